@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The I/O scheduler "k2": strict I/O priorities and a bound on the requests in flight. This file binds sched/k2.c to
+ * the block layer: which of its calls means what, where a request's level comes from, merging, scheduler tags, sysfs
+ * and statistics.
+ *
+ * What counts as in flight is exact: +1 in dispatch_request, -1 in finish_request or in requeue_request of a request
+ * that will be inserted again. Neither prepare_request without insertion (plug merges, unused cached requests) nor a
+ * driver that is busy and makes the block layer hold a request back changes it. FUA and flush requests on kernels that
+ * keep them from schedulers, and passthrough commands everywhere, are not in the bound.
+ */
+#include <linux/ioprio.h>
+#include <linux/module.h>
+#include <linux/percpu-refcount.h>
+#include <linux/proc_fs.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <trace/events/block.h>
+
+#include "compat/elevator.h"
+#include "../sched/k2.h"
+
+/* An entry is a request: its list node is queuelist, the rest lies in the two words that are the elevator's. */
+static inline struct request *k2_request(struct k2_entry *e)
+{
+	return container_of((void *)e, struct request, elv.priv);
+}
+
+static inline struct list_head *k2_node(struct k2_entry *e)
+{
+	return &k2_request(e)->queuelist;
+}
+
+static inline struct k2_entry *k2_entry(struct request *rq)
+{
+	BUILD_BUG_ON(sizeof(struct k2_entry) > sizeof(rq->elv.priv));
+	return (struct k2_entry *)rq->elv.priv;
+}
+
+static inline struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return k2_entry(list_entry_rq(node));
+}
+
+#include "../sched/k2.c"
+
+/* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
+#define K2_STATISTICS_VERSION "k2 1"
+
+/* a drive */
+struct k2_queue_data {
+	struct request_queue *q;
+	struct proc_dir_entry *proc;
+	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
+	struct k2_ctx **ctxs;
+	struct k2 k2; /* last: ends in an array */
+};
+
+/* a hardware queue */
+struct k2_hctx_data {
+	struct k2_ctx ctx;
+	struct blk_mq_hw_ctx *hctx;
+};
+
+static struct proc_dir_entry *k2_proc;
+
+/*
+ * What shallow_depth means to the bitmap of tags: at most so many bits of each word (older kernels), or of the whole
+ * map. Stable kernels changed it without a trace in any type, so k2_probe_shallow_depth() tries.
+ */
+static bool k2_depth_is_per_word;
+
+static inline struct k2_queue_data *k2_data(struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
+
+static inline struct k2_ctx *k2_hctx_ctx(struct blk_mq_hw_ctx *hctx)
+{
+	struct k2_hctx_data *hd = hctx->sched_data;
+
+	return &hd->ctx;
+}
+
+static inline bool k2_is_rt(unsigned int ioprio)
+{
+	return IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_RT;
+}
+
+/* Newer kernels keep hints in other bits of the priority, and user space chooses them: only three bits are the level. */
+static inline unsigned int k2_level(unsigned int ioprio)
+{
+	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
+}
+
+static void k2_wake(void *argument, struct k2_ctx *ctx)
+{
+	struct k2_hctx_data *hd = container_of(ctx, struct k2_hctx_data, ctx);
+
+	blk_mq_run_hw_queue(hd->hctx, true);
+}
+
+static void k2_prepare_request(struct request *rq)
+{
+	k2_entry(rq)->state = K2_NEW;
+}
+
+/*
+ * Kernels that do not plug a single I/O by themselves hand its request to a worker thread for dispatch: two context
+ * switches for each. Then nobody plugs, and we may run the queue here as direct issue does without a scheduler. The
+ * worker, should it come, finds nothing to do.
+ */
+static inline bool k2_may_run_here(struct blk_mq_hw_ctx *hctx)
+{
+	return !current->plug && task_is_running(current) && !(hctx->flags & BLK_MQ_F_BLOCKING);
+}
+
+/* May be called from schedule(): must not sleep. */
+static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+			       elv_insert_t flags)
+{
+	struct request_queue *q = hctx->queue;
+	struct k2_queue_data *d = k2_data(q);
+	struct k2_ctx *ctx = k2_hctx_ctx(hctx);
+	bool at_head = elv_insert_at_head(flags);
+	struct request *rq, *next;
+
+	/* Once they are visible the requests may complete, and with the last reference the elevator could go. */
+	percpu_ref_get(&q->q_usage_counter);
+	k2_insert_begin(ctx);
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		struct k2_entry *e = k2_entry(rq);
+
+		trace_block_rq_insert(rq);
+		/* a request that the driver returned waits from now on, not from its start */
+		k2_insert(ctx, e, k2_level(req_get_ioprio(rq)), at_head,
+			  e->state == K2_RETURNED ? ktime_get_ns() : rq->start_time_ns);
+	}
+	INIT_LIST_HEAD(list);
+	k2_insert_end(&d->k2, ctx);
+	if (k2_may_run_here(hctx))
+		blk_mq_run_hw_queue(hctx, false);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+static bool k2_has_work_op(struct blk_mq_hw_ctx *hctx)
+{
+	return k2_has_work(&k2_data(hctx->queue)->k2);
+}
+
+/* Takes a staged request out of what merging looks at. */
+static inline void k2_unhash(struct request *rq)
+{
+	if (rq->rq_flags & RQF_HASHED)
+		elv_rqhash_del(rq->q, rq);
+	if (rq->q->last_merge == rq)
+		rq->q->last_merge = NULL;
+}
+
+static inline void k2_picked(struct k2_entry *e)
+{
+	k2_unhash(k2_request(e));
+}
+
+/* We are called for one hardware queue and may return a request for another: the block layer sorts them. */
+static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct k2_entry *e = k2_dispatch(&k2_data(hctx->queue)->k2, ktime_get_ns, k2_picked);
+
+	return e ? k2_request(e) : NULL;
+}
+
+static void k2_finish_request(struct request *rq)
+{
+	k2_finish(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq));
+}
+
+/* With RQF_DONTPREP a returned request goes back to the driver without us. */
+static void k2_requeue_request(struct request *rq)
+{
+	k2_requeue(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq),
+		   !(rq->rq_flags & RQF_DONTPREP));
+}
+
+struct k2_merge {
+	struct request_queue *q;
+	struct list_head free;
+};
+
+static void k2_offer(struct k2_entry *e, void *argument)
+{
+	struct request *rq = k2_request(e);
+	struct k2_merge *merge = argument;
+
+	if ((req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) ||
+	    (rq->cmd_flags & REQ_NOMERGE_FLAGS) || (rq->rq_flags & RQF_NOMERGE_FLAGS))
+		return;
+	if (!blk_mq_sched_try_insert_merge(merge->q, rq, &merge->free))
+		elv_rqhash_add(merge->q, rq);
+}
+
+/*
+ * Requests enter the hash that merging searches only here, when a bio comes that could join one: what is dispatched
+ * before the next bio comes never pays for it. Merges stay within a level: the block layer merges only what has the same
+ * priority. A contended lock is not worth a merge.
+ */
+static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct k2 *k2 = &k2_data(q)->k2;
+	struct k2_merge merge = { .q = q, .free = LIST_HEAD_INIT(merge.free) };
+	struct request *freed = NULL, *next;
+	bool merged;
+
+	if (!k2_queued(k2) || !spin_trylock(&k2->lock))
+		return false;
+	k2_collect(k2);
+	k2_visit_new(k2, k2_level(bio->bi_ioprio), k2_offer, &merge);
+	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &freed);
+	spin_unlock(&k2->lock);
+
+	if (freed)
+		blk_mq_free_request(freed);
+	list_for_each_entry_safe(freed, next, &merge.free, queuelist) {
+		list_del_init(&freed->queuelist);
+		blk_mq_free_request(freed);
+	}
+	return merged;
+}
+
+/* @next became part of @rq; both were staged, and the caller is k2_bio_merge(). */
+static void k2_requests_merged(struct request_queue *q, struct request *rq, struct request *next)
+{
+	k2_unhash(next);
+	k2_remove(&k2_data(q)->k2, k2_entry(next));
+}
+
+/*
+ * A task waits for a scheduler tag before its request exists, so the task's own priority decides here, also where the
+ * request's will be another (io_uring's and aio's ioprio).
+ */
+static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct k2_queue_data *d = k2_data(data->q);
+	unsigned int tags = data->q->nr_requests, limit;
+
+	if (!READ_ONCE(d->k2.knobs[K2_KNOB_rt_tags]) || k2_is_rt(get_current_ioprio()))
+		return;
+	limit = k2_limit(&d->k2, tags);
+	if (k2_depth_is_per_word)
+		limit = max(limit * READ_ONCE(d->tag_word_bits) / tags, 1U);
+	data->shallow_depth = limit;
+}
+
+/* Every depth that limit_depth may set has to be announced, or waiters for a tag are not woken. */
+static void k2_announce_depths(struct k2_queue_data *d, struct blk_mq_hw_ctx *hctx)
+{
+	WRITE_ONCE(d->tag_word_bits, 1U << hctx->sched_tags->bitmap_tags.sb.shift);
+	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
+}
+
+#if KAPI_DEPTH_UPDATED_TAKES_Q
+static void k2_depth_updated(struct request_queue *q)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		k2_announce_depths(k2_data(q), hctx);
+}
+#else
+static void k2_depth_updated(struct blk_mq_hw_ctx *hctx)
+{
+	k2_announce_depths(k2_data(hctx->queue), hctx);
+}
+#endif
+
+static int k2_show_statistics(struct seq_file *m, void *unused)
+{
+	struct k2_queue_data *d = m->private;
+	struct k2 *k2 = &d->k2;
+	unsigned int level, i;
+
+	seq_puts(m, K2_STATISTICS_VERSION "\n");
+	for (i = 0; i < K2_KNOB_COUNT; i++)
+		seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
+	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
+	seq_printf(m, "bound_held %ld\n", atomic_long_read(&k2->bound_held));
+	for (level = 0; level < K2_LEVELS; level++) {
+		u64 dispatched = READ_ONCE(k2->dispatched[level]),
+		    removed = READ_ONCE(k2->removed[level]), inserted = 0;
+
+		/* read last: what has left was inserted before */
+		for (i = 0; i < k2->ctx_count; i++)
+			inserted += READ_ONCE(k2->ctxs[i]->inserted[level]);
+		seq_printf(m, "level%u.inflight %d\n", level,
+			   atomic_read(&k2->inflight_level[level]));
+		seq_printf(m, "level%u.queued %llu\n", level, inserted - dispatched - removed);
+		seq_printf(m, "level%u.inserted %llu\n", level, inserted);
+		seq_printf(m, "level%u.dispatched %llu\n", level, dispatched);
+		seq_printf(m, "level%u.merged %llu\n", level, removed);
+		seq_printf(m, "level%u.wait_us", level);
+		for (i = 0; i < K2_WAIT_BUCKETS; i++)
+			seq_printf(m, " %llu", READ_ONCE(k2->wait[level][i]));
+		seq_putc(m, '\n');
+	}
+	return 0;
+}
+
+static void k2_create_statistics(struct k2_queue_data *d)
+{
+	char name[DISK_NAME_LEN];
+
+	if (!k2_proc || !d->q->disk)
+		return;
+	strscpy(name, d->q->disk->disk_name, sizeof(name));
+	strreplace(name, '/', '!');
+	d->proc = proc_create_single_data(name, 0444, k2_proc, k2_show_statistics, d);
+}
+
+static int k2_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+	struct k2_queue_data *d = k2_data(hctx->queue);
+	struct k2_hctx_data *hd = kzalloc_node(sizeof(*hd), GFP_KERNEL, hctx->numa_node);
+
+	if (!hd)
+		return -ENOMEM;
+	hd->hctx = hctx;
+	k2_init_ctx(&d->k2, &hd->ctx, index);
+	hctx->sched_data = hd;
+	k2_announce_depths(d, hctx);
+	if (index == d->k2.ctx_count - 1) /* the statistics show all hardware queues */
+		k2_create_statistics(d);
+	return 0;
+}
+
+static void k2_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+	struct k2_queue_data *d = k2_data(hctx->queue);
+	struct k2_hctx_data *hd = hctx->sched_data;
+
+	proc_remove(d->proc); /* waits for readers */
+	d->proc = NULL;
+	WARN_ON_ONCE(hd->ctx.filled);
+	d->k2.ctxs[index] = NULL;
+	hctx->sched_data = NULL;
+	kfree(hd);
+}
+
+static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
+{
+	struct k2_queue_data *d;
+
+	d = kzalloc_node(offsetof(struct k2_queue_data, k2) + k2_size(q->nr_hw_queues), GFP_KERNEL,
+			 q->node);
+	if (!d)
+		return -ENOMEM;
+	d->ctxs = kcalloc_node(q->nr_hw_queues, sizeof(*d->ctxs), GFP_KERNEL, q->node);
+	if (!d->ctxs) {
+		kfree(d);
+		return -ENOMEM;
+	}
+	d->q = q;
+	k2_init(&d->k2, d->ctxs, q->nr_hw_queues, k2_wake, NULL);
+	eq->elevator_data = d;
+	/* any hardware queue dispatches for all: "run all queues" may run one */
+	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	q->elevator = eq;
+	return 0;
+}
+
+static struct elevator_type k2_type;
+
+#if KAPI_INIT_SCHED_TAKES_EQ
+static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
+{
+	return eq->type == &k2_type ? k2_setup(q, eq) : -EINVAL;
+}
+#else
+static int k2_init_sched(struct request_queue *q, struct elevator_type *type)
+{
+	struct elevator_queue *eq;
+	int err;
+
+	if (type != &k2_type)
+		return -EINVAL;
+	eq = elevator_alloc(q, type);
+	if (!eq)
+		return -ENOMEM;
+	err = k2_setup(q, eq);
+	if (err)
+		kobject_put(&eq->kobj);
+	return err;
+}
+#endif
+
+static void k2_exit_sched(struct elevator_queue *eq)
+{
+	struct k2_queue_data *d = eq->elevator_data;
+
+	WARN_ON_ONCE(!k2_deinit(&d->k2));
+	kfree(d->ctxs);
+	kfree(d);
+}
+
+static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
+{
+	struct k2_queue_data *d = eq->elevator_data;
+
+	return sysfs_emit(page, "%u\n", READ_ONCE(d->k2.knobs[knob]));
+}
+
+static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t length,
+			enum k2_knob knob)
+{
+	struct k2_queue_data *d = eq->elevator_data;
+	u64 value;
+	int err;
+
+	err = kstrtou64(page, 10, &value);
+	if (!err)
+		err = k2_configure(&d->k2, knob, value);
+	if (err)
+		return err;
+	blk_mq_run_hw_queues(d->q, true);
+	return length;
+}
+
+#define K2_ATTRIBUTE(name, knob)                                                                \
+	static ssize_t name##_show(struct elevator_queue *eq, char *page)                       \
+	{                                                                                       \
+		return k2_show(eq, page, K2_KNOB_##knob);                                       \
+	}                                                                                       \
+	static ssize_t name##_store(struct elevator_queue *eq, const char *page, size_t length) \
+	{                                                                                       \
+		return k2_store(eq, page, length, K2_KNOB_##knob);                              \
+	}
+#define K2_KNOB_ATTRIBUTE(name, ...) K2_ATTRIBUTE(name, name)
+K2_KNOBS(K2_KNOB_ATTRIBUTE)
+K2_ATTRIBUTE(max_inflight, inflight_max) /* as the paper's code calls it */
+
+#if KAPI_ELV_ATTRS_CONST
+static const struct elv_fs_entry k2_attributes[] = {
+#else
+static struct elv_fs_entry k2_attributes[] = {
+#endif
+#define K2_KNOB_ENTRY(name, ...) __ATTR_RW(name),
+	K2_KNOBS(K2_KNOB_ENTRY) __ATTR_RW(max_inflight),
+	__ATTR_NULL,
+};
+
+static struct elevator_type k2_type = {
+	.ops = {
+		.init_sched = k2_init_sched,
+		.exit_sched = k2_exit_sched,
+		.init_hctx = k2_init_hctx,
+		.exit_hctx = k2_exit_hctx,
+		.depth_updated = k2_depth_updated,
+		.limit_depth = k2_limit_depth,
+		.bio_merge = k2_bio_merge,
+		.requests_merged = k2_requests_merged,
+		.prepare_request = k2_prepare_request,
+		.finish_request = k2_finish_request,
+		.insert_requests = k2_insert_requests,
+		.dispatch_request = k2_dispatch_request,
+		.has_work = k2_has_work_op,
+		.requeue_request = k2_requeue_request,
+	},
+	.elevator_attrs = k2_attributes,
+	.elevator_name = "k2",
+	.elevator_owner = THIS_MODULE,
+};
+
+/* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */
+static int __init k2_probe_shallow_depth(void)
+{
+	struct sbitmap_queue probe;
+	int err;
+
+	err = sbitmap_queue_init_node(&probe, 128, 6, false, GFP_KERNEL, NUMA_NO_NODE);
+	if (err)
+		return err;
+	sbitmap_queue_min_shallow_depth(&probe, 1);
+	k2_depth_is_per_word = sbitmap_queue_get_shallow(&probe, 1) >= 0 &&
+			       sbitmap_queue_get_shallow(&probe, 1) >= 0;
+	sbitmap_queue_free(&probe);
+	return 0;
+}
+
+static int __init k2_module_init(void)
+{
+	int err;
+
+	err = k2_probe_shallow_depth();
+	if (err)
+		return err;
+	k2_proc = proc_mkdir("tailgate", NULL);
+	err = elv_register(&k2_type);
+	if (err)
+		proc_remove(k2_proc);
+	return err;
+}
+
+static void __exit k2_module_exit(void)
+{
+	elv_unregister(&k2_type);
+	proc_remove(k2_proc);
+}
+
+module_init(k2_module_init);
+module_exit(k2_module_exit);
+MODULE_DESCRIPTION("K2: strict I/O priorities and a bound on the requests in flight");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("k2-iosched");

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * K2, the scheduler: see k2.h. This file is included by the code that binds it to an environment, so that the compiler
+ * sees both at once: on drives of a million requests a second every call counts.
+ *
+ * Lock order: k2->lock, then ctx->lock. Both are taken in process context only; completions use atomics.
+ */
+#include <linux/bitops.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/math64.h>
+
+#include "k2.h"
+
+const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
+#define K2_KNOB_INFO(name, unit, least, most, initial, scale, what) \
+	[K2_KNOB_##name] = { #name, unit, least, most, initial, scale, what },
+	K2_KNOBS(K2_KNOB_INFO)
+#undef K2_KNOB_INFO
+};
+
+/* Size of a struct k2 for so many hardware queues, in bytes. */
+static inline size_t k2_size(unsigned int ctx_count)
+{
+	return sizeof(struct k2) + BITS_TO_LONGS(ctx_count) * sizeof(unsigned long);
+}
+
+/**
+ * k2_init() - prepare a zeroed struct k2 of k2_size() bytes
+ * @k2: the drive's scheduler
+ * @ctxs: array for @ctx_count pointers, filled by k2_init_ctx(); belongs to the caller, outlives @k2
+ * @ctx_count: hardware queues
+ * @wake: see struct k2
+ * @argument: for @wake
+ */
+static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
+		    void (*wake)(void *argument, struct k2_ctx *ctx), void *argument)
+{
+	unsigned int i;
+
+	for (i = 0; i < K2_KNOB_COUNT; i++)
+		k2->knobs[i] = k2_knob_infos[i].initial;
+	k2->ctx_count = ctx_count;
+	k2->ctxs = ctxs;
+	k2->wake = wake;
+	k2->wake_argument = argument;
+	spin_lock_init(&k2->lock);
+	for (i = 0; i < K2_LISTS; i++)
+		INIT_LIST_HEAD(&k2->lists[i]);
+}
+
+/**
+ * k2_init_ctx() - prepare the lists of one hardware queue, before it is used
+ * @k2: the drive's scheduler
+ * @ctx: zeroed
+ * @index: of the hardware queue, below ctx_count
+ */
+static void k2_init_ctx(struct k2 *k2, struct k2_ctx *ctx, unsigned int index)
+{
+	unsigned int i;
+
+	spin_lock_init(&ctx->lock);
+	ctx->index = index;
+	for (i = 0; i < K2_LISTS; i++)
+		INIT_LIST_HEAD(&ctx->lists[i]);
+	k2->ctxs[index] = ctx;
+}
+
+/**
+ * k2_deinit() - check that nothing is left
+ * @k2: the drive's scheduler; no call is running on it, and none will come
+ *
+ * Return: true if every entry was dispatched or removed, and every dispatched one has ended.
+ */
+static bool k2_deinit(struct k2 *k2)
+{
+	unsigned int i;
+
+	for (i = 0; i < k2->ctx_count; i++)
+		if (k2->ctxs[i] && k2->ctxs[i]->filled)
+			return false;
+	return !k2->filled && !atomic_read(&k2->inflight);
+}
+
+/**
+ * k2_configure() - set a knob
+ * @k2: the drive's scheduler
+ * @knob: which
+ * @value: new value
+ *
+ * After a change the caller runs the hardware queues: a larger bound may let something go at once.
+ *
+ * Return: 0, or -ERANGE with nothing changed.
+ */
+static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
+{
+	if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
+		return -ERANGE;
+	WRITE_ONCE(k2->knobs[knob], value);
+	return 0;
+}
+
+/**
+ * k2_limit() - scheduler tags that tasks without real-time class may hold
+ * @k2: the drive's scheduler
+ * @tags: scheduler tags of a hardware queue, at least 1
+ *
+ * A task waits for a tag before its request exists, and there no scheduler orders it: real-time tasks must find one
+ * free. With a single tag nothing can be kept free.
+ *
+ * Return: 1 to @tags.
+ */
+static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags)
+{
+	unsigned int kept = DIV_ROUND_UP(tags * READ_ONCE(k2->knobs[K2_KNOB_rt_tags]), 100);
+
+	return tags > kept ? tags - kept : 1;
+}
+
+/* Locks the ctx's lists for k2_insert(). */
+static inline void k2_insert_begin(struct k2_ctx *ctx)
+{
+	spin_lock(&ctx->lock);
+}
+
+/**
+ * k2_insert() - queue an entry, between k2_insert_begin() and k2_insert_end()
+ * @ctx: hardware queue it was submitted to
+ * @e: in state K2_NEW or K2_RETURNED
+ * @level: 0 to K2_LEVELS - 1
+ * @urgent: serve it before all levels, in the order of insertion
+ * @now: in ns
+ */
+static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned int level,
+			     bool urgent, u64 now)
+{
+	unsigned int list = urgent ? 0 : level + 1;
+
+	lockdep_assert_held(&ctx->lock);
+	e->inserted_ns = now;
+	e->level = level;
+	e->state = K2_QUEUED;
+	e->urgent = urgent;
+	e->visited = false;
+	list_add_tail(k2_node(e), &ctx->lists[list]);
+	ctx->filled |= 1UL << list;
+	ctx->inserted[level]++;
+}
+
+/*
+ * Makes the insertions visible to dispatchers. The bit is tested and set under the lock that a collector takes after it
+ * has cleared the bit, so none is lost.
+ */
+static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
+{
+	if (!test_bit(ctx->index, k2->pending))
+		set_bit(ctx->index, k2->pending);
+	spin_unlock(&ctx->lock);
+}
+
+/* Moves what was inserted to the staged lists; O(ctxs with insertions), whatever their number. */
+static inline void k2_collect(struct k2 *k2)
+{
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
+
+	lockdep_assert_held(&k2->lock);
+	for (word = 0; word < words; word++) {
+		unsigned long ctxs = READ_ONCE(k2->pending[word]);
+
+		if (!ctxs)
+			continue;
+		for (ctxs = xchg(&k2->pending[word], 0); ctxs; ctxs &= ctxs - 1) {
+			struct k2_ctx *ctx = k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
+			unsigned long lists;
+
+			spin_lock(&ctx->lock);
+			for (lists = ctx->filled; lists; lists &= lists - 1) {
+				unsigned int i = __ffs(lists);
+
+				list_splice_tail_init(&ctx->lists[i], &k2->lists[i]);
+			}
+			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
+			ctx->filled = 0;
+			spin_unlock(&ctx->lock);
+		}
+	}
+}
+
+/* Is anything queued? Any context, no lock. */
+static inline bool k2_queued(const struct k2 *k2)
+{
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
+
+	if (READ_ONCE(k2->filled))
+		return true;
+	for (word = 0; word < words; word++)
+		if (READ_ONCE(k2->pending[word]))
+			return true;
+	return false;
+}
+
+static inline bool k2_has_room(const struct k2 *k2)
+{
+	return (unsigned int)atomic_read(&k2->inflight) <
+	       READ_ONCE(k2->knobs[K2_KNOB_inflight_max]);
+}
+
+/*
+ * Called by whoever wants to dispatch and finds the bound full. Either the completion that makes room sees @waiting and
+ * wakes, or we see its room: each writes one word, has a full barrier, and reads the other's (Dekker).
+ */
+static inline bool k2_wait_for_room(struct k2 *k2)
+{
+	if (!READ_ONCE(k2->waiting))
+		WRITE_ONCE(k2->waiting, 1);
+	smp_mb();
+	return k2_has_room(k2);
+}
+
+/**
+ * k2_has_work() - would k2_dispatch() return an entry?
+ * @k2: the drive's scheduler
+ *
+ * False while the bound is full: the completion that makes room wakes a ctx, so nobody needs to poll. Any context, also
+ * hard interrupt; no lock, no clock.
+ */
+static inline bool k2_has_work(struct k2 *k2)
+{
+	return k2_queued(k2) && (k2_has_room(k2) || k2_wait_for_room(k2));
+}
+
+static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
+{
+	unsigned int list = e->urgent ? 0 : e->level + 1;
+
+	list_del_init(k2_node(e));
+	if (list_empty(&k2->lists[list]))
+		WRITE_ONCE(k2->filled, k2->filled & ~(1UL << list));
+}
+
+/**
+ * k2_dispatch() - pick the next entry for the drive, from whatever ctx it was inserted on
+ * @k2: the drive's scheduler
+ * @now: clock in ns; called only when an entry is picked
+ * @picked: called with the entry under the lock (the binding's last chance before the entry leaves)
+ *
+ * Process context.
+ *
+ * Return: an entry, now in flight, or NULL when nothing is queued or the bound is full.
+ */
+static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
+					   void (*picked)(struct k2_entry *e))
+{
+	struct k2_entry *e = NULL;
+	u64 waited_ns;
+
+	spin_lock(&k2->lock);
+	k2_collect(k2);
+	if (k2->filled && (k2_has_room(k2) || k2_wait_for_room(k2))) {
+		e = k2_entry_of(k2->lists[__ffs(k2->filled)].next);
+		k2_unstage(k2, e);
+		picked(e);
+		e->state = K2_IN_FLIGHT;
+		atomic_inc(&k2->inflight);
+		atomic_inc(&k2->inflight_level[e->level]);
+		k2->dispatched[e->level]++;
+		waited_ns = now() - e->inserted_ns;
+		/* a clock that other CPUs read may be behind by a little */
+		if ((s64)waited_ns < 0)
+			waited_ns = 0;
+		k2->wait[e->level]
+			[min_t(int, fls64(div_u64(waited_ns, 1000)), K2_WAIT_BUCKETS - 1)]++;
+	}
+	spin_unlock(&k2->lock);
+	return e;
+}
+
+/**
+ * k2_remove() - take out a staged entry that will not be dispatched (it was merged into another)
+ * @k2: the drive's scheduler, its lock held
+ * @e: collected (k2_collect()) and in state K2_QUEUED
+ */
+static void k2_remove(struct k2 *k2, struct k2_entry *e)
+{
+	lockdep_assert_held(&k2->lock);
+	k2_unstage(k2, e);
+	e->state = K2_NEW;
+	k2->removed[e->level]++;
+}
+
+/* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
+static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
+{
+	atomic_dec(&k2->inflight_level[e->level]);
+	atomic_dec(&k2->inflight);
+	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
+	if (READ_ONCE(k2->waiting) && k2_has_room(k2) && xchg(&k2->waiting, 0)) {
+		atomic_long_inc(&k2->bound_held);
+		k2->wake(k2->wake_argument, ctx);
+	}
+}
+
+/**
+ * k2_finish() - an entry is freed
+ * @k2: the drive's scheduler
+ * @ctx: to run if somebody waits; any will do
+ * @e: in any state but K2_QUEUED; only one in flight counts
+ *
+ * Any context.
+ */
+static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
+{
+	if (e->state != K2_IN_FLIGHT)
+		return;
+	e->state = K2_NEW;
+	k2_leave(k2, ctx, e);
+}
+
+/**
+ * k2_requeue() - the driver gives an entry back
+ * @k2: the drive's scheduler
+ * @ctx: to run if somebody waits; any will do
+ * @e: the entry
+ * @dispatched_again: it will be inserted and dispatched again; otherwise the block layer issues it again by itself, and
+ *	it stays in flight
+ *
+ * Any context.
+ */
+static inline void k2_requeue(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e,
+			      bool dispatched_again)
+{
+	if (e->state != K2_IN_FLIGHT || !dispatched_again)
+		return;
+	e->state = K2_RETURNED;
+	k2_leave(k2, ctx, e);
+}
+
+/**
+ * k2_visit_new() - show each staged entry of a level once, oldest first
+ * @k2: the drive's scheduler, its lock held
+ * @level: 0 to K2_LEVELS - 1
+ * @visit: called with the entry; may k2_remove() it
+ * @argument: for @visit
+ *
+ * Entries are appended and leave from the front, so those not yet visited are the tail of the list.
+ */
+static inline void k2_visit_new(struct k2 *k2, unsigned int level,
+				void (*visit)(struct k2_entry *e, void *argument), void *argument)
+{
+	struct list_head *list = &k2->lists[level + 1], *node = list->prev, *next;
+
+	lockdep_assert_held(&k2->lock);
+	while (node != list && !k2_entry_of(node)->visited)
+		node = node->prev;
+	for (node = node->next; node != list; node = next) {
+		next = node->next;
+		k2_entry_of(node)->visited = true;
+		visit(k2_entry_of(node), argument);
+	}
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * K2: strict I/O priorities and a bound on the requests in flight (T. Miemietz, H. Weisbach, M. Roitzsch, H. Haertig,
+ * "K2: Work-Constraining Scheduling of NVMe-Attached Storage", RTSS 2019, section IV).
+ *
+ * Nine levels, FIFO in each: eight real-time ones, the most urgent first, and one for all else. At most inflight_max
+ * requests are in the drive at a time, over all of its hardware queues, so that a real-time request waits for at most
+ * that many others.
+ *
+ * A ctx is a hardware queue. Inserters append to lists of their own ctx; whoever dispatches collects the lists of all
+ * ctxs and picks under one lock. Completions take no lock.
+ *
+ * The environment (kernel module, simulator, test) provides the <linux/...> headers named in k2.c and says, before it
+ * includes k2.c, where an entry and its list node lie:
+ *
+ *	static struct list_head *k2_node(struct k2_entry *e);
+ *	static struct k2_entry *k2_entry_of(struct list_head *node);
+ */
+#ifndef TAILGATE_SCHED_K2_H
+#define TAILGATE_SCHED_K2_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+/* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
+#define K2_RT_LEVELS 8
+#define K2_BACKGROUND K2_RT_LEVELS
+#define K2_LEVELS (K2_RT_LEVELS + 1)
+
+/*
+ * List 0 holds what the block layer wants back in the drive before anything else (requeued requests, data of a flush
+ * sequence); lists 1 to 9 hold the levels.
+ */
+#define K2_LISTS (K2_LEVELS + 1)
+
+/* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
+#define K2_WAIT_BUCKETS 26
+
+/* knob(name, unit, least, most, default, scale, what it does) */
+#define K2_KNOBS(knob)                                                         \
+	knob(inflight_max, "requests", 1, 65535, 32, "log",                    \
+	     "most requests in the drive at a time, over all hardware queues") \
+		knob(rt_tags, "percent", 0, 90, 25, "linear",                  \
+		     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
+
+enum k2_knob {
+#define K2_KNOB_ID(name, ...) K2_KNOB_##name,
+	K2_KNOBS(K2_KNOB_ID)
+#undef K2_KNOB_ID
+		K2_KNOB_COUNT
+};
+
+/**
+ * struct k2_knob_info - what a knob is, for whoever shows or sets it
+ * @name: as in sysfs
+ * @unit: of the value
+ * @least: smallest value accepted
+ * @most: largest value accepted
+ * @initial: value after k2_init()
+ * @scale: "log" or "linear": how a search should step through the range
+ * @what: one sentence
+ */
+struct k2_knob_info {
+	const char *name;
+	const char *unit;
+	unsigned int least, most, initial;
+	const char *scale;
+	const char *what;
+};
+
+extern const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT];
+
+enum k2_state {
+	K2_NEW, /* never inserted */
+	K2_QUEUED, /* on a list */
+	K2_IN_FLIGHT, /* dispatched, counted against the bound */
+	K2_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
+};
+
+/**
+ * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
+ * @inserted_ns: when it was inserted
+ * @level: 0 to K2_LEVELS - 1
+ * @state: enum k2_state
+ * @urgent: it is, or was last, on list 0
+ * @visited: k2_visit_new() has shown it
+ */
+struct k2_entry {
+	u64 inserted_ns;
+	u8 level;
+	u8 state;
+	bool urgent;
+	bool visited;
+};
+
+/**
+ * struct k2_ctx - insertion lists of one hardware queue
+ * @lock: protects @lists, @filled, @inserted
+ * @filled: bit i: lists[i] is not empty
+ * @index: of this ctx
+ * @inserted: insertions by level, since the start
+ * @lists: what was inserted and not yet collected
+ */
+struct k2_ctx {
+	spinlock_t lock;
+	unsigned int index;
+	unsigned long filled;
+	u64 inserted[K2_LEVELS];
+	struct list_head lists[K2_LISTS];
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct k2 - one drive
+ * @knobs: current values
+ * @ctx_count: hardware queues
+ * @ctxs: array of @ctx_count pointers, owned by the environment
+ * @wake: runs the ctx: asks it to dispatch soon; called from any context, also from hard interrupt
+ * @wake_argument: for @wake
+ * @inflight: dispatched and neither finished nor returned
+ * @inflight_level: the same by level
+ * @waiting: somebody found the bound full while something was queued; the next completion that makes room wakes
+ * @bound_held: times a completion found @waiting
+ * @lock: protects all that follows
+ * @filled: bit i: lists[i] is not empty
+ * @dispatched: dispatches by level, since the start
+ * @returned: entries given back by the driver, by level
+ * @removed: entries that left without dispatch (merged into another), by level
+ * @wait: histogram of the time from insertion to dispatch, by level
+ * @lists: staged entries
+ * @pending: bitmap of ctxs with something to collect
+ */
+struct k2 {
+	unsigned int knobs[K2_KNOB_COUNT];
+	unsigned int ctx_count;
+	struct k2_ctx **ctxs;
+	void (*wake)(void *argument, struct k2_ctx *ctx);
+	void *wake_argument;
+
+	atomic_t inflight ____cacheline_aligned_in_smp;
+	atomic_t inflight_level[K2_LEVELS];
+	int waiting;
+	atomic_long_t bound_held;
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	unsigned long filled;
+	struct list_head lists[K2_LISTS];
+	u64 dispatched[K2_LEVELS];
+	u64 removed[K2_LEVELS];
+	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
+
+	unsigned long pending[] ____cacheline_aligned_in_smp;
+};
+
+#endif

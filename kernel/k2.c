@@ -9,6 +9,7 @@
  * driver that is busy and makes the block layer hold a request back changes it. FUA and flush requests on kernels that
  * keep them from schedulers, and passthrough commands everywhere, are not in the bound.
  */
+#include <linux/hash.h>
 #include <linux/ioprio.h>
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
@@ -48,9 +49,25 @@ static inline struct k2_entry *k2_entry_of(struct list_head *node)
 /* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
 #define K2_STATISTICS_VERSION "k2 1"
 
+/*
+ * A bio can join a request that ends where it begins. Where the latest requests end is kept in a table of bytes, by hash
+ * of the sector: a byte that equals one of the two latest generations means that there may be one. So a bio of a random
+ * load costs one look, no lock. A generation lasts K2_GENERATION insertions: the table stays sparse, and older requests
+ * than two generations are not joined any more.
+ */
+#define K2_ENDS_BITS 12
+#define K2_GENERATION 128
+
+struct k2_ends {
+	u8 generation[1 << K2_ENDS_BITS];
+	u8 current_generation;
+	unsigned int left; /* insertions in this generation */
+};
+
 /* a drive */
 struct k2_queue_data {
 	struct request_queue *q;
+	struct k2_ends ends;
 	struct proc_dir_entry *proc;
 	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
 	struct k2_ctx **ctxs;
@@ -94,6 +111,25 @@ static inline unsigned int k2_level(unsigned int ioprio)
 	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
 }
 
+/* Racing writers lose a chance to merge, nothing else. */
+static inline void k2_note_end(struct k2_ends *ends, struct request *rq)
+{
+	if (!ends->left--) {
+		ends->left = K2_GENERATION;
+		WRITE_ONCE(ends->current_generation, ends->current_generation + 1);
+	}
+	WRITE_ONCE(ends->generation[hash_64(blk_rq_pos(rq) + blk_rq_sectors(rq), K2_ENDS_BITS)],
+		   ends->current_generation);
+}
+
+static inline bool k2_may_end_at(const struct k2_ends *ends, sector_t sector)
+{
+	u8 age = READ_ONCE(ends->current_generation) -
+		 READ_ONCE(ends->generation[hash_64(sector, K2_ENDS_BITS)]);
+
+	return age <= 1;
+}
+
 static void k2_wake(void *argument, struct k2_ctx *ctx)
 {
 	struct k2_hctx_data *hd = container_of(ctx, struct k2_hctx_data, ctx);
@@ -133,6 +169,7 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 		struct k2_entry *e = k2_entry(rq);
 
 		trace_block_rq_insert(rq);
+		k2_note_end(&d->ends, rq);
 		/* a request that the driver returned waits from now on, not from its start */
 		k2_insert(ctx, e, k2_level(req_get_ioprio(rq)), at_head,
 			  e->state == K2_RETURNED ? ktime_get_ns() : rq->start_time_ns);
@@ -207,12 +244,14 @@ static void k2_offer(struct k2_entry *e, void *argument)
  */
 static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
-	struct k2 *k2 = &k2_data(q)->k2;
+	struct k2_queue_data *d = k2_data(q);
+	struct k2 *k2 = &d->k2;
 	struct k2_merge merge = { .q = q, .free = LIST_HEAD_INIT(merge.free) };
 	struct request *freed = NULL, *next;
 	bool merged;
 
-	if (!k2_queued(k2) || !spin_trylock(&k2->lock))
+	if (!k2_queued(k2) || !k2_may_end_at(&d->ends, bio->bi_iter.bi_sector) ||
+	    !spin_trylock(&k2->lock))
 		return false;
 	k2_collect(k2);
 	k2_visit_new(k2, k2_level(bio->bi_ioprio), k2_offer, &merge);
@@ -228,9 +267,16 @@ static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	return merged;
 }
 
+/* A bio became part of @rq. */
+static void k2_request_merged(struct request_queue *q, struct request *rq, enum elv_merge type)
+{
+	k2_note_end(&k2_data(q)->ends, rq);
+}
+
 /* @next became part of @rq; both were staged, and the caller is k2_bio_merge(). */
 static void k2_requests_merged(struct request_queue *q, struct request *rq, struct request *next)
 {
+	k2_note_end(&k2_data(q)->ends, rq);
 	k2_unhash(next);
 	k2_remove(&k2_data(q)->k2, k2_entry(next));
 }
@@ -458,6 +504,7 @@ static struct elevator_type k2_type = {
 		.depth_updated = k2_depth_updated,
 		.limit_depth = k2_limit_depth,
 		.bio_merge = k2_bio_merge,
+		.request_merged = k2_request_merged,
 		.requests_merged = k2_requests_merged,
 		.prepare_request = k2_prepare_request,
 		.finish_request = k2_finish_request,

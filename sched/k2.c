@@ -12,6 +12,11 @@
 
 #include "k2.h"
 
+/* Compiled out only to measure what they cost. */
+#ifndef K2_STATISTICS
+#define K2_STATISTICS 1
+#endif
+
 const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
 #define K2_KNOB_INFO(name, unit, least, most, initial, scale, what) \
 	[K2_KNOB_##name] = { #name, unit, least, most, initial, scale, what },
@@ -144,7 +149,8 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 	e->visited = false;
 	list_add_tail(k2_node(e), &ctx->lists[list]);
 	ctx->filled |= 1UL << list;
-	ctx->inserted[level]++;
+	if (K2_STATISTICS)
+		ctx->inserted[level]++;
 }
 
 /*
@@ -238,6 +244,16 @@ static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
 		WRITE_ONCE(k2->filled, k2->filled & ~(1UL << list));
 }
 
+static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
+{
+	/* the clock of another CPU may have been ahead by a little at insertion */
+	u64 waited_us = now > e->inserted_ns ? div_u64(now - e->inserted_ns, 1000) : 0;
+
+	atomic_inc(&k2->inflight_level[e->level]);
+	k2->dispatched[e->level]++;
+	k2->wait[e->level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
+}
+
 /**
  * k2_dispatch() - pick the next entry for the drive, from whatever ctx it was inserted on
  * @k2: the drive's scheduler
@@ -252,7 +268,6 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 					   void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	u64 waited_ns;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
@@ -262,14 +277,8 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 		picked(e);
 		e->state = K2_IN_FLIGHT;
 		atomic_inc(&k2->inflight);
-		atomic_inc(&k2->inflight_level[e->level]);
-		k2->dispatched[e->level]++;
-		waited_ns = now() - e->inserted_ns;
-		/* a clock that other CPUs read may be behind by a little */
-		if ((s64)waited_ns < 0)
-			waited_ns = 0;
-		k2->wait[e->level]
-			[min_t(int, fls64(div_u64(waited_ns, 1000)), K2_WAIT_BUCKETS - 1)]++;
+		if (K2_STATISTICS)
+			k2_count_dispatch(k2, e, now());
 	}
 	spin_unlock(&k2->lock);
 	return e;
@@ -291,7 +300,8 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 /* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
 static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
-	atomic_dec(&k2->inflight_level[e->level]);
+	if (K2_STATISTICS)
+		atomic_dec(&k2->inflight_level[e->level]);
 	atomic_dec(&k2->inflight);
 	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
 	if (READ_ONCE(k2->waiting) && k2_has_room(k2) && xchg(&k2->waiting, 0)) {

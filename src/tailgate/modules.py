@@ -3,6 +3,7 @@
 
 import argparse
 import fcntl
+import os
 import re
 import shutil
 import subprocess
@@ -37,15 +38,13 @@ def build(kernel: Kernel, options: Sequence[str] = (), out: Path | None = None) 
             )
     out = out or CHECKOUT / "build" / kernel.release
     out.parent.mkdir(parents=True, exist_ok=True)
+    command = ["make", "--silent", "--no-print-directory", "-C", str(source)]
+    command += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
+    # under `make check` the outer make's flags and job server are not meant for this one
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with (out.parent / f".{out.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            ["make", "--silent", "--no-print-directory", "-C", str(source)]
-            + [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise UsageError(first_error(done.stdout + done.stderr, kernel.release))
     return out

@@ -1,37 +1,128 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# What a person calls; the work is done by setup/*.sh and by .venv/bin/tailgate.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
+C_SOURCES = $(wildcard sched/*.[ch] flash/*.[ch] kernel/*.[ch] kernel/compat/*.[ch] src/tailgate/guest/*.c) \
+	$(shell find tests -name '*.[ch]')
 
-.PHONY: help venv venv-dev lock
+.PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
+	format build-test unit vm-test lock clean clean-host
 
-help:
-	@echo "make venv | venv-dev | lock"
+help: ## these lines
+	@echo "Tailgate: I/O schedulers for real-time latency on flash drives, and the lab that measures them."
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+# --- the commands ------------------------------------------------------------------------------------------
+
+demo: ## K2 against none, mq-deadline, kyber and bfq in a virtual machine: table and report
+	@setup/stages.sh demo \
+		"60|Debian packages|setup/host.sh demo" \
+		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
+		"10|kernel modules|$(BIN)/python -m tailgate.modules backports" \
+		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick"
+
+check: ## set-up and every test: lint, unit, modules' build, virtual machines on both kernels
+	@setup/stages.sh check \
+		"90|Debian packages|setup/host.sh check" \
+		"45|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
+		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"25|lint|make -s lint" \
+		"30|modules at W=1 and under sparse|make -s build-test" \
+		"60|unit tests|make -s unit" \
+		"600|virtual machines|make -s vm-test"
+
+claims: ## measure every figure that is promised anywhere (hours, resumable): claims.json
+	@setup/stages.sh claims \
+		"60|Debian packages|setup/host.sh check" \
+		"45|Python packages and guest kernels|make -s venv-dev kernels" \
+		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"7200|claims|$(BIN)/tailgate claims"
+
+bench: ## instructions per I/O of every scheduler: bench.json
+	@setup/stages.sh bench \
+		"60|Debian packages|setup/host.sh check" \
+		"45|Python packages and guest kernels|make -s venv-dev kernels" \
+		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"300|instructions per I/O|$(BIN)/tailgate bench"
+
+setup-demo: ## only the set-up of demo
+	@setup/stages.sh setup-demo \
+		"60|Debian packages|setup/host.sh demo" \
+		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
+		"10|kernel modules|$(BIN)/python -m tailgate.modules backports"
+
+setup-check: ## only the set-up of check
+	@setup/stages.sh setup-check \
+		"90|Debian packages|setup/host.sh check" \
+		"45|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
+		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports"
+
+clean: ## remove .venv and build; the cache and the runs stay
+	rm -rf .venv build
+
+clean-host: ## remove what set-up wrote below /etc/apt, name the packages it installed
+	@setup/host.sh clean
+
+# --- the parts ---------------------------------------------------------------------------------------------
+
+lint: ## clang-format, ruff, mypy
+	clang-format --dry-run -Werror $(C_SOURCES)
+	$(BIN)/ruff format --quiet --check src tests
+	$(BIN)/ruff check --quiet src tests
+	$(BIN)/mypy --no-error-summary
+
+format: ## let clang-format and ruff rewrite the sources
+	clang-format -i $(C_SOURCES)
+	$(BIN)/ruff format --quiet src tests
+	$(BIN)/ruff check --quiet --fix src tests
+
+build-test: ## the modules build without a warning, on both kernels, at W=1 and under sparse
+	$(BIN)/pytest -q tests/kernel
+
+unit: ## everything that needs no virtual machine
+	$(BIN)/pytest -q --ignore=tests/vm --ignore=tests/kernel
+
+vm-test: ## everything that boots one
+	$(BIN)/pytest -q tests/vm
+
+# The kernels need nothing but Python's own library, so they come while pip is at work.
+kernel-demo:
+	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels backports
+kernels:
+	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels stable backports
+
+modules: ## kernel modules for both guests, in build/
+	@$(BIN)/python -m tailgate.modules stable backports
 
 venv: build/venv.stamp
 venv-dev: build/venv-dev.stamp
 
-# One environment, two fillings: what runs, and what also tests. The stamp is keyed by its lock, so a
-# changed lock, and nothing else, installs again.
+# One environment, two fillings: what runs, and what also tests. A changed lock, and nothing else, installs
+# again.
 build/venv.stamp: requirements.lock pyproject.toml
 	$(call install,$<)
 	@touch $@
 build/venv-dev.stamp: requirements-dev.lock requirements.lock pyproject.toml
 	$(call install,$<)
-	@touch $@ build/venv.stamp
+	@touch build/venv.stamp $@
 
 define install
 @mkdir -p build
-@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-@echo "Python packages of $(1) into .venv"
-@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps --only-binary :all: --require-hashes -r $(1)
+@echo "python: packages of $(1) into .venv"
+@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
+@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps --only-binary :all: \
+	--require-hashes -r $(1) || { echo "tailgate: pip cannot install $(1): check the network" >&2; exit 1; }
 @$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+@echo "python: ready"
 endef
 
-# Needs uv on PATH; nothing else here does.
+# Needs uv on PATH, as nothing else here does.
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: \
+	--no-emit-index-url --no-header pyproject.toml --group build
 lock:
-	@for l in requirements requirements-dev; do echo "# SPDX-License-Identifier: GPL-2.0-only"; done >/dev/null
-	uv pip compile --quiet pyproject.toml --group build $(LOCKFLAGS) -o requirements.lock
-	uv pip compile --quiet pyproject.toml --group build --group dev $(LOCKFLAGS) -c requirements.lock -o requirements-dev.lock
+	$(LOCK) -o requirements.lock
+	$(LOCK) --group dev -c requirements.lock -o requirements-dev.lock
+	sed -i '1i # SPDX-License-Identifier: GPL-2.0-only' requirements.lock requirements-dev.lock

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SIM_LINUX_BITOPS_H
+#define SIM_LINUX_BITOPS_H
+
+#include <linux/types.h>
+
+#define BITS_PER_LONG (8 * (unsigned int)sizeof(long))
+#define BITS_TO_LONGS(bits) (((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define BIT(n) (1UL << (n))
+#define BIT_ULL(n) (1ULL << (n))
+
+static inline bool test_bit(unsigned long n, const unsigned long *map)
+{
+	return shared_load(&map[n / BITS_PER_LONG]) & BIT(n % BITS_PER_LONG);
+}
+
+static inline void set_bit(unsigned long n, unsigned long *map)
+{
+	shared_or(&map[n / BITS_PER_LONG], BIT(n % BITS_PER_LONG));
+}
+
+static inline void clear_bit(unsigned long n, unsigned long *map)
+{
+	shared_and(&map[n / BITS_PER_LONG], ~BIT(n % BITS_PER_LONG));
+}
+
+static inline bool test_and_set_bit(unsigned long n, unsigned long *map)
+{
+	unsigned long bit = BIT(n % BITS_PER_LONG);
+
+	return shared_fetch_or(&map[n / BITS_PER_LONG], bit) & bit;
+}
+
+static inline bool test_and_clear_bit(unsigned long n, unsigned long *map)
+{
+	unsigned long bit = BIT(n % BITS_PER_LONG);
+
+	return shared_fetch_and(&map[n / BITS_PER_LONG], ~bit) & bit;
+}
+
+/* lowest bit that is set; undefined for 0 */
+static inline unsigned long __ffs(unsigned long word)
+{
+	return __builtin_ctzl(word);
+}
+
+/* highest bit that is set, counted from 1; 0 for 0 */
+static inline int fls(unsigned int word)
+{
+	return word ? 32 - __builtin_clz(word) : 0;
+}
+
+static inline int fls64(u64 word)
+{
+	return word ? 64 - __builtin_clzll(word) : 0;
+}
+
+#endif

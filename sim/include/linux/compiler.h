@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SIM_LINUX_COMPILER_H
+#define SIM_LINUX_COMPILER_H
+
+#include <shared_memory.h>
+
+#define READ_ONCE(x) shared_load(&(x))
+#define WRITE_ONCE(x, value) shared_store(&(x), value)
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define fallthrough __attribute__((__fallthrough__))
+
+#endif

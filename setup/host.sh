@@ -41,7 +41,7 @@ sources() {
 	for f in "$1"/sources.list "$1"/sources.list.d/*.list; do
 		[ -f "$f" ] || continue
 		awk '$1 == "deb" {
-			$1 = ""; key = ""; options = ""
+			sub(/^[ \t]*deb[ \t]+/, ""); key = ""; options = ""
 			if (match($0, /\[[^]]*\]/)) {
 				options = substr($0, RSTART + 1, RLENGTH - 2)
 				$0 = substr($0, RSTART + RLENGTH)
@@ -169,34 +169,31 @@ install() {
 	say "installing $(echo "$new" | wc -w) packages ($sizes MB to download) for: $*"
 	[ -z "$changed" ] || say "which need newer versions of: $changed"
 	mkdir -p "$cache/host"
+	touch "$installed"
 	log=$cache/host/apt.log
 	begin=$(date +%s) shown=$begin
 	: >"$log"
-	{
-		as_root apt-get install -y -q --no-install-recommends -o Acquire::Retries=3 -o APT::Status-Fd=1 \
-			-o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold \
-			"$@" 2>&1 </dev/null || echo "E: apt-get install failed"
-	} | while IFS= read -r line; do
-		case $line in
-		dlstatus:*) share=2 stage=downloading ;;
-		pmstatus:*) share=3 stage=unpacking ;;
-		*)
-			printf '%s\n' "$line" >>"$log"
-			continue
-			;;
-		esac
-		now=$(date +%s)
-		[ $((now - shown)) -ge 5 ] || continue
-		shown=$now
-		percent=$(printf '%s' "$line" | cut -d : -f "$share" | cut -d . -f 1)
-		case $percent in '' | *[!0-9]* | 0) continue ;; esac
-		say "$stage, $percent % after $((now - begin)) s"
-	done
+	# apt reports on a descriptor of its own, which it makes non-blocking: dpkg's scripts must not inherit that.
+	# sudo closes all but the first three, so the descriptor is made on its other side.
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root sh -c 'log=$1; shift; exec 3>&1 </dev/null >>"$log" 2>&1; "$@" || echo "E: apt-get failed"' sh "$log" \
+		apt-get install -y -q --no-install-recommends -o Acquire::Retries=3 -o APT::Status-Fd=3 \
+		-o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold "$@" |
+		while IFS=: read -r stage _ percent _; do
+			case $stage in dlstatus) stage=downloading ;; *) stage=unpacking ;; esac
+			now=$(date +%s)
+			case $percent in '' | 0* | *[!0-9.]*) continue ;; esac
+			[ $((now - shown)) -ge 5 ] || continue
+			shown=$now
+			say "$stage, ${percent%%.*} % after $((now - begin)) s"
+		done
+	# shellcheck disable=SC2086 # a list of names
+	dpkg-query -W -f '${db:Status-Status} ${Package}\n' $new 2>/dev/null |
+		sed -n 's/^installed //p' | sort -u - "$installed" >"$installed.new"
+	mv "$installed.new" "$installed"
 	if grep -q '^E: ' "$log"; then
 		die "$(grep -m 1 '^E: ' "$log" | cut -c 4-) (apt's whole output: $log)"
 	fi
-	{ cat "$installed" 2>/dev/null || true; echo "$new"; } | sort -u >"$installed.new"
-	mv "$installed.new" "$installed"
 	say "installed in $(($(date +%s) - begin)) s"
 }
 

@@ -153,10 +153,7 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 		ctx->inserted[level]++;
 }
 
-/*
- * Makes the insertions visible to dispatchers. The bit is tested and set under the lock that a collector takes after it
- * has cleared the bit, so none is lost.
- */
+/* Makes the insertions visible to dispatchers. The bit is changed under the ctx's lock only. */
 static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 {
 	if (!test_bit(ctx->index, k2->pending))
@@ -164,18 +161,21 @@ static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 	spin_unlock(&ctx->lock);
 }
 
-/* Moves what was inserted to the staged lists; O(ctxs with insertions), whatever their number. */
+/*
+ * Moves what was inserted to the staged lists; O(ctxs with insertions), whatever their number.
+ *
+ * Whoever merges collects too, and dispatches nothing: on the way entries must not be invisible to k2_queued(), or the
+ * run of the queue that they were inserted on ends with nothing to do, and nobody comes back for them.
+ */
 static inline void k2_collect(struct k2 *k2)
 {
 	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
 
 	lockdep_assert_held(&k2->lock);
 	for (word = 0; word < words; word++) {
-		unsigned long ctxs = READ_ONCE(k2->pending[word]);
+		unsigned long ctxs;
 
-		if (!ctxs)
-			continue;
-		for (ctxs = xchg(&k2->pending[word], 0); ctxs; ctxs &= ctxs - 1) {
+		for (ctxs = READ_ONCE(k2->pending[word]); ctxs; ctxs &= ctxs - 1) {
 			struct k2_ctx *ctx = k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
 			unsigned long lists;
 
@@ -187,6 +187,8 @@ static inline void k2_collect(struct k2 *k2)
 			}
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
 			ctx->filled = 0;
+			smp_mb__before_atomic(); /* pairs with k2_queued() */
+			clear_bit(ctx->index, k2->pending);
 			spin_unlock(&ctx->lock);
 		}
 	}
@@ -197,12 +199,11 @@ static inline bool k2_queued(const struct k2 *k2)
 {
 	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
 
-	if (READ_ONCE(k2->filled))
-		return true;
 	for (word = 0; word < words; word++)
 		if (READ_ONCE(k2->pending[word]))
 			return true;
-	return false;
+	smp_rmb(); /* pairs with k2_collect() */
+	return READ_ONCE(k2->filled);
 }
 
 static inline bool k2_has_room(const struct k2 *k2)

@@ -25,6 +25,12 @@ check='chromium chromium-driver clang-format sparse'
 say() { echo "host: $*" >&2; }
 die() { echo "tailgate: $*" >&2; exit 1; }
 
+# need_root: before as_root, whose output may go elsewhere.
+need_root() {
+	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+		die "neither root nor sudo: run \`setup/host.sh $mode\` as root first, then this again"
+}
+
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		env DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"
@@ -113,6 +119,7 @@ pin_text() { # QEMU-TOO?
 # put TEXT FILE: write a file of root's, if it is not so already.
 put() {
 	[ "$(cat "$2" 2>/dev/null)" != "$1" ] || return 0
+	need_root
 	say "writing $2"
 	printf '%s\n' "$1" | as_root tee "$2" >/dev/null
 }
@@ -146,6 +153,7 @@ lists_are_recent() {
 }
 
 update_lists() {
+	need_root
 	say "apt-get update: $1"
 	out=$(as_root apt-get update -q -o Acquire::Retries=3 2>&1) || die \
 		"apt-get update failed ($(echo "$out" | grep '^E:' | head -n 1)): check the network and apt's sources"
@@ -155,6 +163,7 @@ update_lists() {
 
 # install PACKAGE...: say what will happen, do it with progress, note what is new.
 install() {
+	need_root
 	for name in "$@"; do
 		[ -n "$(offered "$name")" ] || die "apt offers no package $name: check the network and apt's sources"
 	done
@@ -210,7 +219,7 @@ set_up() {
 
 	wanted=$demo
 	labels=backports
-	if [ "$1" = check ]; then
+	if [ "$mode" = check ]; then
 		wanted="$demo $check"
 		labels="stable backports"
 	fi
@@ -225,9 +234,6 @@ set_up() {
 	fi
 	[ -z "$missing" ] || say "missing Debian packages: $missing"
 	[ -z "$fetch" ] || say "guest kernels still to fetch:$fetch"
-	if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-		die "neither root nor sudo: run \`setup/host.sh $1\` as root first"
-	fi
 
 	if sources /etc/apt | cut -f 1 | grep -qx "$codename-backports"; then
 		ours=no
@@ -264,6 +270,7 @@ set_up() {
 clean() {
 	for file in "$list" "$pin"; do
 		[ -e "$file" ] || continue
+		need_root
 		say "removing $file"
 		as_root rm "$file"
 	done
@@ -275,8 +282,9 @@ clean() {
 	fi
 }
 
-case ${1-} in
-demo | check) set_up "$1" ;;
+mode=${1-}
+case $mode in
+demo | check) set_up ;;
 clean) clean ;;
 print-list) list_text "$2" "$3" ;;
 *) die "usage: setup/host.sh demo|check|clean" ;;

@@ -126,7 +126,6 @@ struct k2_ctx {
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
  * @dispatched: dispatches by level, since the start
- * @returned: entries given back by the driver, by level
  * @removed: entries that left without dispatch (merged into another), by level
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Finding guest kernels in apt's lists, and taking their packages' content apart; no network."""
+
+import gzip
+import json
+import lzma
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tailgate import kernels
+from tailgate.errors import UsageError
+
+MADISON = """\
+ linux-image-amd64 | 9.12.5-1~bpo | http://mirror/debian bookworm-backports/main amd64 Packages
+ linux-image-amd64 |  9.1.7-2 | http://mirror/debian-security bookworm-security/main amd64 Packages
+ linux-image-amd64 |  9.1.6-1 | http://mirror/debian bookworm/main amd64 Packages
+linux-signed | 9.1.6+1 | http://mirror/debian bookworm/main Sources
+"""
+
+
+def fake_apt(stable: bool = True) -> Callable[[Sequence[str]], str]:
+    """An apt-cache that knows one kernel in each suite, made like Debian's."""
+
+    def record(name: str, version: str, depends: str, size: int) -> str:
+        return (
+            f"Package: {name}\nVersion: {version}\nDepends: {depends}\nSize: {size}\nDescription: x\n y: z\n"
+        )
+
+    r, v = ("9.1.0-7-amd64", "9.1.7-2") if stable else ("9.12.5+deb12-amd64", "9.12.5-1~bpo")
+    common = r.replace("-amd64", "-common")
+    alternatives = f"linux-image-{r} (= {v}) | linux-image-{r}-unsigned (= {v})"
+    headers_need = f"linux-headers-{common} (= {v}), {alternatives}, linux-kbuild-9 (>= 9.0), gcc-12"
+    shown = {
+        f"linux-image-amd64={v}": record("linux-image-amd64", v, f"linux-image-{r} (= {v})", 1),
+        f"linux-headers-amd64={v}": record("linux-headers-amd64", v, f"linux-headers-{r}", 1),
+        f"linux-image-{r}={v}": record(f"linux-image-{r}", v, "kmod, initramfs-tools | other", 70),
+        f"linux-headers-{r}={v}": record(f"linux-headers-{r}", v, headers_need, 2),
+        f"linux-headers-{common}={v}": record(f"linux-headers-{common}", v, "", 8),
+        f"linux-kbuild-9={v}": record("linux-kbuild-9", v, "libc6 (>= 2.34)", 3),
+    }
+
+    def run(arguments: Sequence[str]) -> str:
+        if arguments[0] == "madison":
+            return MADISON.replace("linux-image-amd64", arguments[1])
+        return shown.get(arguments[1], "")
+
+    return run
+
+
+@pytest.fixture
+def on_bookworm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_codename", lambda _: "bookworm")
+
+
+@pytest.mark.usefixtures("on_bookworm")
+@pytest.mark.parametrize(
+    ("label", "suite", "release"),
+    [
+        ("stable", "bookworm", "9.1.0-7-amd64"),
+        ("backports", "bookworm-backports", "9.12.5+deb12-amd64"),
+    ],
+)
+def test_meta_package_leads_to_the_kernels_own_packages(label: str, suite: str, release: str) -> None:
+    found_suite, packages = kernels.find_packages(label, fake_apt(stable=label == "stable"))
+    assert found_suite == suite
+    assert kernels.image_release(packages) == release
+    assert {p.name for p in packages} == {
+        f"linux-image-{release}",
+        f"linux-headers-{release}",
+        f"linux-headers-{release.replace('-amd64', '-common')}",
+        "linux-kbuild-9",
+    }
+    assert sum(p.size for p in packages) == 83
+
+
+@pytest.mark.usefixtures("on_bookworm")
+def test_unknown_suite_names_the_way_out() -> None:
+    with pytest.raises(UsageError, match="bookworm-backports: run `make setup-demo`"):
+        kernels.find_packages("backports", lambda _: "")
+
+
+def test_unknown_label() -> None:
+    with pytest.raises(UsageError, match="'testing': use stable or backports"):
+        kernels.resolve(["testing"], print)
+
+
+def test_only_debian_has_suites() -> None:
+    assert kernels._codename('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
+    with pytest.raises(UsageError, match="use Debian 12 or later"):
+        kernels._codename("ID=ubuntu\nVERSION_CODENAME=noble\n")
+
+
+def put_in_cache(cache: Path, label: str, release: str) -> None:
+    (cache / "kernels" / release).mkdir(parents=True)
+    (cache / "kernels" / release / "btf").touch()
+    records = {label: {"release": release, "packages": {}}}
+    (cache / "kernels/kernels.json").write_text(json.dumps(records))
+
+
+def test_cached_kernel_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    put_in_cache(tmp_path, "backports", "9.12.5+deb12-amd64")
+    said: list[str] = []
+    (kernel,) = kernels.resolve(["backports"], said.append)
+    assert (kernel.label, kernel.series, said) == ("backports", "9.12", [])
+    assert kernel.headers == kernel.root / "usr/src/linux-headers-9.12.5+deb12-amd64"
+
+
+def test_record_without_its_folder_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    put_in_cache(tmp_path, "stable", "9.1.0-7-amd64")
+    assert set(kernels.cached_kernels()) == {"stable"}
+    (tmp_path / "kernels/9.1.0-7-amd64/btf").unlink()
+    assert kernels.cached_kernels() == {}
+
+
+def test_relocated_headers_find_each_other(tmp_path: Path) -> None:
+    arch = tmp_path / "usr/src/linux-headers-9.1.0-7-amd64"
+    modules = tmp_path / "lib/modules/9.1.0-7-amd64"
+    for folder in (arch, modules):
+        folder.mkdir(parents=True)
+    (arch / "Makefile").write_text("include /usr/src/linux-headers-9.1.0-7-common/Makefile\n")
+    (modules / "build").symlink_to("/usr/src/linux-headers-9.1.0-7-amd64")
+    kernels.relocate_headers(tmp_path, "9.1.0-7-amd64")
+    here = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))"
+    assert (arch / "Makefile").read_text() == f"include {here}../linux-headers-9.1.0-7-common/Makefile\n"
+    assert (modules / "build").resolve() == arch
+
+
+def bzimage(payload: bytes, release: str) -> bytes:
+    """The few fields of a bzImage that are read, around a payload."""
+    image = bytearray(2048)
+    image[0x202:0x206] = b"HdrS"
+    image[0x1F1] = 1  # setup sectors, beside the boot sector
+    struct.pack_into("<H", image, 0x20E, 0x300)
+    struct.pack_into("<II", image, 0x248, 512, len(payload))
+    text = f"{release} (debian) #1\0".encode()
+    image[0x500 : 0x500 + len(text)] = text
+    return bytes(image[: 1024 + 512]) + payload
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        lzma.compress(b"content", lzma.FORMAT_XZ, lzma.CHECK_CRC32) + b"\7\0\0\0",
+        gzip.compress(b"content"),
+    ],
+    ids=["xz", "gzip"],
+)
+def test_image_is_unpacked(payload: bytes) -> None:
+    assert kernels.unpack_image(bzimage(payload, "9.1.0-7-amd64")) == ("9.1.0-7-amd64", b"content")
+
+
+def test_unknown_packing_and_no_image() -> None:
+    with pytest.raises(UsageError, match="packed in an unknown way"):
+        kernels.unpack_image(bzimage(b"????", "9.1.0-7-amd64"))
+    with pytest.raises(UsageError, match="no x86 bzImage"):
+        kernels.unpack_image(bytes(4096))
+
+
+def test_elf_section() -> None:
+    names = b"\0.shstrtab\0.BTF\0"
+    content = b"type information"
+    data = bytearray(64) + names + content
+    data[:6] = b"\x7fELF\x02\x01"
+    struct.pack_into("<Q", data, 0x28, len(data))
+    struct.pack_into("<HHH", data, 0x3A, 64, 3, 1)
+
+    def header(name: int, start: int, size: int) -> bytes:
+        return struct.pack("<IIQQQQIIQQ", name, 0, 0, 0, start, size, 0, 0, 0, 0)
+
+    data += header(0, 0, 0) + header(1, 64, len(names)) + header(11, 64 + len(names), len(content))
+    assert kernels.elf_section(bytes(data), ".BTF") == content
+    with pytest.raises(UsageError, match=r"has no \.text"):
+        kernels.elf_section(bytes(data), ".text")

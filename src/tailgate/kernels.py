@@ -147,7 +147,10 @@ def _prepare(label: str, folder: Path, progress: Progress) -> None:
         debs = _download(label, packages, folder / "download", progress)
         work = folder / f".unpacking-{release}"
         shutil.rmtree(work, ignore_errors=True)
-        unpack(debs, release, work, lambda what: progress(f"kernel {label}: {what}"))
+        try:
+            unpack(debs, release, work, lambda what: progress(f"kernel {label}: {what}"))
+        except OSError as e:
+            raise UsageError(f"cannot unpack kernel {label} below {folder}: {e.strerror}") from e
         shutil.rmtree(folder / release, ignore_errors=True)
         work.rename(folder / release)
         shutil.rmtree(folder / "download")
@@ -330,7 +333,7 @@ def unpack(debs: Sequence[Path], release: str, into: Path, progress: Progress) -
         (root / "lib").symlink_to("usr/lib")
     relocate_headers(root, release)
     progress("extracting the image and its type information")
-    image_of, elf = unpack_image((root / f"boot/vmlinuz-{release}").read_bytes())
+    image_of, elf = unpack_image(find_image(root, release).read_bytes())
     if image_of != release:
         raise UsageError(
             f"the image of {release} says that it is {image_of}: remove {into.parent} and try again"
@@ -347,13 +350,21 @@ def relocate_headers(root: Path, release: str) -> None:
     The architecture's Makefile includes the common one by an absolute path below /usr/src; in the
     modules' folder two links point there. `scripts` and `tools` are relative links already.
     """
-    here = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))"
     makefile = root / "usr/src" / f"linux-headers-{release}" / "Makefile"
-    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{here}../"))
+    text = makefile.read_text().replace("/usr/src/", "$(usr-src)/")
+    makefile.write_text(f"usr-src := $(abspath $(dir $(lastword $(MAKEFILE_LIST)))..)\n{text}")
     for link in (root / "lib/modules" / release).iterdir():
         if link.is_symlink() and (to := str(link.readlink())).startswith("/usr/src/"):
             link.unlink()
-            link.symlink_to("../../.." + to)
+            link.symlink_to(os.path.relpath(root.resolve() / to[1:], link.parent.resolve()))
+
+
+def find_image(root: Path, release: str) -> Path:
+    """The compressed image among unpacked packages; later releases keep it beside the modules."""
+    for image in (root / f"boot/vmlinuz-{release}", root / "lib/modules" / release / "vmlinuz"):
+        if image.is_file():
+            return image
+    raise UsageError(f"Debian's packages of {release} hold no image where one is known to be")
 
 
 def unpack_image(image: bytes) -> tuple[str, bytes]:

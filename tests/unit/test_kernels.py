@@ -4,7 +4,9 @@
 import gzip
 import json
 import lzma
+import os
 import struct
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -118,17 +120,26 @@ def test_record_without_its_folder_is_not_cached(tmp_path: Path, monkeypatch: py
     assert kernels.cached_kernels() == {}
 
 
-def test_relocated_headers_find_each_other(tmp_path: Path) -> None:
-    arch = tmp_path / "usr/src/linux-headers-9.1.0-7-amd64"
-    modules = tmp_path / "lib/modules/9.1.0-7-amd64"
-    for folder in (arch, modules):
+@pytest.mark.parametrize("lib", ["lib", "usr/lib"])
+def test_relocated_headers_find_each_other(tmp_path: Path, lib: str) -> None:
+    """Wherever the cache lies, and whether or not the release has merged /lib into /usr/lib."""
+    arch, common = (tmp_path / f"usr/src/linux-headers-9.1.0-7-{part}" for part in ("amd64", "common"))
+    modules = tmp_path / lib / "modules/9.1.0-7-amd64"
+    for folder in (arch, common, modules):
         folder.mkdir(parents=True)
-    (arch / "Makefile").write_text("include /usr/src/linux-headers-9.1.0-7-common/Makefile\n")
+    if lib != "lib":
+        (tmp_path / "lib").symlink_to(lib)
+    (arch / "Makefile").write_text(
+        "O = /usr/src/linux-headers-9.1.0-7-amd64\ninclude /usr/src/linux-headers-9.1.0-7-common/Makefile\n"
+    )
+    (common / "Makefile").write_text("all:\n\t@echo $(O)\n")
     (modules / "build").symlink_to("/usr/src/linux-headers-9.1.0-7-amd64")
     kernels.relocate_headers(tmp_path, "9.1.0-7-amd64")
-    here = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))"
-    assert (arch / "Makefile").read_text() == f"include {here}../linux-headers-9.1.0-7-common/Makefile\n"
-    assert (modules / "build").resolve() == arch
+    command = ["make", "-s", "-C", str(modules / "build")]
+    made = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
+    )
+    assert made.stdout.strip() == str(arch)
 
 
 def bzimage(payload: bytes, release: str) -> bytes:

@@ -293,8 +293,9 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (!READ_ONCE(d->k2.knobs[K2_KNOB_rt_tags]) || k2_is_rt(get_current_ioprio()))
 		return;
 	limit = k2_limit(&d->k2, tags);
+	/* a word is larger than a map that was made smaller, or that is tiny */
 	if (k2_depth_is_per_word)
-		limit = max(limit * READ_ONCE(d->tag_word_bits) / tags, 1U);
+		limit = max(limit * min(READ_ONCE(d->tag_word_bits), tags) / tags, 1U);
 	data->shallow_depth = limit;
 }
 

@@ -5,8 +5,7 @@
 
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
-C_SOURCES = $(wildcard sched/*.[ch] flash/*.[ch] kernel/*.[ch] kernel/compat/*.[ch] src/tailgate/guest/*.c) \
-	$(shell find tests -name '*.[ch]')
+C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]')
 
 .PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
 	format build-test unit vm-test lock clean clean-host

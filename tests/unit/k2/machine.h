@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A machine around K2: threads that submit, a small blk-mq, a drive, completions. As in blk-mq, a hardware queue is run
+ * after an insertion, when K2 wakes it, and after a knob has changed, and by nothing else: no timer saves a lost wake-up.
+ *
+ * Who includes this says how its threads wait for each other:
+ *
+ *	machine_enter(), machine_leave()   around accesses to struct machine
+ *	machine_wait()                     inside: returns after another thread has called machine_changed(), or later
+ *	machine_changed()                  inside
+ *	machine_random(n)                  0 to n - 1
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../../sched/k2.h"
+
+#define MACHINE_CTXS 4
+
+struct io {
+	struct k2_entry entry;
+	struct list_head node;
+	unsigned int ctx;
+	unsigned int level;
+	bool urgent;
+	u64 sequence; /* of its insertion, by ctx */
+	unsigned int left; /* times it ended, by completion or by removal */
+	unsigned int returns; /* times the drive will give it back */
+};
+
+static struct list_head *k2_node(struct k2_entry *e)
+{
+	return &((struct io *)e)->node;
+}
+
+static struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return &container_of(node, struct io, node)->entry;
+}
+
+#include "../../../sched/k2.c"
+
+static struct machine {
+	struct io *ios;
+	unsigned int io_count;
+	unsigned int submitted;
+	unsigned int left;
+	struct list_head drive; /* dispatched */
+	struct list_head returned; /* to be inserted again */
+	unsigned int in_drive;
+	unsigned int bound_max; /* no knob was ever larger */
+	bool run[MACHINE_CTXS]; /* kblockd is to run it */
+} machine;
+
+static u64 seed;
+static struct k2 *k2;
+static struct k2_ctx *ctxs[MACHINE_CTXS];
+static u64 sequence[MACHINE_CTXS]; /* protected by the ctx's lock */
+static u64 picked_sequence[MACHINE_CTXS][K2_LISTS]; /* protected by k2->lock */
+
+#define must(condition)                               \
+	do {                                          \
+		if (!(condition))                     \
+			broken(#condition, __LINE__); \
+	} while (0)
+
+static void machine_enter(void);
+static void machine_leave(void);
+static void machine_wait(void);
+static void machine_changed(void);
+static unsigned int machine_random(unsigned int n);
+
+static void broken(const char *condition, int line)
+{
+	printf("seed %llu, machine.h line %d: not so: %s\n", (unsigned long long)seed, line,
+	       condition);
+	fflush(stdout);
+	_exit(1);
+}
+
+static u64 machine_now(void)
+{
+	return 0;
+}
+
+static void machine_picked(struct k2_entry *e)
+{
+	struct io *io = (struct io *)e;
+	u64 *last = &picked_sequence[io->ctx][io->urgent ? 0 : io->level + 1];
+	unsigned int list;
+
+	must(e->state == K2_QUEUED);
+	must(io->sequence > *last); /* first in, first out, for each ctx and level */
+	*last = io->sequence;
+	for (list = 0; list < (io->urgent ? 0 : io->level + 1); list++)
+		must(list_empty(&k2->lists[list])); /* nothing more urgent is staged */
+}
+
+static void run_here(unsigned int ctx)
+{
+	(void)ctx;
+	while (k2_has_work(k2)) {
+		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked);
+
+		if (!e)
+			break;
+		machine_enter();
+		must(++machine.in_drive <= machine.bound_max);
+		list_add_tail(k2_node(e), &machine.drive);
+		machine_changed();
+		machine_leave();
+	}
+}
+
+/* blk_mq_run_hw_queue() */
+static void run(unsigned int ctx, bool async)
+{
+	if (!k2_has_work(k2))
+		return;
+	if (!async) {
+		run_here(ctx);
+		return;
+	}
+	machine_enter();
+	machine.run[ctx] = true;
+	machine_changed();
+	machine_leave();
+}
+
+static void machine_wake(void *argument, struct k2_ctx *ctx)
+{
+	(void)argument;
+	run(ctx->index, true);
+}
+
+static void insert(struct io *io, bool urgent)
+{
+	struct k2_ctx *ctx = ctxs[io->ctx];
+
+	k2_insert_begin(ctx);
+	io->urgent = urgent;
+	io->sequence = ++sequence[io->ctx];
+	k2_insert(ctx, &io->entry, io->level, urgent, 0);
+	k2_insert_end(k2, ctx);
+}
+
+static bool all_left(void)
+{
+	return machine.left == machine.io_count;
+}
+
+static void end(struct io *io)
+{
+	must(!io->left++);
+	machine.left++;
+	machine_changed();
+}
+
+static void submitter(void)
+{
+	for (;;) {
+		struct io *io = NULL;
+		unsigned int ctx;
+
+		machine_enter();
+		if (machine.submitted < machine.io_count)
+			io = &machine.ios[machine.submitted++];
+		machine_leave();
+		if (!io)
+			break;
+		/* once inserted, it may be gone */
+		ctx = io->ctx;
+		insert(io, false);
+		run(ctx, machine_random(2));
+	}
+}
+
+static void kblockd(void)
+{
+	machine_enter();
+	while (!all_left()) {
+		struct io *io = NULL;
+		unsigned int ctx;
+
+		if (!list_empty(&machine.returned)) {
+			io = list_first_entry(&machine.returned, struct io, node);
+			list_del_init(&io->node);
+			ctx = io->ctx;
+			machine_leave();
+			insert(io, machine_random(4));
+			run(ctx, false);
+			machine_enter();
+			continue;
+		}
+		for (ctx = 0; ctx < k2->ctx_count && !machine.run[ctx]; ctx++)
+			;
+		if (ctx < k2->ctx_count) {
+			machine.run[ctx] = false;
+			machine_leave();
+			run_here(ctx);
+			machine_enter();
+			continue;
+		}
+		machine_wait();
+	}
+	machine_leave();
+}
+
+/* The drive completes in any order, and gives requests back. */
+static void completer(void)
+{
+	machine_enter();
+	while (!all_left()) {
+		struct list_head *node = machine.drive.next;
+		unsigned int skip;
+		struct io *io;
+		bool given_back, again;
+
+		if (list_empty(&machine.drive)) {
+			machine_wait();
+			continue;
+		}
+		for (skip = machine_random(machine.in_drive); skip; skip--)
+			node = node->next == &machine.drive ? machine.drive.next : node->next;
+		io = list_entry(node, struct io, node);
+		list_del_init(node);
+		given_back = io->returns;
+		again = given_back && machine_random(2);
+		io->returns -= given_back;
+		if (!given_back || again)
+			machine.in_drive--;
+		machine_leave();
+		if (given_back)
+			k2_requeue(k2, ctxs[io->ctx], &io->entry, again);
+		else
+			k2_finish(k2, ctxs[io->ctx], &io->entry);
+		machine_enter();
+		if (again)
+			list_add_tail(&io->node, &machine.returned);
+		else if (given_back)
+			list_add_tail(&io->node, &machine.drive);
+		else
+			end(io);
+		machine_changed();
+	}
+	machine_leave();
+}
+
+/* An entry that was merged into another; never an urgent one. */
+static void visit(struct k2_entry *e, void *argument)
+{
+	struct io *io = (struct io *)e;
+	struct list_head *merged = argument;
+
+	must(e->state == K2_QUEUED && !io->urgent);
+	if (machine_random(4))
+		return;
+	k2_remove(k2, e);
+	list_add_tail(&io->node, merged);
+}
+
+/* bio_merge of a bio that found a request to join: nothing is inserted, and no queue is run. */
+static void merger(unsigned int times)
+{
+	for (; times; times--) {
+		LIST_HEAD(merged);
+		struct io *io, *next;
+
+		if (!k2_queued(k2) || !spin_trylock(&k2->lock))
+			continue;
+		k2_collect(k2);
+		k2_visit_new(k2, K2_BACKGROUND, visit, &merged);
+		spin_unlock(&k2->lock);
+		list_for_each_entry_safe(io, next, &merged, node) {
+			list_del_init(&io->node);
+			k2_finish(k2, ctxs[io->ctx], &io->entry);
+			machine_enter();
+			end(io);
+			machine_leave();
+		}
+	}
+}
+
+static void configurer(unsigned int times)
+{
+	unsigned int ctx;
+
+	for (; times; times--) {
+		must(!k2_configure(k2, K2_KNOB_inflight_max,
+				   machine_random(2) ? 1 : 1 + machine_random(machine.bound_max)));
+		for (ctx = 0; ctx < k2->ctx_count; ctx++)
+			run(ctx, true);
+	}
+}
+
+static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned int bound_max)
+{
+	unsigned int i;
+
+	memset(&machine, 0, sizeof(machine));
+	memset(sequence, 0, sizeof(sequence));
+	memset(picked_sequence, 0, sizeof(picked_sequence));
+	INIT_LIST_HEAD(&machine.drive);
+	INIT_LIST_HEAD(&machine.returned);
+	machine.io_count = io_count;
+	machine.bound_max = bound_max;
+	machine.ios = calloc(io_count, sizeof(*machine.ios));
+	for (i = 0; i < io_count; i++) {
+		struct io *io = &machine.ios[i];
+
+		INIT_LIST_HEAD(&io->node);
+		io->ctx = machine_random(ctx_count);
+		io->level = machine_random(2) ? K2_BACKGROUND : machine_random(K2_LEVELS);
+		io->returns = machine_random(5) ? 0 : machine_random(3);
+	}
+	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
+	memset(k2, 0, k2_size(ctx_count));
+	k2_init(k2, ctxs, ctx_count, machine_wake, NULL);
+	for (i = 0; i < ctx_count; i++) {
+		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
+
+		memset(ctx, 0, sizeof(*ctx));
+		k2_init_ctx(k2, ctx, i);
+	}
+	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));
+}
+
+static void machine_deinit(void)
+{
+	unsigned int i, level;
+	u64 inserted, dispatched = 0, all = 0;
+
+	must(all_left());
+	for (i = 0; i < machine.io_count; i++)
+		must(machine.ios[i].left == 1);
+	must(k2_deinit(k2));
+	for (level = 0; level < K2_LEVELS; level++) {
+		inserted = 0;
+		for (i = 0; i < k2->ctx_count; i++)
+			inserted += ctxs[i]->inserted[level];
+		must(inserted == k2->dispatched[level] + k2->removed[level]);
+		must(!atomic_read(&k2->inflight_level[level]));
+		dispatched += k2->dispatched[level];
+		for (i = 0; i < K2_WAIT_BUCKETS; i++)
+			all += k2->wait[level][i];
+	}
+	must(dispatched == all);
+	for (i = 0; i < k2->ctx_count; i++)
+		free(ctxs[i]);
+	free(k2);
+	free(machine.ios);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * K2 under a script: reads commands from standard input, a line each, and answers each with a line. One thread, so that
+ * a test knows after every step what must hold. Entries are named by numbers.
+ *
+ *   new CTXS                      a drive with so many hardware queues
+ *   insert CTX NOW ID:LEVEL:URGENT ...       one list of insertions -> ok
+ *   work                          -> 1 or 0, as has_work
+ *   dispatch NOW                  -> the entry, or -
+ *   finish ID CTX                 -> the ctxs woken
+ *   requeue ID CTX AGAIN          -> the ctxs woken
+ *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
+ *                                 -> the entries visited
+ *   set KNOB VALUE                -> 0 or an error
+ *   limit TAGS                    -> tags for others than real-time tasks
+ *   counters                      -> inflight, bound_held, and for each level in flight, inserted, dispatched, removed
+ *   wait LEVEL                    -> histogram
+ *   end                           -> 1 if nothing is left, else 0
+ *   knobs                         -> name|unit|least|most|initial|scale|what, joined by tabs
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../sched/k2.h"
+
+struct io {
+	struct k2_entry entry;
+	struct list_head node;
+	unsigned int id;
+};
+
+static struct list_head *k2_node(struct k2_entry *e)
+{
+	return &((struct io *)e)->node;
+}
+
+static struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return &container_of(node, struct io, node)->entry;
+}
+
+#include "../../../sched/k2.c"
+
+#define IOS 4096
+
+static struct io ios[IOS];
+static struct k2 *k2;
+static struct k2_ctx **ctxs;
+static u64 now_ns;
+
+static u64 now(void)
+{
+	return now_ns;
+}
+
+static void picked(struct k2_entry *e)
+{
+	if (e->state != K2_QUEUED)
+		abort();
+}
+
+static void wake(void *argument, struct k2_ctx *ctx)
+{
+	fprintf(argument, "%u ", ctx->index);
+}
+
+struct merge {
+	unsigned int percent;
+};
+
+static void visit(struct k2_entry *e, void *argument)
+{
+	const struct merge *merge = argument;
+	unsigned int id = ((struct io *)e)->id;
+
+	printf("%u ", id);
+	if (id % 100 < merge->percent)
+		k2_remove(k2, e);
+}
+
+static void set_up(unsigned int count)
+{
+	unsigned int i;
+
+	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
+	memset(k2, 0, k2_size(count));
+	ctxs = calloc(count, sizeof(*ctxs));
+	k2_init(k2, ctxs, count, wake, stdout);
+	for (i = 0; i < count; i++) {
+		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
+
+		memset(ctx, 0, sizeof(*ctx));
+		k2_init_ctx(k2, ctx, i);
+	}
+	for (i = 0; i < IOS; i++) {
+		memset(&ios[i], 0, sizeof(ios[i]));
+		ios[i].id = i;
+		INIT_LIST_HEAD(&ios[i].node);
+	}
+}
+
+static void tear_down(void)
+{
+	unsigned int i;
+
+	printf("%d", k2_deinit(k2));
+	for (i = 0; i < k2->ctx_count; i++)
+		free(ctxs[i]);
+	free(ctxs);
+	free(k2);
+	k2 = NULL;
+}
+
+static void insert(char *list)
+{
+	unsigned int ctx, id, level, urgent;
+	unsigned long long at;
+	int used;
+
+	if (sscanf(list, "%u %llu%n", &ctx, &at, &used) < 2)
+		abort();
+	k2_insert_begin(ctxs[ctx]);
+	for (list += used; sscanf(list, " %u:%u:%u%n", &id, &level, &urgent, &used) == 3;
+	     list += used)
+		k2_insert(ctxs[ctx], &ios[id].entry, level, urgent, at);
+	k2_insert_end(k2, ctxs[ctx]);
+	printf("ok");
+}
+
+static void counters(void)
+{
+	unsigned int i, level;
+
+	printf("%d %ld", atomic_read(&k2->inflight), atomic_long_read(&k2->bound_held));
+	for (level = 0; level < K2_LEVELS; level++) {
+		u64 inserted = 0;
+
+		for (i = 0; i < k2->ctx_count; i++)
+			inserted += ctxs[i]->inserted[level];
+		printf(" %d %llu %llu %llu", atomic_read(&k2->inflight_level[level]),
+		       (unsigned long long)inserted, (unsigned long long)k2->dispatched[level],
+		       (unsigned long long)k2->removed[level]);
+	}
+}
+
+static void obey(char *line)
+{
+	unsigned int a, b, c;
+	unsigned long long value;
+	char name[32];
+	int used = 0;
+
+	if (sscanf(line, "new %u", &a) == 1) {
+		set_up(a);
+		printf("ok");
+	} else if (!strncmp(line, "insert ", 7)) {
+		insert(line + 7);
+	} else if (!strcmp(line, "work\n")) {
+		printf("%d", k2_has_work(k2));
+	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
+		struct k2_entry *e;
+
+		now_ns = value;
+		e = k2_dispatch(k2, now, picked);
+		if (e)
+			printf("%u", ((struct io *)e)->id);
+		else
+			printf("-");
+	} else if (sscanf(line, "finish %u %u", &a, &b) == 2) {
+		k2_finish(k2, ctxs[b], &ios[a].entry);
+	} else if (sscanf(line, "requeue %u %u %u", &a, &b, &c) == 3) {
+		k2_requeue(k2, ctxs[b], &ios[a].entry, c);
+	} else if (sscanf(line, "merge %u %u", &a, &b) == 2) {
+		struct merge merge = { .percent = b };
+
+		spin_lock(&k2->lock);
+		k2_collect(k2);
+		k2_visit_new(k2, a, visit, &merge);
+		spin_unlock(&k2->lock);
+	} else if (sscanf(line, "set %31s %llu%n", name, &value, &used) == 2 && used) {
+		for (a = 0; a < K2_KNOB_COUNT; a++)
+			if (!strcmp(k2_knob_infos[a].name, name)) {
+				printf("%d ", k2_configure(k2, a, value));
+				printf("%u", k2->knobs[a]);
+			}
+	} else if (sscanf(line, "limit %u", &a) == 1) {
+		printf("%u", k2_limit(k2, a));
+	} else if (!strcmp(line, "counters\n")) {
+		counters();
+	} else if (sscanf(line, "wait %u", &a) == 1) {
+		for (b = 0; b < K2_WAIT_BUCKETS; b++)
+			printf("%llu ", (unsigned long long)k2->wait[a][b]);
+	} else if (!strcmp(line, "end\n")) {
+		tear_down();
+	} else if (!strcmp(line, "knobs\n")) {
+		for (a = 0; a < K2_KNOB_COUNT; a++) {
+			const struct k2_knob_info *i = &k2_knob_infos[a];
+
+			printf("%s%s|%s|%u|%u|%u|%s|%s", a ? "\t" : "", i->name, i->unit, i->least,
+			       i->most, i->initial, i->scale, i->what);
+		}
+	} else {
+		fprintf(stderr, "not a command: %s", line);
+		exit(2);
+	}
+	printf("\n");
+	fflush(stdout);
+}
+
+int main(void)
+{
+	static char line[1 << 16];
+
+	while (fgets(line, sizeof(line), stdin))
+		obey(line);
+	return 0;
+}

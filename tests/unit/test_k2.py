@@ -1,0 +1,756 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""sched/k2.c in user space: what it promises, by scripts and between threads, and that its loss is noticed.
+
+Three programs in tests/unit/k2 compile it: `script` obeys commands, so that a property can be checked after
+every step; `interleave` plays threads as coroutines, one seed a schedule; `stress` runs real threads under
+sanitizers.
+"""
+
+import os
+import re
+import select
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parents[2]
+RT_LEVELS = 8
+LEVELS = RT_LEVELS + 1
+WAIT_BUCKETS = 26
+ERANGE = -34
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
+
+
+def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
+    """Compile tests/unit/k2/<name>.c of a tree; the program lands in `out`."""
+    sources = root / "tests/unit/k2"
+    program = out / name
+    extra = ["-I", str(sources / "interleave")] if name == "interleave" else []
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unused-function",
+        "-pthread",
+    ]
+    command += [
+        *flags,
+        *extra,
+        "-I",
+        str(ROOT / "sim/include"),
+        str(sources / f"{name}.c"),
+        "-o",
+        str(program),
+    ]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("k2")
+
+
+class Script:
+    """The program `script`, asked line by line."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+        self.lines: list[str] = []
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def stop(self) -> str:
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        said = self.process.stderr.read().decode()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return said
+
+    def ask(self, line: str) -> str:
+        if line.startswith("new "):
+            self.lines = []
+        self.lines.append(line)
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(line.encode() + b"\n")
+        stdin.flush()
+        ready, _, _ = select.select([stdout], [], [], 10)
+        answer = stdout.readline() if ready else b""
+        if not answer:
+            self.process.kill()
+            said = self.stop()
+            self.process = self.start()
+            raise AssertionError(f"the program {'died' if ready else 'hangs'} at {line!r}:\n{said}")
+        return answer.decode().strip()
+
+    def replay(self) -> str:
+        """One line for a shell that does the same again."""
+        return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
+
+
+@pytest.fixture(scope="session")
+def script(programs: Path) -> Iterator[Script]:
+    script = Script(compile_program("script", programs, *SANITIZED))
+    yield script
+    said = script.stop()
+    assert not said, said
+
+
+@dataclass
+class Entry:
+    level: int
+    ctx: int
+    urgent: bool
+    inserted_ns: int
+    epoch: int | None = None  # which collection took it; none yet
+
+    @property
+    def queue(self) -> int:
+        return 0 if self.urgent else self.level + 1
+
+
+@dataclass
+class Machine:
+    """What must hold, and a small blk-mq: a ctx runs after insertion, wake and configure, never else."""
+
+    script: Script
+    ctxs: int
+    bound: int = 32
+    now: int = 10**12
+    entries: dict[int, Entry] = field(default_factory=dict)
+    queued: list[int] = field(default_factory=list)  # in order of insertion
+    visited: set[int] = field(default_factory=set)
+    in_flight: list[int] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    to_run: list[int] = field(default_factory=list)
+    waiting: bool = False
+    held: int = 0
+    epoch: int = 0
+    inserted: list[int] = field(default_factory=lambda: [0] * LEVELS)
+    dispatched: list[int] = field(default_factory=lambda: [0] * LEVELS)
+    removed: list[int] = field(default_factory=lambda: [0] * LEVELS)
+    wait: list[list[int]] = field(default_factory=lambda: [[0] * WAIT_BUCKETS for _ in range(LEVELS)])
+
+    @property
+    def room(self) -> bool:
+        return len(self.in_flight) < self.bound
+
+    def insert(self, ctx: int, new: list[tuple[int, bool]], returned: bool = False) -> None:
+        words = []
+        for level, urgent in new:
+            if returned:
+                number = self.returned.pop(0)
+                level = self.entries[number].level
+            else:
+                number = len(self.entries)
+            self.entries[number] = Entry(level, ctx, urgent, self.now)
+            self.queued.append(number)
+            self.visited.discard(number)
+            self.inserted[level] += 1
+            words.append(f"{number}:{level}:{urgent:d}")
+        self.script.ask(f"insert {ctx} {self.now} {' '.join(words)}")
+        self.run_soon(ctx)
+
+    def run_soon(self, ctx: int) -> None:
+        """blk_mq_run_hw_queue(), asynchronous: looks now whether there is work, runs later."""
+        if self.has_work() and ctx not in self.to_run:
+            self.to_run.append(ctx)
+
+    def has_work(self) -> bool:
+        work = self.script.ask("work") == "1"
+        assert work == bool(self.queued and self.room)
+        self.waiting |= bool(self.queued) and not self.room
+        return work
+
+    def run(self, which: int, most: int) -> None:
+        if not self.to_run:
+            return
+        ctx = self.to_run.pop(which % len(self.to_run))
+        for _ in range(most):
+            if not self.has_work():
+                return
+            assert self.dispatch() is not None
+        self.run_soon(ctx)
+
+    def collect(self) -> None:
+        self.epoch += 1
+        for number in self.queued:
+            if self.entries[number].epoch is None:
+                self.entries[number].epoch = self.epoch
+
+    def first(self) -> set[int]:
+        """What may go next: of the first queue and the earliest collection, the oldest of each ctx."""
+        best = min((self.entries[n].queue, self.entries[n].epoch or 0) for n in self.queued)
+        of_ctx: dict[int, int] = {}
+        for number in self.queued:
+            entry = self.entries[number]
+            if (entry.queue, entry.epoch) == best:
+                of_ctx.setdefault(entry.ctx, number)
+        return set(of_ctx.values())
+
+    def dispatch(self) -> int | None:
+        answer = self.script.ask(f"dispatch {self.now}")
+        self.collect()
+        if not self.queued or not self.room:
+            assert answer == "-"
+            self.waiting |= bool(self.queued)
+            return None
+        number = int(answer)
+        assert number in self.first()
+        entry = self.entries[number]
+        self.queued.remove(number)
+        self.in_flight.append(number)
+        self.dispatched[entry.level] += 1
+        waited_us = max(self.now - entry.inserted_ns, 0) // 1000
+        self.wait[entry.level][min(waited_us.bit_length(), WAIT_BUCKETS - 1)] += 1
+        return number
+
+    def leave(self, command: str, number: int, ctx: int, counts: bool) -> None:
+        if counts:
+            self.in_flight.remove(number)
+        woken = self.script.ask(command).split()
+        if counts and self.waiting and self.room:
+            assert woken == [str(ctx)]
+            self.waiting = False
+            self.held += 1
+            self.run_soon(ctx)
+        else:
+            assert woken == []
+
+    def finish(self, which: int) -> None:
+        if self.in_flight:
+            number = self.in_flight[which % len(self.in_flight)]
+            ctx = self.entries[number].ctx
+            self.leave(f"finish {number} {ctx}", number, ctx, counts=True)
+            self.gone.append(number)
+
+    def finish_other(self, which: int) -> None:
+        """Entries that are not in flight end too: never inserted, merged away, or ended before."""
+        others = [*self.gone, 4000]
+        number = others[which % len(others)]
+        self.leave(f"finish {number} 0", number, 0, counts=False)
+
+    def requeue(self, which: int, again: bool) -> None:
+        if self.in_flight:
+            number = self.in_flight[which % len(self.in_flight)]
+            ctx = self.entries[number].ctx
+            self.leave(f"requeue {number} {ctx} {again:d}", number, ctx, counts=again)
+            if again:
+                self.returned.append(number)
+
+    def insert_returned(self, urgent: bool) -> None:
+        if self.returned:
+            ctx = self.entries[self.returned[0]].ctx
+            self.insert(ctx, [(0, urgent)], returned=True)
+
+    def merge(self, level: int, percent: int) -> None:
+        shown = [int(word) for word in self.script.ask(f"merge {level} {percent}").split()]
+        self.collect()
+        new = [n for n in self.queued if self.entries[n].queue == level + 1 and n not in self.visited]
+        assert sorted(shown) == sorted(new)
+        assert [self.entries[n].epoch for n in shown] == sorted(self.entries[n].epoch or 0 for n in new)
+        for ctx in range(self.ctxs):
+            assert [n for n in shown if self.entries[n].ctx == ctx] == [
+                n for n in new if self.entries[n].ctx == ctx
+            ]
+        self.visited.update(shown)
+        for number in shown:
+            if number % 100 < percent:
+                self.queued.remove(number)
+                self.removed[level] += 1
+                self.gone.append(number)
+                self.finish_other(len(self.gone) - 1)
+
+    def set_bound(self, value: int) -> None:
+        valid = 1 <= value <= 65535
+        if valid:
+            self.bound = value
+        assert self.script.ask(f"set inflight_max {value}") == f"{0 if valid else ERANGE} {self.bound}"
+        if valid:
+            for ctx in range(self.ctxs):
+                self.run_soon(ctx)
+
+    def check(self) -> None:
+        counters = [len(self.in_flight), self.held]
+        for level in range(LEVELS):
+            counters += [
+                sum(self.entries[n].level == level for n in self.in_flight),
+                self.inserted[level],
+                self.dispatched[level],
+                self.removed[level],
+            ]
+        assert [int(word) for word in self.script.ask("counters").split()] == counters
+        assert not (self.queued and self.room) or self.to_run, (
+            "nobody is going to run, and there is work and room"
+        )
+
+    def drain(self) -> None:
+        while self.queued or self.in_flight or self.returned:
+            while self.to_run:
+                self.run(0, 1000)
+            self.check()
+            self.finish(0)
+            self.insert_returned(True)
+        for level in range(LEVELS):
+            assert [int(word) for word in self.script.ask(f"wait {level}").split()] == self.wait[level]
+        assert self.script.ask("end") == "1", "something is left"
+
+
+INDICES = st.integers(0, 99)
+LEVEL = st.one_of(st.sampled_from([RT_LEVELS, RT_LEVELS, 7, 0]), st.integers(0, LEVELS - 1))
+BOUNDS = st.one_of(st.integers(1, 6), st.sampled_from([0, 1, 32, 65535, 65536, 99999999999]))
+STEPS = st.one_of(
+    st.tuples(
+        st.just("insert"), INDICES, st.lists(st.tuples(LEVEL, st.integers(0, 9)), min_size=1, max_size=4)
+    ),
+    st.tuples(st.just("run"), INDICES, st.integers(1, 5)),
+    st.tuples(st.just("finish"), INDICES),
+    st.tuples(st.just("finish other"), INDICES),
+    st.tuples(st.just("dispatch")),
+    st.tuples(st.just("requeue"), INDICES, st.booleans()),
+    st.tuples(st.just("insert returned"), st.booleans()),
+    st.tuples(st.just("merge"), LEVEL, st.sampled_from([0, 30, 100])),
+    st.tuples(st.just("bound"), BOUNDS),
+    st.tuples(st.just("time"), st.sampled_from([-700, 999, 1_000, 5_000, 1_000_000, 3_000_000_000, 2**35])),
+)
+PLAYS = st.tuples(st.integers(1, 70), st.integers(1, 6), st.lists(STEPS, min_size=20, max_size=80))
+
+
+def play(script: Script, ctxs: int, bound: int, steps: list[tuple[object, ...]]) -> None:
+    """Do the steps on the scheduler and the model, compare after each, and empty it."""
+    script.ask(f"new {ctxs}")
+    machine = Machine(script, ctxs)
+    machine.set_bound(bound)
+    try:
+        for step in steps:
+            match step:
+                case ("insert", int(ctx), list(new)):
+                    # few ctxs, and of them the outermost ones, so that entries meet
+                    where = (0, ctxs - 1, ctx % ctxs)[ctx % 3]
+                    machine.insert(where, [(level, urgent == 9) for level, urgent in new])
+                case ("run", int(which), int(most)):
+                    machine.run(which, most)
+                case ("finish", int(which)):
+                    machine.finish(which)
+                case ("finish other", int(which)):
+                    machine.finish_other(which)
+                case ("dispatch",):
+                    machine.dispatch()
+                case ("requeue", int(which), bool(again)):
+                    machine.requeue(which, again)
+                case ("insert returned", bool(urgent)):
+                    machine.insert_returned(urgent)
+                case ("merge", int(level), int(percent)):
+                    machine.merge(level, percent)
+                case ("bound", int(value)):
+                    machine.set_bound(value)
+                case ("time", int(by)):
+                    machine.now += by
+                case _:
+                    raise ValueError(step)
+            machine.check()
+        machine.drain()
+    except AssertionError:
+        note(f"replay: {script.replay()}")
+        raise
+
+
+@settings(
+    max_examples=400,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(PLAYS)
+def test_promises_hold_after_every_step(
+    script: Script, plan: tuple[int, int, list[tuple[object, ...]]]
+) -> None:
+    play(script, *plan)
+
+
+def test_real_time_overtakes_staged_background(script: Script) -> None:
+    machine = begin(script, ctxs=2, bound=1)
+    machine.insert(0, [(8, False)] * 5)
+    first = machine.dispatch()
+    assert first == 0
+    machine.insert(1, [(7, False), (3, False)])
+    machine.finish(0)
+    assert machine.dispatch() == 6
+    machine.finish(0)
+    assert machine.dispatch() == 5
+    machine.finish(0)
+    assert machine.dispatch() == 1
+    machine.drain()
+
+
+def check_visits(script: Script) -> None:
+    """An entry is shown once, and once more after it came back through the drive."""
+    machine = begin(script, ctxs=1, bound=2)
+    machine.insert(0, [(8, False), (8, False), (8, True), (7, False)])
+    machine.merge(8, 0)
+    machine.merge(8, 0)
+    machine.insert(0, [(8, False)])
+    machine.merge(8, 0)
+    for number in (2, 3):
+        assert machine.dispatch() == number
+        machine.finish(0)
+    assert machine.dispatch() == 0
+    machine.requeue(0, again=True)
+    machine.insert_returned(urgent=False)
+    machine.merge(8, 0)
+    machine.drain()
+
+
+def test_each_entry_is_offered_for_merging_once(script: Script) -> None:
+    check_visits(script)
+
+
+def test_what_the_block_layer_wants_back_goes_first(script: Script) -> None:
+    machine = begin(script, ctxs=1, bound=2)
+    machine.insert(0, [(8, False)])
+    machine.dispatch()
+    machine.requeue(0, again=True)
+    machine.insert(0, [(0, False)])
+    machine.insert_returned(urgent=True)
+    assert machine.dispatch() == 0
+    machine.drain()
+
+
+@pytest.mark.parametrize("bounds", [(32, 1, 32), (1, 65535), (6, 5, 4, 3, 2, 1), (2, 1, 3, 1, 4)])
+def test_changing_the_bound_under_load_never_stalls(script: Script, bounds: tuple[int, ...]) -> None:
+    machine = begin(script, ctxs=3, bound=bounds[0])
+    for i in range(90):
+        machine.insert(i % 3, [(8, False)])
+    for bound in bounds:
+        while machine.to_run:
+            machine.run(0, 1000)
+        machine.set_bound(bound)
+        machine.check()
+        machine.finish(0)
+        machine.check()
+    machine.drain()
+
+
+def begin(script: Script, ctxs: int, bound: int) -> Machine:
+    script.ask(f"new {ctxs}")
+    machine = Machine(script, ctxs)
+    machine.set_bound(bound)
+    return machine
+
+
+def test_deinit_tells_what_is_left(script: Script) -> None:
+    script.ask("new 1")
+    script.ask("insert 0 0 1:8:0")
+    assert script.ask("end") == "0"
+    script.ask("new 1")
+    script.ask("insert 0 0 1:8:0")
+    assert script.ask("dispatch 0") == "1"
+    assert script.ask("end") == "0"
+
+
+def check_limits(script: Script) -> None:
+    script.ask("new 1")
+    for percent in (0, 1, 25, 50, 90):
+        assert script.ask(f"set rt_tags {percent}") == f"0 {percent}"
+        for tags in (*range(1, 130), 256, 1023, 10240):
+            limit = int(script.ask(f"limit {tags}"))
+            assert 1 <= limit <= tags
+            if percent and tags > 1:
+                assert limit < tags, "no tag is kept for real-time tasks"
+            assert limit >= tags * (100 - percent) // 100
+    assert script.ask("end") == "1"
+
+
+def test_share_of_tags(script: Script) -> None:
+    check_limits(script)
+
+
+def check_ranges(script: Script) -> None:
+    script.ask("new 1")
+    for knob in knobs(script):
+        for value in (knob.least, knob.most):
+            assert script.ask(f"set {knob.name} {value}") == f"0 {value}"
+        for value in (knob.least - 1, knob.most + 1, 99999999999, 2**32 + knob.least):
+            if value >= 0:
+                assert script.ask(f"set {knob.name} {value}") == f"{ERANGE} {knob.most}"
+    assert script.ask("end") == "1"
+
+
+def test_a_value_out_of_range_changes_nothing(script: Script) -> None:
+    check_ranges(script)
+
+
+@dataclass(frozen=True)
+class Knob:
+    name: str
+    unit: str
+    least: int
+    most: int
+    initial: int
+    scale: str
+    what: str
+
+
+def knobs(script: Script) -> list[Knob]:
+    """The knobs as sched/k2.h declares them."""
+    found = []
+    for line in script.ask("knobs").split("\t"):
+        name, unit, least, most, initial, scale, what = line.split("|")
+        found.append(Knob(name, unit, int(least), int(most), int(initial), scale, what))
+    return found
+
+
+def test_page_describes_the_knobs_of_the_code(script: Script) -> None:
+    page = (ROOT / "docs/k2.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\d+) to (\d+) \| (\d+) \|", page, re.MULTILINE)
+    assert [
+        (name, unit, int(least), int(most), int(initial)) for name, unit, least, most, initial in rows
+    ] == [(k.name, k.unit, k.least, k.most, k.initial) for k in knobs(script)]
+
+
+def run_program(program: Path, *arguments: int, prefix: tuple[str, ...] = ()) -> str:
+    """Run to the end; an empty answer is success."""
+    command = [*prefix, str(program), *map(str, arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return f"hangs: {shlex.join(command)}"
+    if done.returncode == 0:
+        return ""
+    return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
+
+
+@pytest.fixture(scope="session")
+def interleave(programs: Path) -> Path:
+    return compile_program("interleave", programs)
+
+
+@pytest.mark.parametrize("first", range(0, 60_000, 20_000))
+def test_no_schedule_loses_a_wake_up_or_an_entry(interleave: Path, first: int) -> None:
+    """A failure names its seed; `interleave SEED 1` plays it again."""
+    assert run_program(interleave, first, 20_000) == ""
+
+
+def test_seeds_replay(programs: Path) -> None:
+    """With a barrier missing, the seed that fails first fails alone too, with the same words."""
+    root = mutated(programs / "replay", next(m for m in MUTATIONS if m.name == "no-barrier-before-sleep"))
+    program = compile_program("interleave", root, root=root)
+    failure = run_program(program, 0, 100_000)
+    found = re.search(r"seed (\d+)", failure)
+    assert found
+    again = run_program(program, int(found[1]), 1)
+    assert again.splitlines()[:2] == failure.splitlines()[:2]
+
+
+def fixed_addresses() -> tuple[str, ...]:
+    """The thread sanitizer dislikes some randomized address spaces."""
+    prefix = ("setarch", os.uname().machine, "-R")
+    if shutil.which("setarch") and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
+        return prefix
+    return ()
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_real_threads(programs: Path, sanitizer: str) -> None:
+    flags = THREAD_SANITIZED if sanitizer == "thread" else SANITIZED
+    (programs / sanitizer).mkdir()
+    program = compile_program("stress", programs / sanitizer, *flags)
+    for seed in (1, 2):
+        assert run_program(program, seed, 20_000, prefix=fixed_addresses()) == ""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A way to break K2, and the test that must notice."""
+
+    name: str
+    noticed_by: str  # "script", "limits", "ranges", "visits" or "interleave"
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    Mutation("urgent-last-of-its-level", "script", "list = urgent ? 0 : level + 1", "list = level + 1"),
+    Mutation("newest-first", "script", "list_add_tail(k2_node(e), &ctx", "list_add(k2_node(e), &ctx"),
+    Mutation(
+        "least-urgent-first", "script", "k2->lists[__ffs(k2->filled)]", "k2->lists[fls64(k2->filled) - 1]"
+    ),
+    Mutation(
+        "collect-only-when-nothing-is-staged",
+        "script",
+        "k2_collect(k2);\n\tif (k2->filled &&",
+        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tif (k2->filled &&",
+    ),
+    Mutation(
+        "bound-plus-one",
+        "script",
+        "(unsigned int)atomic_read(&k2->inflight) <",
+        "(unsigned int)atomic_read(&k2->inflight) <=",
+    ),
+    Mutation("no-waiting-flag", "script", "WRITE_ONCE(k2->waiting, 1)", "(void)0"),
+    Mutation(
+        "kick-only-one-below-the-bound",
+        "script",
+        "READ_ONCE(k2->waiting) && k2_has_room(k2)",
+        "READ_ONCE(k2->waiting) && atomic_read(&k2->inflight) + 1u == k2->knobs[0]",
+    ),
+    Mutation("kick-without-need", "script", "xchg(&k2->waiting, 0)", "1"),
+    Mutation(
+        "waiting-forgotten-without-room",
+        "script",
+        "k2_has_room(k2) && xchg(&k2->waiting, 0)",
+        "xchg(&k2->waiting, 0) && k2_has_room(k2)",
+    ),
+    Mutation(
+        "requeue-does-not-count",
+        "script",
+        "e->state = K2_RETURNED;\n\tk2_leave(k2, ctx, e);",
+        "e->state = K2_RETURNED;\n\t(void)k2, (void)ctx;",
+    ),
+    Mutation(
+        "unprepared-counts-as-returned", "script", " || !dispatched_again)", " || (!dispatched_again && 0))"
+    ),
+    Mutation(
+        "finish-counts-whatever-ends",
+        "script",
+        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\te->state = K2_NEW;",
+        "e->state = K2_NEW;",
+    ),
+    Mutation("ends-twice", "script", "e->state = K2_NEW;\n\tk2_leave", "k2_leave"),
+    Mutation("level-count-drifts", "script", "atomic_dec(&k2->inflight_level[e->level]);", "(void)e;"),
+    Mutation("removal-not-counted", "script", "k2->removed[e->level]++;", ""),
+    Mutation(
+        "removal-leaves-the-list-filled",
+        "script",
+        "if (list_empty(&k2->lists[list]))",
+        "if (list_empty(&k2->lists[list]) && e->state != K2_QUEUED)",
+    ),
+    Mutation("visited-twice", "visits", "k2_entry_of(node)->visited = true;", ""),
+    Mutation("never-visited-again", "visits", "e->visited = false;", ""),
+    Mutation(
+        "histogram-in-1024-ns",
+        "script",
+        "div_u64(now - e->inserted_ns, 1000)",
+        "(now - e->inserted_ns) / 1024",
+    ),
+    Mutation("histogram-overflows", "script", "now > e->inserted_ns ?", "now != e->inserted_ns ?"),
+    Mutation("no-least-value", "ranges", "value < k2_knob_infos[knob].least || ", ""),
+    Mutation("no-largest-value", "ranges", " || value > k2_knob_infos[knob].most", ""),
+    Mutation("no-tag-left", "limits", "tags > kept ? tags - kept : 1", "tags - kept"),
+    Mutation(
+        "no-tag-kept",
+        "limits",
+        "DIV_ROUND_UP(tags * READ_ONCE(k2->knobs[K2_KNOB_rt_tags]), 100)",
+        "tags * READ_ONCE(k2->knobs[K2_KNOB_rt_tags]) / 100",
+    ),
+    Mutation(
+        "no-barrier-before-sleep",
+        "interleave",
+        "smp_mb();\n\treturn k2_has_room(k2);",
+        "return k2_has_room(k2);",
+    ),
+    Mutation("no-barrier-after-completion", "interleave", "smp_mb__after_atomic();", ""),
+    Mutation(
+        "no-second-look", "interleave", "smp_mb();\n\treturn k2_has_room(k2);", "smp_mb();\n\treturn false;"
+    ),
+    Mutation(
+        "invisible-while-collected",
+        "interleave",
+        "for (ctxs = READ_ONCE(k2->pending[word]);",
+        "for (ctxs = xchg(&k2->pending[word], 0);",
+    ),
+    Mutation(
+        "looks-in-the-wrong-order",
+        "interleave",
+        """for (word = 0; word < words; word++)
+		if (READ_ONCE(k2->pending[word]))
+			return true;
+	smp_rmb(); /* pairs with k2_collect() */
+	return READ_ONCE(k2->filled);""",
+        """if (READ_ONCE(k2->filled))
+		return true;
+	for (word = 0; word < words; word++)
+		if (READ_ONCE(k2->pending[word]))
+			return true;
+	return false;""",
+    ),
+]
+
+
+def mutated(root: Path, mutation: Mutation) -> Path:
+    """A copy of what a program needs, with the mutation in sched/k2.c."""
+    shutil.copytree(ROOT / "sched", root / "sched")
+    shutil.copytree(ROOT / "tests/unit/k2", root / "tests/unit/k2")
+    source = root / "sched/k2.c"
+    text = source.read_text()
+    assert text.count(mutation.old) == 1, f"{mutation.name} no longer fits the code: mend the mutation"
+    source.write_text(text.replace(mutation.old, mutation.new))
+    return root
+
+
+def notices(noticed_by: str, root: Path) -> None:
+    """Raise AssertionError if the test finds the program of this tree broken."""
+    if noticed_by == "interleave":
+        assert run_program(compile_program("interleave", root, root=root), 0, 60_000) == ""
+        return
+    script = Script(compile_program("script", root, "-O0", root=root))
+    try:
+        if noticed_by == "limits":
+            check_limits(script)
+        elif noticed_by == "visits":
+            check_visits(script)
+        elif noticed_by == "ranges":
+            check_ranges(script)
+        else:
+
+            @settings(
+                max_examples=400,
+                deadline=None,
+                derandomize=True,
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+                report_multiple_bugs=False,
+            )
+            @given(PLAYS)
+            def promises(plan: tuple[int, int, list[tuple[object, ...]]]) -> None:
+                play(script, *plan)
+
+            promises()
+    finally:
+        script.process.kill()
+        script.stop()
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_broken_scheduler_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
+    root = mutated(tmp_path / "tree", mutation)
+    with pytest.raises((AssertionError, ValueError)):
+        notices(mutation.noticed_by, root)

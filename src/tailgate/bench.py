@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What an I/O costs in instructions, for each scheduler, side by side on one kernel: `make bench`.
+
+Method: a guest with one CPU in virtual time, where an instruction is a nanosecond; null_blk, 4 KiB random direct
+reads by `guest/iobench.c`; elapsed less idle time over the number of I/Os. What a scheduler adds is its figure less
+that of `none` in the same boot. Merging and statistics are on, writeback throttling is off.
+
+Instructions are not time: cache misses and contention are not in them.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from string import Template
+
+from rich.console import Console
+from rich.table import Table
+
+from tailgate import modules
+from tailgate.cache import cache_dir
+from tailgate.errors import UsageError
+from tailgate.kernels import LABELS, Kernel, resolve
+from tailgate.vm import machine
+
+GUEST = Path(__file__).parent / "guest"
+
+
+@dataclass(frozen=True)
+class Load:
+    """One way to drive the device: null_blk's completion mode, and iobench's arguments."""
+
+    name: str
+    irqmode: int  # 1: completion at once, in a soft interrupt; 2: by a timer
+    completion_ns: int
+    depth: int
+    ios: int
+    batch: int
+    bound: int = 32
+    slots: int = 64  # null_blk's hw_queue_depth
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row: a scheduler, with what is different about it when the share of a feature is measured."""
+
+    name: str
+    scheduler: str
+    module: str = "k2.ko"
+    settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
+
+
+@dataclass(frozen=True)
+class Result:
+    """One entry of bench.json."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool
+    context: str
+
+
+LOADS = (
+    Load("qd1", 1, 0, 1, 20_000, 1),
+    Load("qd32", 1, 0, 32, 30_000, 1),
+    Load("qd32_batch16", 1, 0, 32, 40_000, 16),
+    Load("qd32_bound8", 2, 100_000, 32, 30_000, 1, bound=8),
+    # with 8 in the drive it is the drive that limits, and the CPU sleeps and wakes: here for all contenders alike
+    Load("qd32_slots8", 2, 100_000, 32, 30_000, 1, bound=8, slots=8),
+)
+CONTENDERS = (
+    Contender("none", "none"),
+    Contender("mq-deadline", "mq-deadline"),
+    Contender("kyber", "kyber"),
+    Contender("bfq", "bfq"),
+    Contender("k2", "k2"),
+)
+# Each feature of k2 is measured by leaving it out; merging also by leaving it out of `none`.
+WITHOUT = (
+    Contender("k2 without rt_tags", "k2", settings=(("iosched/rt_tags", "0"),)),
+    Contender("k2 without statistics", "k2", module="k2-bare.ko"),
+    Contender("k2 without merging", "k2", settings=(("nomerges", "2"),)),
+    Contender("none without merging", "none", settings=(("nomerges", "2"),)),
+)
+
+# Boot-time work of the kernel goes on for a while; waiting is free in virtual time.
+PREPARE = """\
+modprobe bfq; modprobe kyber-iosched
+sleep 20
+queue=/sys/block/nullb0/queue
+"""
+LOAD_DEVICE = Template("""\
+modprobe null_blk queue_mode=2 irqmode=$irqmode completion_nsec=$completion_ns submit_queues=1 \\
+	hw_queue_depth=$slots nr_devices=1 gb=1 bs=4096
+""")
+MEASURE = Template("""\
+insmod /lib/modules/extra/$module
+echo $scheduler > $$queue/scheduler
+echo 0 > $$queue/wbt_lat_usec
+echo 0 > $$queue/nomerges
+[ $scheduler != k2 ] || echo $bound > $$queue/iosched/inflight_max
+$settings
+iobench /dev/nullb0 $depth $ios $batch > /tmp/result || fail "iobench on $scheduler"
+emit "$load/$contender" /tmp/result
+echo none > $$queue/scheduler
+rmmod k2
+""")
+
+
+def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
+    """The guest's script: every load for every contender, in one boot."""
+    parts = [PREPARE]
+    for load in loads:
+        parts.append(
+            LOAD_DEVICE.substitute(
+                irqmode=load.irqmode, completion_ns=load.completion_ns, slots=load.slots
+            )
+        )
+        for c in contenders:
+            settings = "\n".join(f"echo {value} > $queue/{name}" for name, value in c.settings)
+            parts.append(
+                MEASURE.substitute(
+                    module=c.module,
+                    scheduler=c.scheduler,
+                    bound=load.bound,
+                    settings=settings,
+                    depth=load.depth,
+                    ios=load.ios,
+                    batch=load.batch,
+                    load=load.name,
+                    contender=c.name,
+                )
+            )
+        parts.append("rmmod null_blk\n")
+    return "".join(parts)
+
+
+def compile_guest_program(name: str, folder: Path) -> Path:
+    """A static executable of `guest/<name>.c`."""
+    out = folder / name
+    command = ["cc", "-O2", "-static", "-o", str(out), str(GUEST / f"{name}.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{name}.c does not compile: {done.stderr.strip().splitlines()[0]}")
+    return out
+
+
+def measure(kernel: Kernel, quick: bool, done: threading.Semaphore) -> dict[str, dict[str, float]]:
+    """Instructions per I/O by load and contender on one kernel."""
+    built = modules.build(kernel)
+    bare = modules.build(
+        kernel, ["KCFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
+    )
+    contenders = CONTENDERS if quick else (*CONTENDERS, *WITHOUT)
+    figures: dict[str, dict[str, float]] = {load.name: {} for load in LOADS}
+
+    def on_record(name: str, content: bytes) -> None:
+        load, _, contender = name.partition("/")
+        figures[load][contender] = float(content)
+        done.release()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "k2-bare.ko").write_bytes((bare / "k2.ko").read_bytes())
+        job = machine.Job(
+            script=script(LOADS, contenders),
+            files={"/bin/iobench": compile_guest_program("iobench", folder)},
+            modules=("null_blk", "bfq", "kyber-iosched"),
+            module_files=(built / "k2.ko", folder / "k2-bare.ko"),
+            programs=(),
+            limit_s=600,
+            wall_s=1800,
+        )
+        outcome = machine.run(
+            machine.Machine(kernel), job, cache_dir() / "bench" / kernel.release, on_record
+        )
+    if outcome.reason != "ok":
+        raise UsageError(f"the benchmark on {kernel.release} ended early ({outcome.reason}): see {outcome.log}")
+    return figures
+
+
+def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
+    """Entries of bench.json for one kernel: totals, what each adds to none, and k2's ratio to mq-deadline."""
+    series = kernel.series.replace(".", "_")
+    out = []
+    for load, by_contender in figures.items():
+        none = by_contender["none"]
+        deadline = by_contender["mq-deadline"] - none
+        context = f"null_blk, 4 KiB random reads, {load}, Linux {kernel.release}, one CPU in virtual time"
+        for c in CONTENDERS:
+            name = f"instructions_per_io.{c.name}.{load}.{series}"
+            out.append(Result(name, by_contender[c.name], "instructions", False, context))
+        k2 = by_contender["k2"]
+        ratio = round((k2 - none) / deadline, 3)
+        out.append(
+            Result(f"added_over_mq-deadline.k2.{load}.{series}", ratio, "ratio", False, context)
+        )
+        for feature, share in shares(by_contender).items():
+            name = f"instructions_per_io.share.{feature}.{load}.{series}"
+            out.append(Result(name, share, "instructions", False, context))
+    return out
+
+
+def shares(by_contender: dict[str, float]) -> dict[str, float]:
+    """Instructions per I/O that each feature of k2 accounts for; empty if none was left out."""
+    if "k2 without rt_tags" not in by_contender:
+        return {}
+    k2 = by_contender["k2"]
+    merging_in_none = by_contender["none"] - by_contender["none without merging"]
+    return {
+        "rt_tags": round(k2 - by_contender["k2 without rt_tags"], 1),
+        "statistics": round(k2 - by_contender["k2 without statistics"], 1),
+        "merging": round(k2 - by_contender["k2 without merging"] - merging_in_none, 1),
+    }
+
+
+def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
+    """The figures of one kernel as people read them: none in total, the rest as what they add to it."""
+    out = Table(title=f"Instructions per 4 KiB read on Linux {kernel.release}", title_justify="left")
+    out.add_column("load")
+    out.add_column("none", justify="right")
+    for c in CONTENDERS[1:]:
+        out.add_column(c.name, justify="right")
+    out.add_column("k2 / mq-deadline", justify="right")
+    out.add_column("of k2: rt_tags, statistics, merging", justify="right")
+    for load, by_contender in figures.items():
+        none = by_contender["none"]
+        added = {c.name: by_contender[c.name] - none for c in CONTENDERS[1:]}
+        out.add_row(
+            load,
+            f"{none:.0f}",
+            *(f"+{value:.0f}" for value in added.values()),
+            f"{added['k2'] / added['mq-deadline']:.2f}",
+            ", ".join(f"{share:.0f}" for share in shares(by_contender).values()),
+        )
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m tailgate.bench [--kernel LABEL] [--out FILE]`."""
+    parser = argparse.ArgumentParser(prog="tailgate.bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("--kernel", action="append", choices=LABELS, help="default: all")
+    parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
+    parser.add_argument("--out", type=Path, default=Path("bench.json"))
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False)
+
+    try:
+        kernels = resolve(options.kernel or LABELS, say)
+        rows = len(LOADS) * (len(CONTENDERS) + (0 if options.quick else len(WITHOUT)))
+        say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 4 minutes each on one CPU")
+        done = threading.Semaphore(0)
+        with ThreadPoolExecutor(len(kernels)) as pool:
+            runs = {k: pool.submit(measure, k, options.quick, done) for k in kernels}
+            figures = {k: run.result() for k, run in runs.items()}
+    except UsageError as e:
+        print(f"tailgate: {e}", file=sys.stderr)
+        return 2
+    out = []
+    for kernel, by_load in figures.items():
+        console.print(table(kernel, by_load))
+        out += results(kernel, by_load)
+    options.out.write_text(json.dumps([asdict(r) for r in out], indent=1) + "\n")
+    say(f"bench: wrote {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -44,6 +44,11 @@ static inline unsigned long __ffs(unsigned long word)
 	return __builtin_ctzl(word);
 }
 
+static inline unsigned int __ffs64(u64 word)
+{
+	return __builtin_ctzll(word);
+}
+
 /* highest bit that is set, counted from 1; 0 for 0 */
 static inline int fls(unsigned int word)
 {

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The drive model: see flash.h. This file is included by the code that binds it to an environment, like sched/k2.c.
+ *
+ * A die is one number, the end of the last operation it was given: operations run in the order in which they came. So
+ * the end of a read or of a program is known when it is given to its dies, and nothing is to be done in between. What is
+ * not known then is decided at its time: whose data the link sends next (the one that is ready first), and when a write
+ * that found the buffer full gets in.
+ */
+#include <linux/bitops.h>
+#include <linux/kernel.h>
+#include <linux/math64.h>
+
+#include "flash.h"
+
+#define FLASH_NEVER (~0ULL)
+#define FLASH_SECTORS_PER_KIB 2
+
+/* A test that wants to see the dies at work defines it. */
+#ifndef flash_die_traced
+#define flash_die_traced(die, op, start_ns, end_ns)
+#endif
+
+static const struct flash_parameter_info flash_parameter_infos[] = {
+#define FLASH_PARAMETER_INFO(name, unit, least, most, initial, what) \
+	{ #name, unit, least, most, initial, offsetof(struct flash_parameters, name), what },
+	FLASH_PARAMETERS(FLASH_PARAMETER_INFO)
+#undef FLASH_PARAMETER_INFO
+};
+
+/* The parameter that @info describes. */
+static inline u32 *flash_parameter(struct flash_parameters *p,
+				   const struct flash_parameter_info *info)
+{
+	return (u32 *)((char *)p + info->offset);
+}
+
+/**
+ * flash_check() - is there such a drive?
+ * @p: its parameters
+ * @expected: where to put what was expected instead; NULL for a value between the parameter's least and most
+ *
+ * Return: the parameter that is wrong, NULL if none is.
+ */
+static const struct flash_parameter_info *flash_check(struct flash_parameters *p,
+						      const char **expected)
+{
+	const struct flash_parameter_info *info;
+	const u32 *wrong = NULL;
+
+	*expected = NULL;
+	for (info = flash_parameter_infos;
+	     info < flash_parameter_infos + ARRAY_SIZE(flash_parameter_infos); info++) {
+		u32 value = *flash_parameter(p, info);
+
+		if (value < info->least || value > info->most)
+			return info;
+	}
+	if (p->unit_kib & (p->unit_kib - 1)) {
+		wrong = &p->unit_kib;
+		*expected = "a power of two";
+	} else if (p->fetch_kib & (p->fetch_kib - 1) || p->fetch_kib < p->unit_kib) {
+		wrong = &p->fetch_kib;
+		*expected = "a power of two, at least unit_kib";
+	} else if (p->program_kib % p->unit_kib || !p->program_kib) {
+		wrong = &p->program_kib;
+		*expected = "a multiple of unit_kib";
+	} else if (p->buffer_kib < p->program_kib) {
+		wrong = &p->buffer_kib;
+		*expected = "at least program_kib";
+	} else if (p->erase_kib && p->erase_kib < p->program_kib) {
+		wrong = &p->erase_kib;
+		*expected = "0, or at least program_kib";
+	}
+	for (info = flash_parameter_infos; wrong; info++)
+		if (flash_parameter(p, info) == wrong)
+			return info;
+	return NULL;
+}
+
+static inline u64 flash_unit_count(const struct flash_parameters *p)
+{
+	return ((u64)p->capacity_mib << 10) >> __ffs(p->unit_kib);
+}
+
+/* a good mix of all 64 bits (the finalizer of splitmix64, S. Vigna) */
+static inline u64 flash_mix(u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+static inline u64 flash_random(struct flash *f)
+{
+	f->random += 0x9e3779b97f4a7c15ULL;
+	return flash_mix(f->random);
+}
+
+/* Arrays behind struct flash, in one allocation: returns where the next one of @size bytes lies, in multiples of 8. */
+static inline size_t flash_array(size_t *end, u64 size)
+{
+	size_t at = *end;
+
+	*end += (size + 7) & ~7ULL;
+	return at;
+}
+
+struct flash_layout {
+	size_t waiting, dies, reads, others, programs, places, end;
+};
+
+static struct flash_layout flash_layout(const struct flash_parameters *p)
+{
+	struct flash_layout at = { .end = sizeof(struct flash) };
+
+	at.waiting = flash_array(&at.end, p->queues * sizeof(struct list_head));
+	at.dies = flash_array(&at.end, (p->dies + 1) * sizeof(struct flash_die));
+	at.reads = flash_array(&at.end, p->slots * sizeof(struct flash_event));
+	at.others = flash_array(&at.end, p->slots * sizeof(struct flash_event));
+	/* a program holds at least one unit of what is buffered; a command need not begin and end with a unit */
+	at.programs = flash_array(&at.end, (max(p->buffer_kib, p->max_kib) / p->unit_kib + 2ULL) *
+						   sizeof(struct flash_event));
+	at.places = flash_array(&at.end, flash_unit_count(p) * sizeof(u16));
+	return at;
+}
+
+/**
+ * flash_size() - memory that flash_init() needs
+ * @p: parameters that flash_check() accepted
+ *
+ * Return: bytes; two for each mapping unit and a little.
+ */
+static inline size_t flash_size(const struct flash_parameters *p)
+{
+	return flash_layout(p).end;
+}
+
+/* The places before the first write. */
+static void flash_place_all(struct flash *f, const struct flash_parameters *p)
+{
+	u64 seed = flash_mix(p->seed + 1ULL);
+	u32 trimmed = div_u64((u64)p->trimmed_percent << 32, 100) >> 1; /* of 2^31 */
+	u32 page_left = f->page_units, die = 1;
+	u16 page = 0;
+	u64 unit;
+
+	for (unit = 0; unit < f->unit_count; unit++) {
+		u64 random = flash_mix(seed + unit);
+
+		if (p->placement == FLASH_SCATTERED) {
+			die = ((random >> 32) * f->die_count >> 32) + 1;
+			page += 0x100; /* neighbours are never in one page */
+		} else if (!page_left--) {
+			page_left = f->page_units - 1;
+			page += 0x100;
+			die = die == f->die_count ? 1 : die + 1;
+		}
+		f->places[unit] = ((u32)random >> 1) < trimmed ? 0 : page | die;
+	}
+}
+
+/**
+ * flash_init() - a drive at time 0, all its dies idle
+ * @f: flash_size() zeroed bytes
+ * @p: parameters that flash_check() accepted
+ *
+ * There is nothing to undo.
+ */
+static void flash_init(struct flash *f, const struct flash_parameters *p)
+{
+	struct flash_layout at = flash_layout(p);
+	u64 k = p->dilation;
+	u32 i;
+
+	f->next_ns = FLASH_NEVER;
+	INIT_LIST_HEAD(&f->done);
+	INIT_LIST_HEAD(&f->held);
+	f->waiting = (void *)f + at.waiting;
+	f->dies = (void *)f + at.dies;
+	f->reads.heap = (void *)f + at.reads;
+	f->others.heap = (void *)f + at.others;
+	f->programs.heap = (void *)f + at.programs;
+	f->places = (void *)f + at.places;
+	f->queue_count = p->queues;
+	for (i = 0; i < p->queues; i++)
+		INIT_LIST_HEAD(&f->waiting[i]);
+	f->slots = p->slots;
+	f->transfer_ns = k * p->transfer_ns;
+	f->die_count = p->dies;
+	f->unit_shift = __ffs(p->unit_kib * FLASH_SECTORS_PER_KIB);
+	f->unit_count = flash_unit_count(p);
+	f->page_units = p->fetch_kib / p->unit_kib;
+
+	for (i = 0; i < 3; i++)
+		f->read_ns[i] = k * div_u64((u64)p->read_ns * (100 + p->read_spread_percent * i -
+							       p->read_spread_percent),
+					    100);
+	f->read_varies = p->read_spread_percent || p->read_rare_ppm;
+	f->read_rare = min_t(u64, div_u64((u64)p->read_rare_ppm << 32, 1000000), ~0U);
+	f->read_rare_ns = k * p->read_rare_ns;
+	f->read_half_fixed_ns = k * p->read_fixed_ns / 2;
+	f->random = flash_mix(p->seed);
+
+	f->in_order = p->admission == FLASH_IN_ORDER;
+	f->buffer_units = p->buffer_kib / p->unit_kib;
+	f->open_die = 1;
+	f->program_units = p->program_kib / p->unit_kib;
+	f->write_fixed_ns = k * p->write_fixed_ns;
+	f->program_ns = k * p->program_ns;
+	f->erase_programs = p->erase_kib / p->program_kib;
+	f->erase_ns = k * p->erase_ns;
+	/* a used drive: the dies are not all at the same place in their blocks */
+	for (i = 1; i <= f->die_count; i++)
+		f->dies[i].programs_left = (flash_random(f) >> 32) * f->erase_programs >> 32;
+	f->slc_programs = div_u64((u64)p->slc_mib << 10, p->program_kib);
+	f->slc_full_program_ns = k * p->slc_full_program_ns;
+	f->slc_drain_ns = k * p->slc_drain_ns;
+	f->flush_ns = k * p->flush_ns;
+	f->discard_ns = k * p->discard_ns;
+	flash_place_all(f, p);
+}
+
+static inline void flash_push(struct flash_events *events, struct flash_event event)
+{
+	u32 at = events->count++;
+
+	while (at) {
+		u32 parent = (at - 1) / 2;
+
+		if (events->heap[parent].at_ns <= event.at_ns)
+			break;
+		events->heap[at] = events->heap[parent];
+		at = parent;
+	}
+	events->heap[at] = event;
+}
+
+static inline struct flash_event flash_pop(struct flash_events *events)
+{
+	struct flash_event *heap = events->heap, first = heap[0], last;
+	u32 at = 0, child, count = --events->count;
+
+	last = heap[count];
+	while ((child = 2 * at + 1) < count) {
+		if (child + 1 < count && heap[child + 1].at_ns < heap[child].at_ns)
+			child++;
+		if (last.at_ns <= heap[child].at_ns)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = last;
+	return first;
+}
+
+/* Gives a die an operation that may start at @start_ns; returns its end. */
+static inline u64 flash_occupy(struct flash *f, u32 die, enum flash_die_op op, u64 start_ns, u64 ns)
+{
+	struct flash_die *d = &f->dies[die];
+
+	start_ns = max(start_ns, d->free_ns);
+	d->free_ns = start_ns + ns;
+	flash_die_traced(die, op, start_ns, d->free_ns);
+	return d->free_ns;
+}
+
+/* Keeps account of the time in which no die does anything; @start_ns and @end_ns of what was just given to dies. */
+static inline void flash_busy(struct flash *f, u64 start_ns, u64 end_ns)
+{
+	if (start_ns > f->busy_ns)
+		f->idle_ns += start_ns - f->busy_ns;
+	f->busy_ns = max(f->busy_ns, end_ns);
+}
+
+static inline void flash_complete_at(struct flash *f, struct flash_events *events, u64 at_ns,
+				     struct flash_command *c)
+{
+	flash_push(events, (struct flash_event){ .at_ns = at_ns, .command = c });
+}
+
+static inline u64 flash_read_ns(struct flash *f)
+{
+	u64 random, ns;
+
+	if (likely(!f->read_varies))
+		return f->read_ns[1];
+	random = flash_random(f);
+	ns = f->read_ns[(random >> 32) * 3 >> 32];
+	return (u32)random < f->read_rare ? ns + f->read_rare_ns : ns;
+}
+
+static void flash_read(struct flash *f, struct flash_command *c)
+{
+	u64 start = f->now_ns + f->read_half_fixed_ns, end = start;
+	u64 unit = c->sector >> f->unit_shift;
+	u64 last = (c->sector + c->sectors - 1) >> f->unit_shift;
+	u32 before = 0, place;
+
+	for (; unit <= last; unit++) {
+		place = f->places[unit];
+		if (place == before || !place) /* comes with the page before, or is trimmed */
+			continue;
+		before = place;
+		end = max(end,
+			  flash_occupy(f, place & 0xff, FLASH_DIE_READ, start, flash_read_ns(f)));
+		f->statistics.die_reads++;
+	}
+	flash_busy(f, start, end);
+	flash_complete_at(f, &f->reads, end + f->read_half_fixed_ns, c);
+}
+
+/* The time of a program: into the SLC cache, as long as that has room. */
+static u64 flash_program_ns(struct flash *f)
+{
+	if (!f->slc_programs)
+		return f->program_ns;
+	if (f->slc_drain_ns && f->idle_ns >= f->slc_drain_ns) {
+		f->slc_used -= min(f->slc_used, div64_u64(f->idle_ns, f->slc_drain_ns));
+		f->idle_ns = 0;
+	}
+	if (f->slc_used == f->slc_programs)
+		return f->slc_full_program_ns;
+	f->slc_used++;
+	return f->program_ns;
+}
+
+/* Gives the open program unit, full or not, to its die, and returns when it is programmed. Dies take turns. */
+static u64 flash_program(struct flash *f, u64 start_ns)
+{
+	struct flash_die *d = &f->dies[f->open_die];
+	u64 end;
+
+	if (f->erase_programs && !d->programs_left--) {
+		flash_occupy(f, f->open_die, FLASH_DIE_ERASE, start_ns, f->erase_ns);
+		d->programs_left = f->erase_programs - 1;
+		f->statistics.erases++;
+	}
+	end = flash_occupy(f, f->open_die, FLASH_DIE_PROGRAM, start_ns, flash_program_ns(f));
+	flash_busy(f, start_ns, end);
+	f->programmed_ns = max(f->programmed_ns, end);
+	flash_push(&f->programs, (struct flash_event){ .at_ns = end, .units = f->open_units });
+	f->statistics.programs++;
+	f->open_units = 0;
+	f->open_page += 0x100;
+	f->open_die = f->open_die == f->die_count ? 1 : f->open_die + 1;
+	return end;
+}
+
+/* Gives back the room of programs that have ended; returns whether a write of @units fits. */
+static bool flash_fits(struct flash *f, u32 units)
+{
+	while (f->programs.count && f->programs.heap[0].at_ns <= f->now_ns)
+		f->buffered_units -= flash_pop(&f->programs).units;
+	return f->buffered_units + units <= f->buffer_units || !f->buffered_units;
+}
+
+static inline u32 flash_command_units(const struct flash *f, const struct flash_command *c)
+{
+	return ((c->sector + c->sectors - 1) >> f->unit_shift) - (c->sector >> f->unit_shift) + 1;
+}
+
+static inline bool flash_is_write(const struct flash_command *c)
+{
+	return c->op == FLASH_WRITE || c->op == FLASH_WRITE_THROUGH;
+}
+
+/* Into the buffer, which has room; whole program units go to their dies. */
+static void flash_write(struct flash *f, struct flash_command *c)
+{
+	u64 unit = c->sector >> f->unit_shift, end, programmed = 0;
+	u32 units = flash_command_units(f, c), page_left;
+
+	f->link_in_free_ns = max(f->link_in_free_ns, f->now_ns) +
+			     c->sectors * f->transfer_ns / FLASH_SECTORS_PER_KIB;
+	end = f->link_in_free_ns + f->write_fixed_ns;
+	f->buffered_units += units;
+	page_left = f->page_units - (f->open_units & (f->page_units - 1));
+	for (; units; units--) {
+		f->places[unit++] = f->open_page | f->open_die;
+		if (!--page_left) {
+			page_left = f->page_units;
+			f->open_page += 0x100;
+		}
+		if (++f->open_units == f->program_units)
+			programmed = max(programmed, flash_program(f, f->link_in_free_ns));
+	}
+	if (c->op == FLASH_WRITE_THROUGH) {
+		if (f->open_units)
+			programmed = max(programmed, flash_program(f, f->link_in_free_ns));
+		end = max(end, programmed);
+	}
+	flash_complete_at(f, &f->others, end, c);
+}
+
+static void flash_discard(struct flash *f, struct flash_command *c)
+{
+	/* whole units only: the rest keeps its place */
+	u64 ones = (1ULL << f->unit_shift) - 1;
+	u64 unit = (c->sector + ones) >> f->unit_shift;
+	u64 end = (c->sector + c->sectors) >> f->unit_shift;
+
+	for (; unit < end; unit++)
+		f->places[unit] = 0;
+	flash_complete_at(f, &f->others, f->now_ns + f->discard_ns, c);
+}
+
+static void flash_flush(struct flash *f, struct flash_command *c)
+{
+	if (f->open_units)
+		flash_program(f, f->now_ns);
+	flash_complete_at(f, &f->others, max(f->programmed_ns, f->now_ns) + f->flush_ns, c);
+}
+
+/* A fetched command begins, unless it must wait for room in the buffer. */
+static bool flash_begin(struct flash *f, struct flash_command *c)
+{
+	switch (c->op) {
+	case FLASH_READ:
+		flash_read(f, c);
+		return true;
+	case FLASH_WRITE:
+	case FLASH_WRITE_THROUGH:
+		if (!flash_fits(f, flash_command_units(f, c)))
+			return false;
+		flash_write(f, c);
+		return true;
+	case FLASH_FLUSH:
+		flash_flush(f, c);
+		return true;
+	default:
+		flash_discard(f, c);
+		return true;
+	}
+}
+
+/* While slots are free: one command from each hardware queue in turn. */
+static void flash_fetch(struct flash *f)
+{
+	while (f->queues_waiting && f->slots_used < f->slots) {
+		u64 later = f->queues_waiting >> f->queue_next;
+		u32 queue = later ? f->queue_next + __ffs64(later) : __ffs64(f->queues_waiting);
+		struct flash_command *c =
+			list_first_entry(&f->waiting[queue], struct flash_command, node);
+
+		list_del(&c->node);
+		if (list_empty(&f->waiting[queue]))
+			f->queues_waiting &= ~(1ULL << queue);
+		f->queue_next = queue + 1 < f->queue_count ? queue + 1 : 0;
+		f->slots_used++;
+		f->statistics.slots_used_max =
+			max_t(u64, f->statistics.slots_used_max, f->slots_used);
+		f->statistics.commands++;
+
+		if (likely(list_empty(&f->held) || !(f->in_order || flash_is_write(c))) &&
+		    likely(flash_begin(f, c)))
+			continue;
+		list_add_tail(&c->node, &f->held);
+		f->statistics.held++;
+		/* room comes from programs only: what is too little for one must not wait for more */
+		if (!f->programs.count)
+			flash_program(f, f->now_ns);
+	}
+}
+
+/* Programs have ended: lets in what waited for room. */
+static void flash_admit(struct flash *f)
+{
+	while (!list_empty(&f->held)) {
+		struct flash_command *c = list_first_entry(&f->held, struct flash_command, node);
+
+		list_del(&c->node);
+		if (flash_begin(f, c))
+			continue;
+		list_add(&c->node, &f->held);
+		if (!f->programs.count)
+			flash_program(f, f->now_ns);
+		return;
+	}
+}
+
+/* The read whose data are on the link, or will be next: the time at which all are sent. */
+static inline u64 flash_sent_ns(const struct flash *f)
+{
+	const struct flash_event *first = f->reads.heap;
+
+	return max(first->at_ns, f->link_out_free_ns) +
+	       first->command->sectors * f->transfer_ns / FLASH_SECTORS_PER_KIB;
+}
+
+/* What is due next: flash_run() takes them in this order when they are due together. */
+static inline u64 flash_due_ns(const struct flash *f)
+{
+	u64 due = FLASH_NEVER;
+
+	if (f->reads.count)
+		due = flash_sent_ns(f);
+	if (f->others.count)
+		due = min(due, f->others.heap->at_ns);
+	if (unlikely(!list_empty(&f->held)))
+		due = min(due, f->programs.heap->at_ns);
+	return due;
+}
+
+/* Works off all that is due until @now_ns, at the times it is due. */
+static void flash_run(struct flash *f, u64 now_ns)
+{
+	u64 due;
+
+	while ((due = f->next_ns) <= now_ns) {
+		struct flash_command *c = NULL;
+
+		f->now_ns = due;
+		if (f->reads.count && flash_sent_ns(f) == due) {
+			f->link_out_free_ns = due;
+			c = flash_pop(&f->reads).command;
+		} else if (f->others.count && f->others.heap->at_ns == due) {
+			c = flash_pop(&f->others).command;
+		} else {
+			flash_admit(f);
+		}
+		if (c) {
+			list_add_tail(&c->node, &f->done);
+			f->slots_used--;
+			flash_fetch(f);
+		}
+		f->next_ns = flash_due_ns(f);
+	}
+	f->now_ns = max(f->now_ns, now_ns);
+}
+
+/**
+ * flash_submit() - a command enters a hardware queue
+ * @f: drive
+ * @queue: hardware queue, below the parameter "queues"
+ * @c: sector, sectors and op set, within the drive, not larger than the parameter "max_kib" unless it is a discard;
+ *	belongs to the drive now
+ * @now_ns: the time; earlier than in a call before counts as that
+ */
+static void flash_submit(struct flash *f, u32 queue, struct flash_command *c, u64 now_ns)
+{
+	flash_run(f, now_ns);
+	list_add_tail(&c->node, &f->waiting[queue]);
+	f->queues_waiting |= 1ULL << queue;
+	flash_fetch(f);
+	f->next_ns = flash_due_ns(f);
+}
+
+/**
+ * flash_advance() - let time pass
+ * @f: drive
+ * @now_ns: the time
+ * @done: list to whose end completed commands are moved, in the order of their completion
+ */
+static void flash_advance(struct flash *f, u64 now_ns, struct list_head *done)
+{
+	flash_run(f, now_ns);
+	list_splice_tail_init(&f->done, done);
+}
+
+/**
+ * flash_next_ns() - when flash_advance() is to be called
+ * @f: drive
+ *
+ * Return: the earliest time at which it has something to do, in the past if commands have completed in flash_submit();
+ * the largest number if the drive is idle.
+ */
+static inline u64 flash_next_ns(const struct flash *f)
+{
+	return list_empty(&f->done) ? f->next_ns : 0;
+}

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The block device vflash0: a flash drive that exists only as a model (flash/), driven by the kernel's clock. A request
+ * is given to the model when the block layer issues it; one timer completes what the model says is done. Data are kept
+ * in memory, or not at all: reads then leave the buffer as it is.
+ *
+ * Parameters that end with _every, and remove, make the drive misbehave as drivers do when things go wrong.
+ */
+#include <linux/highmem.h>
+#include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include "compat/blk_mq.h"
+#include "../flash/flash.h"
+#include "../flash/flash.c"
+
+#undef pr_fmt
+#define pr_fmt(fmt) "vflash: " fmt
+
+/* Dropping pages is done with interrupts on, but without a break. */
+#define VF_DISCARD_SECTORS_MAX (16384 << 1)
+
+static struct flash_parameters vf_parameters = FLASH_PARAMETERS_DEFAULT;
+#define VF_PARAMETER(name, unit, least, most, initial, what)      \
+	module_param_named(name, vf_parameters.name, uint, 0444); \
+	MODULE_PARM_DESC(name, what " (" unit ", " #least " to " #most ", default " #initial ")");
+FLASH_PARAMETERS(VF_PARAMETER)
+
+static unsigned int depth = 1023;
+module_param(depth, uint, 0444);
+MODULE_PARM_DESC(depth, "commands that a hardware queue takes (1 to 10240, default 1023)");
+static bool memory_backed;
+module_param(memory_backed, bool, 0444);
+MODULE_PARM_DESC(memory_backed, "keep the data, in memory (default 0)");
+static unsigned int write_cache;
+module_param(write_cache, uint, 0444);
+MODULE_PARM_DESC(
+	write_cache,
+	"0: claims no volatile write cache (default), 1: claims one, 2: one that knows FUA");
+static unsigned int timeout_ms = 30000;
+module_param(timeout_ms, uint, 0444);
+MODULE_PARM_DESC(timeout_ms, "after so long the block layer asks for a request (1 to 3600000)");
+
+static unsigned int error_every;
+module_param(error_every, uint, 0644);
+MODULE_PARM_DESC(error_every, "every so many issued requests end with an error (0: none)");
+static unsigned int requeue_every;
+module_param(requeue_every, uint, 0644);
+MODULE_PARM_DESC(requeue_every, "every so many are given back to be issued again (0: none; not 1)");
+static bool dontprep;
+module_param(dontprep, bool, 0644);
+MODULE_PARM_DESC(dontprep,
+		 "mark requests given back as NVMe and SCSI do: they bypass the scheduler");
+static unsigned int lose_every;
+module_param(lose_every, uint, 0644);
+MODULE_PARM_DESC(lose_every, "every so many are lost, until they time out (0: none)");
+static bool timeout_requeue;
+module_param(timeout_requeue, bool, 0644);
+MODULE_PARM_DESC(timeout_requeue, "issue again what was lost instead of failing it");
+static unsigned int busy_every;
+module_param(busy_every, uint, 0644);
+MODULE_PARM_DESC(busy_every, "every so many are refused for want of memory (0: none; not 1)");
+static unsigned int devbusy_every;
+module_param(devbusy_every, uint, 0644);
+MODULE_PARM_DESC(
+	devbusy_every,
+	"every so many are refused while others of the hardware queue are in the drive (0: none)");
+
+/* behind each request */
+struct vf_command {
+	struct flash_command flash;
+	blk_status_t status;
+	bool again; /* give it back to the block layer when it completes */
+	bool lost; /* never entered the drive */
+};
+
+static struct vf_drive {
+	struct blk_mq_tag_set set;
+	struct gendisk *disk;
+	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
+	atomic_t issued; /* while faults are injected */
+	struct mutex remove_lock; /* protects removed */
+	bool removed;
+
+	spinlock_t lock
+		____cacheline_aligned_in_smp; /* protects what follows; also taken by the timer */
+	struct hrtimer timer;
+	u64 armed_ns; /* when the timer runs at the latest */
+	struct flash *flash;
+	unsigned int inflight[64]; /* given to the model, by hardware queue */
+} vf;
+
+/* --- data -------------------------------------------------------------------------------------------------------- */
+
+static void vf_free_page(struct rcu_head *head)
+{
+	__free_page(container_of(head, struct page, rcu_head));
+}
+
+/* The page with the data at @index, made if there is none; NULL without memory. */
+static struct page *vf_make_page(unsigned long index)
+{
+	struct page *page = xa_load(&vf.pages, index), *other;
+
+	if (page)
+		return page;
+	page = alloc_page(GFP_NOWAIT | __GFP_ZERO | __GFP_NOWARN | __GFP_HIGHMEM);
+	if (!page)
+		return NULL;
+	other = xa_cmpxchg(&vf.pages, index, NULL, page, GFP_NOWAIT | __GFP_NOWARN);
+	if (!other)
+		return page;
+	__free_page(page);
+	return xa_is_err(other) ? NULL : other;
+}
+
+static void vf_zero(struct page *page, unsigned int from, unsigned int to)
+{
+	if (page)
+		memzero_page(page, from, to - from);
+}
+
+/* What is discarded reads as zeroes. */
+static void vf_drop(loff_t from, loff_t to)
+{
+	unsigned long first = (from + PAGE_SIZE - 1) >> PAGE_SHIFT, end = to >> PAGE_SHIFT, index;
+	struct page *page;
+
+	if (first > end) { /* inside of one page */
+		vf_zero(xa_load(&vf.pages, end), offset_in_page(from), offset_in_page(to));
+		return;
+	}
+	if (offset_in_page(from))
+		vf_zero(xa_load(&vf.pages, first - 1), offset_in_page(from), PAGE_SIZE);
+	if (offset_in_page(to))
+		vf_zero(xa_load(&vf.pages, end), 0, offset_in_page(to));
+	if (first == end)
+		return;
+	xa_for_each_range(&vf.pages, index, page, first, end - 1)
+	{
+		xa_erase(&vf.pages, index);
+		call_rcu(&page->rcu_head, vf_free_page);
+	}
+}
+
+/* Between the request's pages and ours; false without memory, to be tried again. */
+static bool vf_copy(struct request *rq)
+{
+	loff_t at = (loff_t)blk_rq_pos(rq) << SECTOR_SHIFT;
+	struct req_iterator iter;
+	struct bio_vec part;
+
+	rq_for_each_segment(part, rq, iter)
+	{
+		unsigned int left = part.bv_len;
+
+		while (left) {
+			unsigned int in_page = offset_in_page(at);
+			unsigned int length = min_t(unsigned int, left, PAGE_SIZE - in_page);
+			struct page *page;
+			char *data;
+
+			part.bv_len = length;
+			if (op_is_write(req_op(rq))) {
+				page = vf_make_page(at >> PAGE_SHIFT);
+				if (!page)
+					return false;
+				data = kmap_local_page(page);
+				memcpy_from_bvec(data + in_page, &part);
+				kunmap_local(data);
+			} else {
+				page = xa_load(&vf.pages, at >> PAGE_SHIFT);
+				if (page) {
+					data = kmap_local_page(page);
+					memcpy_to_bvec(&part, data + in_page);
+					kunmap_local(data);
+				} else {
+					memzero_bvec(&part);
+				}
+			}
+			part.bv_offset += length;
+			left -= length;
+			at += length;
+		}
+	}
+	return true;
+}
+
+/* Moves the request's data, at once: whoever waits for the request sees them. False without memory. */
+static bool vf_transfer(struct request *rq)
+{
+	loff_t from = (loff_t)blk_rq_pos(rq) << SECTOR_SHIFT;
+	bool done = true;
+
+	rcu_read_lock(); /* a discard beside us must not free what we copy */
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+		done = vf_copy(rq);
+		break;
+	case REQ_OP_DISCARD:
+	case REQ_OP_WRITE_ZEROES:
+		vf_drop(from, from + blk_rq_bytes(rq));
+		break;
+	default:
+		break;
+	}
+	rcu_read_unlock();
+	return done;
+}
+
+/* --- time -------------------------------------------------------------------------------------------------------- */
+
+static enum hrtimer_restart vf_timer(struct hrtimer *timer)
+{
+	enum hrtimer_restart restart = HRTIMER_NORESTART;
+	struct flash_command *c, *next;
+	LIST_HEAD(done);
+	unsigned long flags;
+
+	spin_lock_irqsave(&vf.lock, flags);
+	flash_advance(vf.flash, ktime_get_ns(), &done);
+	list_for_each_entry(c, &done, node) {
+		struct vf_command *command = container_of(c, struct vf_command, flash);
+
+		vf.inflight[blk_mq_rq_from_pdu(command)->mq_hctx->queue_num]--;
+	}
+	vf.armed_ns = flash_next_ns(vf.flash);
+	if (hrtimer_is_queued(timer)) { /* somebody armed it since it expired */
+		if (vf.armed_ns != FLASH_NEVER)
+			hrtimer_start(timer, ns_to_ktime(vf.armed_ns), HRTIMER_MODE_ABS_PINNED);
+	} else if (vf.armed_ns != FLASH_NEVER) {
+		hrtimer_set_expires(timer, ns_to_ktime(vf.armed_ns));
+		restart = HRTIMER_RESTART;
+	}
+	spin_unlock_irqrestore(&vf.lock, flags);
+
+	/* without the lock: a completion may call the scheduler, which may run a hardware queue */
+	list_for_each_entry_safe(c, next, &done, node)
+		blk_mq_complete_request(
+			blk_mq_rq_from_pdu(container_of(c, struct vf_command, flash)));
+	return restart;
+}
+
+static void vf_submit(struct request *rq, struct vf_command *c, unsigned int queue)
+{
+	u64 next_ns;
+
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+		c->flash.op = FLASH_READ;
+		break;
+	case REQ_OP_WRITE:
+		c->flash.op = rq->cmd_flags & REQ_FUA ? FLASH_WRITE_THROUGH : FLASH_WRITE;
+		break;
+	case REQ_OP_FLUSH:
+		c->flash.op = FLASH_FLUSH;
+		break;
+	default: /* discard, or zeroes, which are what a discarded unit reads as */
+		c->flash.op = FLASH_DISCARD;
+		break;
+	}
+	c->flash.sector = blk_rq_pos(rq);
+	c->flash.sectors = blk_rq_sectors(rq);
+
+	spin_lock_irq(&vf.lock);
+	vf.inflight[queue]++;
+	flash_submit(vf.flash, queue, &c->flash, ktime_get_ns());
+	next_ns = flash_next_ns(vf.flash);
+	if (next_ns < vf.armed_ns) {
+		vf.armed_ns = next_ns;
+		hrtimer_start(&vf.timer, ns_to_ktime(next_ns), HRTIMER_MODE_ABS_PINNED);
+	}
+	spin_unlock_irq(&vf.lock);
+}
+
+/* --- faults ------------------------------------------------------------------------------------------------------ */
+
+enum vf_fault { VF_NONE, VF_ERROR, VF_REQUEUE, VF_LOSE, VF_BUSY, VF_DEVBUSY };
+
+static bool vf_turn(unsigned int every, unsigned int n)
+{
+	return every && n % every == 0;
+}
+
+static enum vf_fault vf_fault(void)
+{
+	unsigned int error = READ_ONCE(error_every), requeue = READ_ONCE(requeue_every);
+	unsigned int lose = READ_ONCE(lose_every), busy = READ_ONCE(busy_every);
+	unsigned int devbusy = READ_ONCE(devbusy_every), n;
+
+	if (likely(!(error | requeue | lose | busy | devbusy)))
+		return VF_NONE;
+	n = atomic_inc_return(&vf.issued);
+	return vf_turn(busy, n)	   ? VF_BUSY :
+	       vf_turn(devbusy, n) ? VF_DEVBUSY :
+	       vf_turn(error, n)   ? VF_ERROR :
+	       vf_turn(lose, n)	   ? VF_LOSE :
+	       vf_turn(requeue, n) ? VF_REQUEUE :
+				     VF_NONE;
+}
+
+/*
+ * BLK_STS_DEV_RESOURCE promises that the hardware queue will be run again. A request of it that is in the drive keeps
+ * that promise: the block layer marked the queue before it called us, and looks for the mark when that request has
+ * completed, which, under the lock, is after now.
+ */
+static bool vf_may_be_busy(unsigned int queue)
+{
+	bool promise;
+
+	spin_lock_irq(&vf.lock);
+	promise = vf.inflight[queue];
+	spin_unlock_irq(&vf.lock);
+	return promise;
+}
+
+/* --- block layer ------------------------------------------------------------------------------------------------- */
+
+static blk_status_t vf_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+{
+	struct request *rq = bd->rq;
+	struct vf_command *c = blk_mq_rq_to_pdu(rq);
+	enum vf_fault fault = vf_fault();
+
+	if (unlikely(fault == VF_BUSY))
+		return BLK_STS_RESOURCE;
+	if (unlikely(fault == VF_DEVBUSY && vf_may_be_busy(hctx->queue_num)))
+		return BLK_STS_DEV_RESOURCE;
+	if (memory_backed && !vf_transfer(rq))
+		return BLK_STS_RESOURCE;
+	c->status = fault == VF_ERROR ? BLK_STS_IOERR : BLK_STS_OK;
+	c->again = fault == VF_REQUEUE;
+	c->lost = fault == VF_LOSE;
+	blk_mq_start_request(rq);
+	if (likely(!c->lost))
+		vf_submit(rq, c, hctx->queue_num);
+	return BLK_STS_OK;
+}
+
+static void vf_complete(struct request *rq)
+{
+	struct vf_command *c = blk_mq_rq_to_pdu(rq);
+
+	if (likely(!c->again)) {
+		blk_mq_end_request(rq, c->status);
+		return;
+	}
+	if (READ_ONCE(dontprep))
+		rq->rq_flags |= RQF_DONTPREP;
+	blk_mq_requeue_request(rq, true);
+}
+
+/* A lost command is in nobody's hands but ours; any other will complete. */
+static enum blk_eh_timer_return vf_timeout(struct request *rq)
+{
+	struct vf_command *c = blk_mq_rq_to_pdu(rq);
+
+	if (!c->lost)
+		return BLK_EH_RESET_TIMER;
+	c->lost = false;
+	c->again = READ_ONCE(timeout_requeue);
+	c->status = BLK_STS_TIMEOUT;
+	blk_mq_complete_request(rq);
+	return BLK_EH_DONE;
+}
+
+static const struct blk_mq_ops vf_mq_ops = {
+	.queue_rq = vf_queue_rq,
+	.complete = vf_complete,
+	.timeout = vf_timeout,
+};
+
+static const struct block_device_operations vf_operations = {
+	.owner = THIS_MODULE,
+};
+
+static struct gendisk *vf_alloc_disk(void)
+{
+	unsigned int max_sectors = vf_parameters.max_kib * 2;
+	unsigned int max_segments = min(vf_parameters.max_kib / 4 + 1, 65535U);
+	struct gendisk *disk;
+#if KAPI_DISK_LIMITS
+	struct queue_limits lim = {
+		.logical_block_size = SECTOR_SIZE,
+		.physical_block_size = vf_parameters.unit_kib << 10,
+		.max_hw_sectors = max_sectors,
+		.max_segments = max_segments,
+		.max_hw_discard_sectors = VF_DISCARD_SECTORS_MAX,
+		.max_write_zeroes_sectors = VF_DISCARD_SECTORS_MAX,
+		.discard_granularity = vf_parameters.unit_kib << 10,
+	};
+
+#if KAPI_LIMITS_FEATURES
+	if (write_cache)
+		lim.features |= BLK_FEAT_WRITE_CACHE;
+	if (write_cache > 1)
+		lim.features |= BLK_FEAT_FUA;
+#endif
+	disk = blk_mq_alloc_disk(&vf.set, &lim, NULL);
+	if (IS_ERR(disk))
+		return disk;
+#else
+	disk = blk_mq_alloc_disk(&vf.set, NULL);
+	if (IS_ERR(disk))
+		return disk;
+	blk_queue_logical_block_size(disk->queue, SECTOR_SIZE);
+	blk_queue_physical_block_size(disk->queue, vf_parameters.unit_kib << 10);
+	blk_queue_max_hw_sectors(disk->queue, max_sectors);
+	blk_queue_max_segments(disk->queue, max_segments);
+	blk_queue_max_discard_sectors(disk->queue, VF_DISCARD_SECTORS_MAX);
+	blk_queue_max_write_zeroes_sectors(disk->queue, VF_DISCARD_SECTORS_MAX);
+	disk->queue->limits.discard_granularity = vf_parameters.unit_kib << 10;
+#endif
+#if !KAPI_LIMITS_FEATURES
+	blk_queue_write_cache(disk->queue, write_cache, write_cache > 1);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+#endif
+	disk->fops = &vf_operations;
+	strscpy(disk->disk_name, "vflash0", sizeof(disk->disk_name));
+	set_capacity(disk, (sector_t)vf_parameters.capacity_mib << 11);
+	return disk;
+}
+
+/* --- module ------------------------------------------------------------------------------------------------------ */
+
+/* Takes the disk away, also from those who have it open; waits for the requests in it. */
+static void vf_remove(void)
+{
+	mutex_lock(&vf.remove_lock);
+	if (!vf.removed)
+		del_gendisk(vf.disk);
+	vf.removed = true;
+	mutex_unlock(&vf.remove_lock);
+}
+
+static int vf_set_remove(const char *value, const struct kernel_param *param)
+{
+	if (!vf.disk) /* as a parameter of insmod */
+		return -EINVAL;
+	vf_remove();
+	return 0;
+}
+
+static const struct kernel_param_ops vf_remove_ops = { .set = vf_set_remove };
+module_param_cb(remove, &vf_remove_ops, NULL, 0200);
+MODULE_PARM_DESC(remove, "any value takes the disk away, as a drive that is unplugged");
+
+static int vf_set_statistics(const char *value, const struct kernel_param *param)
+{
+	return -EPERM;
+}
+
+static int vf_get_statistics(char *buffer, const struct kernel_param *param)
+{
+	struct flash_statistics statistics;
+
+	if (!vf.flash)
+		return -ENODEV;
+	spin_lock_irq(&vf.lock);
+	statistics = vf.flash->statistics;
+	spin_unlock_irq(&vf.lock);
+	return sysfs_emit(buffer,
+			  "commands %llu\nslots_used_max %llu\ndie_reads %llu\nprograms %llu\n"
+			  "erases %llu\nheld %llu\n",
+			  statistics.commands, statistics.slots_used_max, statistics.die_reads,
+			  statistics.programs, statistics.erases, statistics.held);
+}
+
+static const struct kernel_param_ops vf_statistics_ops = {
+	.set = vf_set_statistics,
+	.get = vf_get_statistics,
+};
+module_param_cb(statistics, &vf_statistics_ops, NULL, 0444);
+MODULE_PARM_DESC(statistics, "what the drive did: a key and a counter on each line");
+
+static int __init vf_check(void)
+{
+	const struct flash_parameter_info *wrong;
+	const char *expected;
+
+	wrong = flash_check(&vf_parameters, &expected);
+	if (wrong && expected)
+		pr_err("%s=%u: expected %s\n", wrong->name, *flash_parameter(&vf_parameters, wrong),
+		       expected);
+	else if (wrong)
+		pr_err("%s=%u: expected %u to %u (%s)\n", wrong->name,
+		       *flash_parameter(&vf_parameters, wrong), wrong->least, wrong->most,
+		       wrong->unit);
+	else if (!depth || depth > BLK_MQ_MAX_DEPTH)
+		pr_err("depth=%u: expected 1 to %u\n", depth, BLK_MQ_MAX_DEPTH);
+	else if (write_cache > 2)
+		pr_err("write_cache=%u: expected 0 to 2\n", write_cache);
+	else if (!timeout_ms || timeout_ms > 3600000)
+		pr_err("timeout_ms=%u: expected 1 to 3600000\n", timeout_ms);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static int __init vf_init(void)
+{
+	int error = vf_check();
+
+	if (error)
+		return error;
+	spin_lock_init(&vf.lock);
+	mutex_init(&vf.remove_lock);
+	xa_init(&vf.pages);
+	vf.armed_ns = FLASH_NEVER;
+	/* Runs in hard interrupt, or where PREEMPT_RT has timers that may sleep: so may the lock. */
+#if KAPI_HRTIMER_SETUP
+	hrtimer_setup(&vf.timer, vf_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
+#else
+	hrtimer_init(&vf.timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
+	vf.timer.function = vf_timer;
+#endif
+
+	vf.set.ops = &vf_mq_ops;
+	vf.set.nr_hw_queues = vf_parameters.queues;
+	vf.set.queue_depth = depth;
+	vf.set.numa_node = NUMA_NO_NODE;
+	vf.set.cmd_size = sizeof(struct vf_command);
+	vf.set.timeout = max(msecs_to_jiffies(timeout_ms), 1UL);
+	vf.set.flags = BLK_MQ_F_SHOULD_MERGE;
+	error = blk_mq_alloc_tag_set(&vf.set);
+	if (error)
+		return error;
+	vf_parameters.queues = vf.set.nr_hw_queues; /* at most one a CPU */
+
+	vf.flash = kvzalloc(flash_size(&vf_parameters), GFP_KERNEL);
+	if (!vf.flash) {
+		pr_err("capacity_mib=%u: no memory for the drive's map\n",
+		       vf_parameters.capacity_mib);
+		error = -ENOMEM;
+		goto free_set;
+	}
+	flash_init(vf.flash, &vf_parameters);
+
+	vf.disk = vf_alloc_disk();
+	if (IS_ERR(vf.disk)) {
+		error = PTR_ERR(vf.disk);
+		goto free_flash;
+	}
+	error = add_disk(vf.disk);
+	if (error)
+		goto put_disk;
+	return 0;
+
+put_disk:
+	put_disk(vf.disk);
+free_flash:
+	kvfree(vf.flash);
+free_set:
+	blk_mq_free_tag_set(&vf.set);
+	return error;
+}
+
+static void __exit vf_exit(void)
+{
+	struct page *page;
+	unsigned long index;
+
+	vf_remove();
+	hrtimer_cancel(&vf.timer);
+	put_disk(vf.disk);
+	blk_mq_free_tag_set(&vf.set);
+	kvfree(vf.flash);
+	xa_for_each(&vf.pages, index, page) __free_page(page);
+	xa_destroy(&vf.pages);
+	rcu_barrier(); /* vf_free_page() is in this module */
+}
+
+module_init(vf_init);
+module_exit(vf_exit);
+MODULE_DESCRIPTION("virtual flash drive");
+MODULE_LICENSE("GPL");

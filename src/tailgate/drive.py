@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Drive files: `drives/<name>.toml`, the parameters of the virtual drive, each with its source."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tailgate.errors import UsageError
+from tailgate.experiment import ROOT, one_of, parse_toml
+
+DRIVES = ROOT / "drives"
+
+
+class Parameter(BaseModel):
+    """One number of the drive: value, unit, where it comes from, and whether it was fitted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    value: int
+    unit: str
+    source: str
+    fitted: bool = False
+
+
+class Drive(BaseModel):
+    """A drive. Each parameter is a parameter of the module vflash of the same name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    parameters: dict[str, Parameter]
+
+
+def load(name: str) -> tuple[Path, Drive]:
+    """The drive file of this name in the checkout. UsageError if there is none, or if it is not right."""
+    path = DRIVES / f"{name}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in DRIVES.glob("*.toml"))
+        raise UsageError(f"there is no drive {name}; expected {one_of(known) if known else f'a file {path}'}")
+    return path, parse_toml(path, Drive)
+
+
+def module_arguments(drive: Drive, changes: dict[str, int], dilation: int, seed: int) -> list[str]:
+    """The command line of `insmod vflash.ko` for this drive: `key=value`, the drive's own keys first."""
+    values = {key: p.value for key, p in drive.parameters.items()} | changes
+    for key in ("dilation", "seed"):
+        if key in values:
+            raise UsageError(
+                f"drive {drive.name}: {key} is set by the lab for each point; expected no such parameter"
+            )
+    return [f"{key}={value}" for key, value in {**values, "dilation": dilation, "seed": seed}.items()]

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Experiments as files: what is compared, under which load, beside which published figure.
+
+An experiment is `experiments/<family>/<name>.toml` with the fio job file that it names. The file says
+everything that decides a result; nothing is inherited from the machine that happens to run it.
+"""
+
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tailgate.errors import UsageError
+
+#: The folder of the checkout that holds experiments/ and drives/.
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = ROOT / "experiments"
+
+ModeName = Literal["quick", "full", "claims"]
+Knob = int | str
+Share = Annotated[float, Field(ge=0, le=1)]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scheduler(_Strict):
+    """One scheduler of the comparison, with every knob that matters."""
+
+    label: Label
+    name: str
+    knobs: dict[str, Knob] = {}
+    #: Knobs that are times: they are multiplied by the dilation, as the drive's latencies are.
+    dilated: tuple[str, ...] = ()
+    #: The scheduler's name in the paper's tables.
+    paper: str | None = None
+
+    @model_validator(mode="after")
+    def _dilated_knobs_exist(self) -> "Scheduler":
+        for knob in self.dilated:
+            if not isinstance(self.knobs.get(knob), int):
+                raise ValueError(f"dilated: {knob} is not one of the integer knobs above it")
+        return self
+
+
+class Flow(_Strict):
+    """A flow is what the results call the processes of one section of the fio job file."""
+
+    section: str
+    role: Literal["real-time", "background"]
+
+
+class Sweep(_Strict):
+    """What a point carries besides scheduler and knobs; the same for all points but `background_rate`."""
+
+    access: Literal["random", "sequential"]
+    op: Literal["read", "write", "readwrite"]
+    block_size_kib: Annotated[int, Field(gt=0)]
+    #: background_rate 1.0 is no limit at all; a share below it is that share of this rate, over all
+    #: processes.
+    full_rate_mib_s: Annotated[float, Field(gt=0)]
+
+
+class Mode(_Strict):
+    """How much is measured: real-time requests a point and seed, loads, seeds."""
+
+    rt_samples: Annotated[int, Field(ge=1)]
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
+    #: A point that lacks its samples after so many (undilated) seconds ends as it is, and says so.
+    limit_s: Annotated[float, Field(gt=0)]
+
+
+class Machine(_Strict):
+    """The machine in the lab: vCPUs, and how much slower than life the drive runs."""
+
+    smp: Annotated[int, Field(ge=1, le=64)] = 1
+    dilation: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
+    #: The most I/O operations per second that any point reaches: sets the first dilation, and the estimate
+    #: of time.
+    iops_max: Annotated[int, Field(gt=0)]
+    memory_mib: Annotated[int, Field(ge=256)] = 1024
+    slice_us: Annotated[int, Field(ge=0)] = 0
+
+
+class Variant(_Strict):
+    """Some points measured once more on another machine or drive, to show what that changes."""
+
+    title: str
+    modes: tuple[ModeName, ...]
+    schedulers: Annotated[tuple[Label, ...], Field(min_length=1)]
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    machine: Machine
+    drive: dict[str, int] = {}
+
+
+class Paper(_Strict):
+    """The published figure, and the file with the paper's numbers."""
+
+    file: str
+    title: str
+    figure: str
+    x: str
+    y: str
+    latency: str
+
+
+class Experiment(_Strict):
+    """A whole experiment file. `name` is `family/name`; `path` is the file."""
+
+    title: str
+    drive: str
+    job: str
+    paper: Paper
+    sweep: Sweep
+    machine: Machine
+    flows: Annotated[dict[str, Flow], Field(min_length=1)]
+    queue: dict[str, Knob]
+    schedulers: Annotated[tuple[Scheduler, ...], Field(min_length=1)]
+    modes: dict[ModeName, Mode]
+    variants: tuple[Variant, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Experiment":
+        labels = [s.label for s in self.schedulers]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"schedulers: the label {label} stands twice; expected each once")
+        for i, variant in enumerate(self.variants):
+            for label in variant.schedulers:
+                if label not in labels:
+                    raise ValueError(
+                        f"variants[{i}].schedulers: {label} is none of the labels; expected {one_of(labels)}"
+                    )
+        for role in ("real-time", "background"):
+            count = sum(flow.role == role for flow in self.flows.values())
+            if count != 1:
+                raise ValueError(f'flows: {count} flows have role = "{role}"; expected exactly one')
+        return self
+
+    def flow_of(self, role: Literal["real-time", "background"]) -> str:
+        """The name of the flow with this role."""
+        return next(name for name, flow in self.flows.items() if flow.role == role)
+
+
+def one_of(words: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    words = [str(w) for w in words]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def names() -> list[str]:
+    """The experiments of the checkout, `family/name`, in order."""
+    return sorted(str(p.relative_to(EXPERIMENTS).with_suffix("")) for p in EXPERIMENTS.glob("*/*.toml"))
+
+
+def find(name: str) -> Path:
+    """The file of an experiment: a path, or `family/name` in the checkout. UsageError if there is none."""
+    for path in (Path(name), EXPERIMENTS / f"{name}.toml"):
+        if path.suffix == ".toml" and path.is_file():
+            return path
+    known = names()
+    raise UsageError(
+        f"there is no experiment {name}; expected the path of a .toml file"
+        + (f", or {one_of(known)}" if known else "")
+    )
+
+
+def load(path: Path) -> Experiment:
+    """Read and check an experiment file. UsageError names file, key and what was expected."""
+    spec = parse_toml(path, Experiment)
+    for key, file in (("job", spec.job), ("paper.file", spec.paper.file)):
+        if not (path.parent / file).is_file():
+            raise UsageError(
+                f"{path}: {key}: expected a file beside the experiment, but there is no {path.parent / file}"
+            )
+    return spec
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse_toml(path: Path, model: type[Model]) -> Model:
+    """Read a TOML file into a model. UsageError: one line with file, key (or line) and what was expected."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise UsageError(f"{path}: expected a readable TOML file ({e.strerror})") from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: not valid TOML: {e}") from e
+    try:
+        return model.model_validate(data)
+    except ValidationError as e:
+        raise UsageError(f"{path}: {_explain(e, model)}") from e
+
+
+# What pydantic's kinds of error expect, in the words of TOML.
+_EXPECTED: Mapping[str, str] = {
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "string_type": "a string",
+    "tuple_type": "an array",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than_equal": "a number of at most {le}",
+    "too_short": "at least {min_length} of them",
+}
+
+
+def _explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first finding of pydantic in one clause: key, what was expected, what stood there."""
+    # An unknown key is the likeliest reason for a missing one, so it is told first.
+    errors = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    found = errors[0]
+    loc = _location(found["loc"])
+    key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
+    kind, given = found["type"], found["input"]
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key; expected {one_of(_keys_at(model, loc[:-1]))}"
+    if kind == "missing":
+        return f"{key}: missing; expected {_describe(model, loc)}"
+    if kind == "value_error":
+        message = str(found["ctx"]["error"])
+        return f"{key}: {message}" if key else message
+    # A union reports each of its arms.
+    expected = dict.fromkeys(
+        _EXPECTED[e["type"]].format(**e.get("ctx", {}))
+        if e["type"] in _EXPECTED
+        else _lower(e["msg"].removeprefix("Input should be "))
+        for e in errors
+        if _location(e["loc"]) == loc
+    )
+    return f"{key}: expected {' or '.join(expected)}, got {given!r}"
+
+
+def _location(loc: tuple[str | int, ...]) -> list[str | int]:
+    return [part for part in loc if part not in _UNION_ARMS]
+
+
+# Names that pydantic puts into a location for the arms of a union; no key of ours is called so.
+_UNION_ARMS = frozenset({"int", "str", "float", "literal['auto']", "constrained-int", "[key]"})
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
+    """The keys that the model at this location knows."""
+    here: object = model
+    for part in loc:
+        here = _step(here, part)
+    return (
+        sorted(here.model_fields)
+        if isinstance(here, type) and issubclass(here, BaseModel)
+        else ["no such key"]
+    )
+
+
+def _describe(model: type[BaseModel], loc: Sequence[str | int]) -> str:
+    here: object = model
+    for part in loc:
+        here = _step(here, part)
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        return f"a table with {one_of(sorted(here.model_fields))}"
+    if typing.get_origin(here) is Annotated:
+        here = typing.get_args(here)[0]
+    if typing.get_origin(here) is Literal:
+        return one_of([repr(a) for a in typing.get_args(here)])
+    origin = typing.get_origin(here)
+    if origin is tuple:
+        return "an array"
+    if origin is dict:
+        return "a table"
+    return {str: "a string", int: "an integer", float: "a number"}.get(typing.cast(type, here), "a value")
+
+
+def _step(here: object, part: str | int) -> object:
+    """The type that stands at one step of a location inside a type."""
+    if typing.get_origin(here) is Annotated:
+        here = typing.get_args(here)[0]
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        field = here.model_fields.get(str(part))
+        return field.annotation if field else None
+    origin, args = typing.get_origin(here), typing.get_args(here)
+    if origin is tuple:
+        return args[0]
+    if origin is dict:
+        return args[1]
+    if origin in (typing.Union, types.UnionType):
+        return next((a for a in args if isinstance(a, type) and issubclass(a, BaseModel)), None)
+    return None

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Experiment and drive files: those of the project are right, others get one line that names file and key."""
+
+from pathlib import Path
+
+import pytest
+
+from tailgate import drive, experiment, paper
+from tailgate.errors import UsageError
+
+FIG8 = experiment.EXPERIMENTS / "k2" / "fig8.toml"
+
+
+@pytest.mark.parametrize("name", experiment.names())
+def test_experiments_of_the_project(name: str) -> None:
+    spec = experiment.load(experiment.find(name))
+    assert {"nr_requests", "wbt_lat_usec", "nomerges"} <= set(spec.queue)
+    assert spec.modes["quick"].rt_samples >= 400
+    assert 1.0 in spec.modes["quick"].background_rates
+    assert spec.modes["full"].rt_samples >= 4000
+    assert spec.modes["claims"].rt_samples >= 10_000
+    assert len(spec.modes["claims"].seeds) >= 3
+    published = paper.load(experiment.find(name).parent / spec.paper.file, spec.sweep)
+    for scheduler in spec.schedulers:
+        assert paper.at_saturation(published, scheduler.paper), scheduler.label
+
+
+def test_paper_rows() -> None:
+    spec = experiment.load(FIG8)
+    published = paper.load(FIG8.parent / spec.paper.file, spec.sweep)
+    none = paper.at_saturation(published, "none")
+    assert none
+    assert (none.source, none.mib_s, none.p999_us) == ("Table II", 559, 13_150)
+    assert len([p for p in published if p.scheduler == "K2-8"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("smp = 1\n", 'smp = "a"\n', "machine.smp: expected an integer, got 'a'"),
+        (
+            "smp = 1\n",
+            "spm = 1\n",
+            "machine.spm: unknown key; expected dilation, iops_max, memory_mib, slice_us or smp",
+        ),
+        ('"auto"', '"aut"', "machine.dilation: expected 'auto' or an integer, got 'aut'"),
+        ('drive = "970evo"', "", "drive: missing; expected a string"),
+        ("[modes.quick]", "[modes.quik]", "modes.quik: expected 'quick', 'full' or 'claims', got 'quik'"),
+        ('label = "k2-16"', 'label = "k2-8"', "schedulers: the label k2-8 stands twice; expected each once"),
+        (
+            'label = "k2-16"',
+            'labl = "k2-16"',
+            "schedulers[5].labl: unknown key; expected dilated, knobs, label",
+        ),
+        ("[paper]", "[papr]", "papr: unknown key; expected drive, flows, job, machine"),
+        (
+            'role = "real-time"',
+            'role = "rt"',
+            "flows.rt.role: expected 'real-time' or 'background', got 'rt'",
+        ),
+        ('"none", "k2-8"', '"none", "k3"', "variants[0].schedulers: k3 is none of the labels; expected none"),
+        ('["read_lat', '["rd_lat', "schedulers[2]: dilated: rd_lat_nsec is not one of the integer knobs"),
+        ("seeds = [1]", "seeds = 1", "modes.quick.seeds: expected an array, got 1"),
+        (
+            "0.25, 1.0",
+            "0.25, 1.5",
+            "modes.quick.background_rates[2]: expected a number of at most 1.0, got 1.5",
+        ),
+        ("iops_max = 9500\n", "iops_max = 9500 / s\n", "not valid TOML: "),
+        (
+            'job = "fig8.fio"',
+            'job = "none.fio"',
+            "job: expected a file beside the experiment, but there is no",
+        ),
+    ],
+)
+def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = FIG8.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new, 1))
+    (tmp_path / "fig8.fio").touch()
+    with pytest.raises(UsageError) as caught:
+        experiment.load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_toml_error_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('title = "a"\ndrive =\n')
+    with pytest.raises(UsageError, match="line 2"):
+        experiment.load(path)
+
+
+def test_find() -> None:
+    assert experiment.find("k2/fig8") == FIG8
+    assert experiment.find(str(FIG8)) == FIG8
+    with pytest.raises(UsageError, match=r"no experiment k2/fig9; expected .* k2/fig2 or k2/fig8"):
+        experiment.find("k2/fig9")
+
+
+def test_drive_arguments() -> None:
+    values = {"dies": drive.Parameter(value=8, unit="dies", source="datasheet")}
+    made = drive.Drive(name="d", title="D", parameters=values)
+    assert drive.module_arguments(made, {"queues": 4}, 2, 9) == ["dies=8", "queues=4", "dilation=2", "seed=9"]
+
+
+def test_drive_must_not_set_what_the_lab_sets() -> None:
+    values = {"seed": drive.Parameter(value=8, unit="", source="")}
+    with pytest.raises(UsageError, match="seed is set by the lab"):
+        drive.module_arguments(drive.Drive(name="d", title="D", parameters=values), {}, 1, 1)
+
+
+def test_unknown_drive() -> None:
+    with pytest.raises(UsageError, match="there is no drive nothing"):
+        drive.load("nothing")

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real fio job files: read them with their line numbers, and derive the job of one point.
+
+What is read is fio's own syntax (sections, [global] inheritance, comments, units); what comes out is a job
+file again, with every inherited option written out, so that a recorded job stands on its own.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailgate.errors import UsageError
+
+#: Options that are times, with the unit in microseconds of a bare number (fio 3.33, `fio --cmdhelp=all`).
+TIMES_US: Mapping[str, int] = {
+    "thinktime": 1,
+    "thinktime_spin": 1,
+    "thinktime_iotime": 1_000_000,
+    "runtime": 1_000_000,
+    "timeout": 1_000_000,
+    "ramp_time": 1_000_000,
+    "startdelay": 1_000_000,
+    "max_latency": 1,
+    "latency_target": 1,
+    "latency_window": 1,
+    "rate_cycle": 1_000,
+    "ratecycle": 1_000,
+}
+#: Options that are rates: of bytes, and of I/O operations.
+RATES: frozenset[str] = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
+#: What the lab decides for each point; a job file that sets it would be silently overruled.
+RESERVED: Mapping[str, str] = {
+    "number_ios": "the lab sets it from the experiment's rt_samples",
+    "exitall": "the lab sets it, so that a point ends with the real-time flow",
+    "time_based": "the lab ends a point by its samples (fio ignores number_ios with time_based)",
+    "randseed": "the lab sets it from the experiment's seeds",
+    "io_size": "the lab sets it, so that the background lasts",
+    "exec_prerun": "the lab samples the machine there",
+    "exec_postrun": "the lab samples the machine there",
+}
+_UNITS_US = {"": None, "us": 1, "usec": 1, "ms": 1_000, "msec": 1_000, "s": 1_000_000, "sec": 1_000_000}
+_UNITS_US |= {"m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+# With fio's default kb_base of 1024, k and ki are both 1024; only kib is 1000 (tried with fio 3.33).
+_POWERS = {letter: power for power, letter in enumerate("kmgtp", 1)}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a section: its value as written ("" for a bare flag) and the line it stands on."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section with everything that it inherits from [global], in order."""
+
+    name: str
+    line: int
+    options: Mapping[str, Option]
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job file: its sections in order, [global] already merged into each."""
+
+    path: Path
+    sections: tuple[Section, ...]
+
+    def section(self, name: str, key: str) -> Section:
+        """The section of this name; UsageError tells the experiment's key that asked for it."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        names = ", ".join(f"[{s.name}]" for s in self.sections)
+        raise UsageError(f"{self.path}: {key} names [{name}], but the sections are {names}")
+
+    def fail(self, option: str, at: Option, expected: str) -> UsageError:
+        """The error for an option whose value is not what fio would take."""
+        return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
+
+
+def parse(path: Path) -> JobFile:
+    """Read a job file. UsageError names file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: expected a readable fio job file ({e})") from e
+    common: dict[str, Option] = {}
+    sections: list[tuple[str, int, dict[str, Option]]] = []
+    current: dict[str, Option] | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            name = line[1:-1].strip()
+            if line[-1] != "]" or not name:
+                raise UsageError(f"{path}:{number}: expected a section such as [reader], got '{line}'")
+            if name == "global":
+                current = common
+                continue
+            if any(name == s[0] for s in sections):
+                raise UsageError(f"{path}:{number}: section [{name}] stands twice; expected each once")
+            current = dict(common)
+            sections.append((name, number, current))
+            continue
+        key, _, value = (part.strip() for part in line.partition("="))
+        if current is None:
+            raise UsageError(f"{path}:{number}: expected a section such as [global] before '{key}'")
+        if key == "include" or line.startswith("include "):
+            raise UsageError(f"{path}:{number}: include is not followed; expected the options themselves")
+        if not re.fullmatch(r"[A-Za-z0-9_]+", key):
+            raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
+        if key in RESERVED:
+            raise UsageError(f"{path}:{number}: {key} must not stand here: {RESERVED[key]}")
+        current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
+        current[key] = Option(value, number)
+    if not sections:
+        raise UsageError(f"{path}: expected at least one section besides [global]")
+    job = JobFile(path, tuple(Section(name, line, options) for name, line, options in sections))
+    for section in job.sections:
+        for key, option in section.options.items():
+            if key in TIMES_US:
+                time_us(job, key, option)
+            elif key in RATES:
+                rates(job, key, option)
+    return job
+
+
+def time_us(job: JobFile, key: str, option: Option) -> int:
+    """A time option in microseconds. fio itself takes "2 bananas" for 2, so this is stricter."""
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", option.value.lower())
+    if not match or match[2] not in _UNITS_US:
+        raise job.fail(key, option, "a whole number with us, ms, s, m, h or d")
+    return int(match[1]) * (_UNITS_US[match[2]] or TIMES_US[key])
+
+
+def rates(job: JobFile, key: str, option: Option) -> list[int | None]:
+    """A rate option: bytes/s or I/O/s for reads, writes, trims; None where a direction is left out."""
+    parsed: list[int | None] = []
+    for part in option.value.lower().split(","):
+        match = re.fullmatch(r"(\d+)\s*(?:([kmgtp])(i?b?))?", part.strip())
+        if part.strip() and not match:
+            raise job.fail(key, option, "a whole number with k, m or g, or such numbers for read,write,trim")
+        if not match:
+            parsed.append(None)
+            continue
+        base = 1000 if match[3] == "ib" else 1024
+        parsed.append(int(match[1]) * (base ** _POWERS[match[2]] if match[2] else 1))
+    return parsed
+
+
+def integer(job: JobFile, section: Section, key: str, default: int) -> int:
+    """A plain count such as numjobs or iodepth."""
+    option = section.options.get(key)
+    if option is None:
+        return default
+    if not option.value.isdecimal() or int(option.value) < 1:
+        raise job.fail(key, option, "a count of at least 1")
+    return int(option.value)
+
+
+@dataclass(frozen=True)
+class PointLoad:
+    """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
+
+    real_time: str
+    background: str
+    background_mib_s: float | None  # None: no limit; 0: no background at all
+    rt_samples: int
+    limit_s: float
+    seed: int
+    dilation: int
+    #: The background runs alone for so long, so that the first sample meets a drive in its steady state.
+    lead_s: float
+    sampler: str
+
+
+def derive(job: JobFile, load: PointLoad) -> str:
+    """The job file of one point.
+
+    Times become `dilation` times longer, rates as much lower. The real-time section ends the job after its
+    samples. The lead is a startdelay of the real-time section, and a ramp_time of the background only: fio
+    3.33 does not take what a job with thinktime did during ramp_time out of its figures.
+    """
+    k = load.dilation
+    lead_us = round(load.lead_s * 1e6) * k
+    texts = ["; Derived by tailgate for one point: times already dilated, rates already divided.\n"]
+    for section in job.sections:
+        is_background = section.name == load.background
+        if is_background and load.background_mib_s == 0:
+            continue
+        options: dict[str, str] = {}
+        for key, option in section.options.items():
+            if key in ("runtime", "timeout"):
+                continue
+            if key in TIMES_US:
+                options[key] = f"{time_us(job, key, option) * k}us"
+            elif key in RATES:
+                scaled = (None if r is None else max(1, round(r / k)) for r in rates(job, key, option))
+                options[key] = ",".join("" if r is None else str(r) for r in scaled)
+            else:
+                options[key] = option.value
+        options["randseed"] = str(load.seed)
+        options["io_size"] = "100t"
+        # The cap must reach beyond the lead, which fio counts neither for startdelay nor for ramp_time.
+        options["runtime"] = f"{math.ceil(load.limit_s * 1e6) * k}us"
+        if is_background:
+            options["ramp_time"] = f"{lead_us}us"
+            if load.background_mib_s is not None:
+                processes = integer(job, section, "numjobs", 1)
+                options["rate"] = str(max(1, round(load.background_mib_s * 2**20 / processes / k)))
+        if section.name == load.real_time:
+            options["startdelay"] = f"{lead_us}us"
+            options["number_ios"] = str(load.rt_samples)
+            options["exitall"] = "1"
+            options["exec_prerun"] = options["exec_postrun"] = load.sampler
+        texts.append(
+            f"[{section.name}]\n" + "".join(f"{key}={v}\n" if v else f"{key}\n" for key, v in options.items())
+        )
+    return "\n".join(texts)

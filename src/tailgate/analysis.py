@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Latency histograms and what may be said from them: percentiles and 95 % intervals.
+
+fio's json+ output counts completions in bins whose relative width is 1.6 % (64 to an octave); here a
+histogram is those counts over the bins' values. Percentiles are order statistics: the p-th of n samples is
+the sample of rank ceil(p n). Intervals are distribution-free: within a run from the binomial distribution
+of the rank of the true quantile (H. A. David, Order Statistics, section 7.1), across seeds by the
+percentile bootstrap.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+#: The percentiles that results carry, as the keys of `lat_us`.
+PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+#: Those that carry an interval, as the keys of `ci_us`.
+INTERVALS: Sequence[str] = ("p99", "p99.9")
+CONFIDENCE = 0.95
+#: Below so many seeds a bootstrap over seeds says nothing; then the samples are pooled.
+SEEDS_MIN = 3
+RESAMPLES = 2000
+
+Interval = tuple[float, float | None]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of latencies: `values_us` ascending and distinct, `counts` above zero, of the same length."""
+
+    values_us: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64]
+    mean_us: float
+    max_us: float
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return int(self.counts.sum())
+
+    def percentile(self, p: float) -> float:
+        """The sample of rank ceil(p n), in us; NaN without samples. 0 < p <= 1."""
+        return self.at_rank(rank(p, self.n)) if self.n else math.nan
+
+    def at_rank(self, r: int) -> float:
+        """The r-th smallest sample (1 <= r <= n), in us."""
+        return float(self.values_us[np.searchsorted(np.cumsum(self.counts), r)])
+
+
+def rank(p: float, n: int) -> int:
+    """ceil(p n), at least 1, proof against 0.99 * 100 being a hair above 99."""
+    return max(1, math.ceil(p * n - 1e-9 * n))
+
+
+def from_fio(clat_ns: Mapping[str, object], dilation: int) -> Histogram:
+    """A histogram from the `clat_ns` object of fio's json+ output, in undilated microseconds."""
+    bins = clat_ns.get("bins", {})
+    assert isinstance(bins, Mapping)
+    pairs = sorted((int(value), int(count)) for value, count in bins.items() if int(count))
+    scale = 1000.0 * dilation
+    mean, top = clat_ns.get("mean", 0.0), clat_ns.get("max", 0)
+    assert isinstance(mean, (int, float))
+    assert isinstance(top, (int, float))
+    return Histogram(
+        np.array([value for value, _ in pairs], dtype=np.float64) / scale,
+        np.array([count for _, count in pairs], dtype=np.int64),
+        mean / scale,
+        top / scale,
+    )
+
+
+def merge(parts: Iterable[Histogram]) -> Histogram:
+    """All samples of several histograms."""
+    parts = [p for p in parts if p.n]
+    if not parts:
+        return Histogram(np.empty(0), np.empty(0, dtype=np.int64), math.nan, math.nan)
+    values, where = np.unique(np.concatenate([p.values_us for p in parts]), return_inverse=True)
+    counts = np.zeros(len(values), dtype=np.int64)
+    np.add.at(counts, where, np.concatenate([p.counts for p in parts]))
+    total = sum(p.n for p in parts)
+    return Histogram(
+        values, counts, sum(p.mean_us * p.n for p in parts) / total, max(p.max_us for p in parts)
+    )
+
+
+def samples_needed(p: float) -> int:
+    """The samples from which a percentile has an upper end: p99 400, p99.9 4000, p99.99 40 000."""
+    return round(4 / (1 - p))
+
+
+def rank_interval(p: float, n: int) -> tuple[int, int | None]:
+    """The ranks (1-based) between which the true p-quantile lies with 95 %.
+
+    The number of samples below the quantile is binomial (n, p); each tail is left 2.5 %. The upper rank is
+    None where there are too few samples for one.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    lower = max(1, _binomial_quantile(tail, n, p))
+    upper = _binomial_quantile(1 - tail, n, p) + 1
+    return lower, upper if upper <= n and n >= samples_needed(p) else None
+
+
+def interval(histogram: Histogram, p: float) -> Interval:
+    """The 95 % interval of a percentile within one run, in us; NaN and None without samples."""
+    if not histogram.n:
+        return math.nan, None
+    low, high = rank_interval(p, histogram.n)
+    return histogram.at_rank(low), None if high is None else histogram.at_rank(high)
+
+
+def interval_over_seeds(runs: Sequence[Histogram], p: float, seed: int = 1) -> Interval:
+    """The 95 % interval across runs with different seeds: bootstrap over the runs, pooled each time.
+
+    With fewer than SEEDS_MIN runs, the interval of the pooled samples.
+    """
+    runs = [r for r in runs if r.n]
+    pooled = merge(runs)
+    if len(runs) < SEEDS_MIN:
+        return interval(pooled, p)
+    # All runs over one axis: a resample is then a sum of rows.
+    table = np.zeros((len(runs), len(pooled.values_us)), dtype=np.int64)
+    for row, run in zip(table, runs, strict=True):
+        row[np.searchsorted(pooled.values_us, run.values_us)] = run.counts
+    random = np.random.default_rng(seed)
+    drawn = random.integers(len(runs), size=(RESAMPLES, len(runs)))
+    weights = np.apply_along_axis(np.bincount, 1, drawn, minlength=len(runs))
+    cumulated = np.cumsum(weights @ table, axis=1)
+    ranks = np.maximum(1, np.ceil(p * cumulated[:, -1] * (1 - 1e-9))).astype(np.int64)
+    estimates = pooled.values_us[np.argmax(cumulated >= ranks[:, None], axis=1)]
+    low, high = np.quantile(estimates, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], method="inverted_cdf")
+    return float(low), float(high) if pooled.n >= samples_needed(p) else None
+
+
+def _binomial_quantile(q: float, n: int, p: float) -> int:
+    """The least k with P(X <= k) >= q for X binomial (n, p), by summing from far below the mean."""
+    spread = 12 * math.sqrt(n * p * (1 - p)) + 12
+    first = max(0, math.floor(n * p - spread))
+    total = 0.0
+    for k in range(first, n + 1):
+        log_pmf = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        total += math.exp(log_pmf + k * math.log(p) + (n - k) * math.log1p(-p))
+        if total >= q:
+            return k
+    return n

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Percentiles and intervals against their definitions, and against scipy."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from tailgate import analysis
+from tailgate.analysis import Histogram
+
+SAMPLES = st.lists(st.integers(1, 500), min_size=1, max_size=300)
+SHARES = st.sampled_from([0.01, 0.5, 0.9, 0.99, 0.999, 1.0])
+
+
+def histogram(samples: list[int]) -> Histogram:
+    values, counts = np.unique(np.array(samples, dtype=float), return_counts=True)
+    return Histogram(values, counts.astype(np.int64), float(np.mean(samples)), float(max(samples)))
+
+
+@given(SAMPLES, SHARES)
+def test_percentile_is_an_order_statistic(samples: list[int], p: float) -> None:
+    expected = np.quantile(samples, p, method="inverted_cdf")
+    assert histogram(samples).percentile(p) == expected
+
+
+@given(SAMPLES)
+def test_percentiles_ascend_and_are_samples(samples: list[int]) -> None:
+    h = histogram(samples)
+    values = [h.percentile(p) for p in (0.01, 0.5, 0.9, 0.99, 0.999, 1.0)]
+    assert values == sorted(values)
+    assert set(values) <= set(samples)
+    assert values[-1] == max(samples)
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=5))
+def test_merging_is_pooling(runs: list[list[int]]) -> None:
+    merged = analysis.merge([histogram(r) for r in runs])
+    pooled = histogram([s for r in runs for s in r])
+    assert merged.values_us.tolist() == pooled.values_us.tolist()
+    assert merged.counts.tolist() == pooled.counts.tolist()
+    assert merged.mean_us == pytest.approx(pooled.mean_us)
+    assert merged.max_us == pooled.max_us
+
+
+@given(st.integers(1, 20_000), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
+def test_rank_interval_covers(n: int, p: float) -> None:
+    low, high = analysis.rank_interval(p, n)
+    # The quantile lies above the sample of rank low unless fewer than low samples lie below it.
+    assert low == max(1, binom.ppf(0.025, n, p))
+    assert low == 1 or binom.cdf(low - 1, n, p) <= 0.025 + 1e-9
+    if high is not None:
+        assert binom.cdf(high - 1, n, p) >= 0.975 - 1e-9
+        assert low <= analysis.rank(p, n) <= high <= n
+
+
+@pytest.mark.parametrize(("p", "needed"), [(0.99, 400), (0.999, 4000), (0.9999, 40_000)])
+def test_upper_end_needs_samples(p: float, needed: int) -> None:
+    assert analysis.samples_needed(p) == needed
+    assert analysis.rank_interval(p, needed)[1] is not None
+    assert analysis.rank_interval(p, needed - 1)[1] is None
+
+
+def test_interval_holds_the_true_quantile_19_times_of_20() -> None:
+    random = np.random.default_rng(5)
+    true = -math.log(0.01)
+    held = 0
+    for _ in range(400):
+        low, high = analysis.interval(histogram_of(random.exponential(1.0, 1000)), 0.99)
+        assert high is not None
+        held += low <= true <= high
+    assert 0.92 <= held / 400 <= 0.985
+
+
+def histogram_of(samples: npt.NDArray[np.float64]) -> Histogram:
+    values, counts = np.unique(samples, return_counts=True)
+    return Histogram(values, counts.astype(np.int64), float(samples.mean()), float(samples.max()))
+
+
+def test_bootstrap_over_seeds_sees_what_differs_between_them() -> None:
+    random = np.random.default_rng(3)
+    alike = [histogram_of(random.exponential(1.0, 2000)) for _ in range(5)]
+    apart = [histogram_of(random.exponential(scale, 2000)) for scale in (0.5, 0.8, 1.0, 1.2, 1.5)]
+    widths = []
+    for runs in (alike, apart):
+        low, high = analysis.interval_over_seeds(runs, 0.99)
+        assert high is not None
+        assert low <= analysis.merge(runs).percentile(0.99) <= high
+        widths.append(high - low)
+    assert widths[1] > 2 * widths[0]
+
+
+@given(st.lists(SAMPLES, min_size=3, max_size=4))
+def test_bootstrap_stays_within_the_samples(runs: list[list[int]]) -> None:
+    pooled = {s for r in runs for s in r}
+    low, high = analysis.interval_over_seeds([histogram(r) for r in runs], 0.5)
+    assert low in pooled
+    assert high is None or (high in pooled and low <= high)
+
+
+def test_two_seeds_are_pooled() -> None:
+    runs = [histogram(list(range(1, 500))), histogram(list(range(1, 500)))]
+    assert analysis.interval_over_seeds(runs, 0.99) == analysis.interval(analysis.merge(runs), 0.99)
+
+
+def test_fio_bins_are_undilated() -> None:
+    h = analysis.from_fio({"bins": {"4000": 1, "2000": 3, "9000": 0}, "mean": 2500.0, "max": 4100}, 2)
+    assert h.values_us.tolist() == [1.0, 2.0]
+    assert h.counts.tolist() == [3, 1]
+    assert (h.mean_us, h.max_us) == (1.25, 2.05)
+
+
+def test_no_samples() -> None:
+    empty = analysis.merge([])
+    assert empty.n == 0
+    assert math.isnan(empty.percentile(0.5))
+    assert analysis.interval_over_seeds([empty, empty, empty], 0.99)[1] is None

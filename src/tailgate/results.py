@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run is a directory: what was asked, where it ran, raw fio output, and the points made of it.
+
+    spec.json           the resolved experiment, mode, drive: everything that decides the digits
+    environment.json    kernel, modules, QEMU, fio, command line, times
+    sources/            the files that were read: experiment, job, paper's numbers, drive
+    chunks/<chunk>/     one boot: chunk.json, and per point the derived job, fio's JSON, the queue's settings,
+                        and the machine's counters when the first real-time request started and the last ended
+    points.parquet      one row per point, seed and flow
+    results.json        the same as `--json` prints
+    report.html
+
+Raw files come first: everything below can be made again from them without measuring again. A run is
+measured in `<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailgate import analysis, paper
+from tailgate.analysis import Histogram
+from tailgate.errors import UsageError
+from tailgate.experiment import ROOT, Experiment, Mode, ModeName, Scheduler
+
+#: Below this idle share of the virtual CPU the CPU, not the drive, is what was measured; below the second,
+#: nearly.
+IDLE_REFUSED = 0.65
+IDLE_WARNED = 0.80
+
+#: Times inside the kernel's schedulers that no knob scales, so that dilation makes them shorter than they
+#: are.
+FIXED_TIMES: Mapping[str, str] = {
+    "mq-deadline": "waits 3 ms, rounded up to a tick, before it asks again after an empty dispatch",
+    "kyber": "judges latencies over windows of 100 ms",
+    "bfq": "estimates rates and wakes idle queues over fixed milliseconds",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked: the experiment, one of its modes, and the choices made on the command line."""
+
+    name: str
+    spec: Experiment
+    mode_name: ModeName
+    mode: Mode
+    schedulers: tuple[Scheduler, ...]
+    variants: tuple[int, ...]  # indices into spec.variants
+    target: str = "vm"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One boot: one scheduler, one seed, its loads in order. `variant` is an index, None the main run."""
+
+    scheduler: Scheduler
+    seed: int
+    background_rates: tuple[float, ...]
+    variant: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The chunk's folder."""
+        extra = "" if self.variant is None else f".variant{self.variant}"
+        return f"{self.scheduler.label}.seed{self.seed}{extra}"
+
+
+def chunks(run: Run) -> list[Chunk]:
+    """The boots of a run, in the order of the experiment file."""
+    chosen = [s.label for s in run.schedulers]
+    out = [Chunk(s, seed, run.mode.background_rates) for s in run.schedulers for seed in run.mode.seeds]
+    for i in run.variants:
+        variant = run.spec.variants[i]
+        out += [
+            Chunk(run.schedulers[chosen.index(label)], seed, variant.background_rates, i)
+            for label in variant.schedulers
+            if label in chosen
+            for seed in run.mode.seeds[:1]
+        ]
+    return out
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The guest's counters at one instant: virtual ns, idle ns of all CPUs, the drive's /sys/block/*/stat."""
+
+    now_ns: int
+    idle_ns: int
+    cpus: int
+    reads: int
+    read_ms: int
+
+
+def parse_counters(text: str) -> Counters:
+    """From the concatenation of /proc/timer_list and the disk's stat (Documentation/block/stat.rst)."""
+    now = re.search(r"^now at (\d+) nsecs", text, re.MULTILINE)
+    # There is no blank before the colon of the second one.
+    idle = re.findall(r"\.(idle_sleeptime|iowait_sleeptime)\s*: (\d+) nsecs", text)
+    stat = text.rstrip().rsplit("\n", 1)[-1].split()
+    if not now or not idle or len(stat) < 4:
+        raise ValueError("no counters in the guest's sample")
+    cpus = sum(kind == "idle_sleeptime" for kind, _ in idle)
+    return Counters(int(now[1]), sum(int(ns) for _, ns in idle), cpus, int(stat[0]), int(stat[3]))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one flow of a point did, in undilated units."""
+
+    name: str
+    op: str
+    ios: int
+    iops: float
+    mib_s: float
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One point and seed. `idle` is the idle share of the virtual CPUs while the real-time flow ran.
+
+    `block_us` is the mean time of a request inside the block layer by the kernel's own account (iostats; 1 ms
+    over all requests of the point is its grain), where the real-time flow was alone; else None.
+    """
+
+    scheduler: Scheduler
+    background_rate: float
+    seed: int
+    variant: int | None
+    smp: int
+    kernel: str
+    mode: str
+    dilation: int
+    idle: float
+    status: str
+    flows: tuple[Flow, ...]
+    block_us: float | None
+    settings: Mapping[str, str] = field(hash=False)
+
+    def flow(self, name: str) -> Flow | None:
+        """The flow of this name, if it ran."""
+        return next((f for f in self.flows if f.name == name), None)
+
+
+def parse_fio(text: str) -> dict[str, Any]:
+    """fio's JSON output; what it says of prerun and postrun stands before. ValueError without any."""
+    start = text.find("\n{")
+    parsed: dict[str, Any] = json.loads(text[max(start, 0) :])
+    return parsed
+
+
+def read_flows(fio: Mapping[str, Any], spec: Experiment, dilation: int) -> tuple[Flow, ...]:
+    """The flows of one fio output. A flow of both directions becomes `name.read`, `name.write` and `name`."""
+    flows = []
+    for name, flow in spec.flows.items():
+        jobs = [j for j in fio["jobs"] if j["jobname"] == flow.section]
+        parts = []
+        for op in ("read", "write"):
+            sides = [j[op] for j in jobs if j[op]["total_ios"]]
+            if sides:
+                histogram = analysis.merge(analysis.from_fio(s["clat_ns"], dilation) for s in sides)
+                iops = sum(s["iops"] for s in sides) * dilation
+                mib_s = sum(s["bw_bytes"] for s in sides) * dilation / 2**20
+                parts.append(Flow(name, op, sum(s["total_ios"] for s in sides), iops, mib_s, histogram))
+        if len(parts) == 2:
+            flows += [Flow(f"{name}.{p.op}", p.op, p.ios, p.iops, p.mib_s, p.histogram) for p in parts]
+            parts = [
+                Flow(
+                    name,
+                    "readwrite",
+                    sum(p.ios for p in parts),
+                    sum(p.iops for p in parts),
+                    sum(p.mib_s for p in parts),
+                    analysis.merge(p.histogram for p in parts),
+                )
+            ]
+        flows += parts
+    return tuple(flows)
+
+
+def read_measurements(folder: Path, run: Run) -> list[Measurement]:
+    """Every point that was measured in this run's folder, in the order of the run's chunks."""
+    return [m for chunk in chunks(run) for m in read_chunk(folder, chunk, run)]
+
+
+def read_chunk(folder: Path, chunk: Chunk, run: Run) -> list[Measurement]:
+    """The points of one chunk that were measured, in order; none if it never began."""
+    place = folder / "chunks" / chunk.name
+    if not (place / "chunk.json").is_file():
+        return []
+    about = json.loads((place / "chunk.json").read_text())
+    return [
+        _measurement(place, i, rate, chunk, about, run)
+        for i, rate in enumerate(chunk.background_rates)
+        if (place / f"p{i}.fio.json").is_file()
+    ]
+
+
+def _measurement(
+    place: Path, i: int, rate: float, chunk: Chunk, about: Mapping[str, Any], run: Run
+) -> Measurement:
+    k = int(about["dilation"])
+    fio = parse_fio((place / f"p{i}.fio.json").read_text())
+    flows = read_flows(fio, run.spec, k)
+    before, after = (parse_counters((place / f"p{i}.{when}").read_text()) for when in ("before", "after"))
+    idle = (after.idle_ns - before.idle_ns) / (after.now_ns - before.now_ns) / before.cpus
+    rt = next((f for f in flows if f.name == run.spec.flow_of("real-time")), None)
+    block_us = None
+    if rate == 0 and after.reads > before.reads:
+        block_us = (after.read_ms - before.read_ms) * 1000 / (after.reads - before.reads) / k
+    if rt is None or rt.ios < run.mode.rt_samples:
+        status = "short"
+    elif idle < IDLE_REFUSED and about["mode"] == "icount":
+        status = "cpu-bound"
+    else:
+        status = "ok"
+    settings = dict(
+        line.partition(":")[::2]
+        for line in (place / f"p{i}.settings").read_text().splitlines()
+        if ":" in line
+    )
+    return Measurement(
+        chunk.scheduler,
+        rate,
+        chunk.seed,
+        chunk.variant,
+        int(about["smp"]),
+        str(about["kernel"]),
+        str(about["mode"]),
+        k,
+        idle,
+        status,
+        flows,
+        block_us,
+        settings,
+    )
+
+
+@dataclass(frozen=True)
+class PointFlow:
+    """A flow of a point over all its seeds: pooled histogram, percentiles in us, 95 % intervals."""
+
+    name: str
+    op: str
+    ios: int
+    iops: float
+    mib_s: float
+    histogram: Histogram
+    lat_us: Mapping[str, float]
+    ci_us: Mapping[str, analysis.Interval]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point over all its seeds."""
+
+    scheduler: Scheduler
+    background_rate: float
+    variant: int | None
+    smp: int
+    kernel: str
+    dilation: int
+    idle: float
+    status: str
+    flows: tuple[PointFlow, ...]
+    block_us: float | None
+    published: paper.Published | None
+
+    def flow(self, name: str) -> PointFlow | None:
+        """The flow of this name, if it ran."""
+        return next((f for f in self.flows if f.name == name), None)
+
+    @property
+    def marks(self) -> list[str]:
+        """What a reader of the figures must know, one clause each."""
+        out = []
+        if self.dilation > 1 and self.scheduler.name in FIXED_TIMES:
+            out.append(f"{self.scheduler.name} {FIXED_TIMES[self.scheduler.name]}: not dilated")
+        if self.status == "cpu-bound":
+            out.append(f"the CPU was idle for only {self.idle:.0%}: not the drive's figures")
+        elif self.idle < IDLE_WARNED:
+            out.append(f"the CPU was idle for {self.idle:.0%}: up to a few percent off")
+        if self.status == "short":
+            out.append("fewer real-time requests than asked for: the time limit came first")
+        return out
+
+
+def merge_seeds(measurements: Iterable[Measurement], published: Sequence[paper.Published]) -> list[Point]:
+    """One point for each scheduler, load and variant, in the order of first appearance."""
+    groups: dict[tuple[int | None, str, float], list[Measurement]] = {}
+    for m in measurements:
+        groups.setdefault((m.variant, m.scheduler.label, m.background_rate), []).append(m)
+    points = []
+    for (variant, _, rate), seeds in groups.items():
+        first = seeds[0]
+        names = dict.fromkeys(f.name for m in seeds for f in m.flows)
+        flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))]) for name in names)
+        block = [m.block_us for m in seeds if m.block_us is not None]
+        worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
+        row = paper.at_saturation(list(published), first.scheduler.paper) if rate == 1.0 else None
+        points.append(
+            Point(
+                first.scheduler,
+                rate,
+                variant,
+                first.smp,
+                first.kernel,
+                max(m.dilation for m in seeds),
+                min(m.idle for m in seeds),
+                worst,
+                flows,
+                sum(block) / len(block) if block else None,
+                row,
+            )
+        )
+    return points
+
+
+def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
+    histogram = analysis.merge(f.histogram for f in flows)
+    lat = {"mean": histogram.mean_us}
+    lat |= {name: histogram.percentile(p) for name, p in analysis.PERCENTILES.items()}
+    lat["max"] = histogram.max_us
+    ci = {
+        name: analysis.interval_over_seeds([f.histogram for f in flows], analysis.PERCENTILES[name])
+        for name in analysis.INTERVALS
+    }
+    count = len(flows)
+    return PointFlow(
+        flows[0].name,
+        flows[0].op,
+        sum(f.ios for f in flows),
+        sum(f.iops for f in flows) / count,
+        sum(f.mib_s for f in flows) / count,
+        histogram,
+        lat,
+        ci,
+    )
+
+
+def knobs(run: Run, scheduler: Scheduler) -> dict[str, int | str]:
+    """The scheduler's knobs and the queue's settings, undilated, as results carry them."""
+    return dict(scheduler.knobs) | dict(run.spec.queue)
+
+
+def sweep(run: Run, rate: float) -> dict[str, object]:
+    """What the point carries apart from scheduler and knobs."""
+    s = run.spec.sweep
+    return {"access": s.access, "op": s.op, "block_size_kib": s.block_size_kib, "background_rate": rate}
+
+
+def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
+    """The object that `--json` prints. Figures that do not exist are null."""
+    rt = run.spec.flow_of("real-time")
+
+    def flow(point: Point, f: PointFlow) -> dict[str, object]:
+        out: dict[str, object] = {
+            "flow": f.name,
+            "op": f.op,
+            "ios": f.ios,
+            "iops": _round(f.iops),
+            "mib_s": _round(f.mib_s),
+            "lat_us": {k: _round(v) for k, v in f.lat_us.items()},
+            "ci_us": {k: [_round(low), _round(high)] for k, (low, high) in f.ci_us.items()},
+        }
+        if point.published and f.name == rt:
+            out["paper"] = {"mib_s": point.published.mib_s, "lat_us.p99.9": _round(point.published.p999_us)}
+        return out
+
+    return {
+        "experiment": run.name,
+        "target": run.target,
+        "drive": run.spec.drive,
+        "seeds": list(run.mode.seeds),
+        "points": [
+            {
+                "scheduler": p.scheduler.name,
+                "knobs": knobs(run, p.scheduler),
+                "sweep": sweep(run, p.background_rate),
+                "flows": [flow(p, f) for f in p.flows],
+                "kernel": p.kernel,
+                "smp": p.smp,
+                "dilation": p.dilation,
+                "idle": _round(p.idle),
+                "status": p.status,
+            }
+            for p in points
+        ],
+    }
+
+
+def _round(value: float | None) -> float | int | None:
+    """Six significant digits: more than fio's bins carry, and stable in print."""
+    if value is None or math.isnan(value):
+        return None
+    rounded = float(f"{value:.6g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> None:
+    """One row per point, seed and flow, with the whole histogram. Times in us, undilated."""
+    rows = [
+        {
+            "experiment": run.name,
+            "target": run.target,
+            "drive": run.spec.drive,
+            "scheduler": m.scheduler.name,
+            "label": m.scheduler.label,
+            "knobs": json.dumps(knobs(run, m.scheduler)),
+            "variant": "" if m.variant is None else run.spec.variants[m.variant].title,
+            **sweep(run, m.background_rate),
+            "seed": m.seed,
+            "flow": f.name,
+            "flow_op": f.op,
+            "ios": f.ios,
+            "iops": f.iops,
+            "mib_s": f.mib_s,
+            "lat_mean_us": f.histogram.mean_us,
+            **{f"lat_{name}_us": f.histogram.percentile(p) for name, p in analysis.PERCENTILES.items()},
+            "lat_max_us": f.histogram.max_us,
+            "histogram_us": f.histogram.values_us.tolist(),
+            "histogram_count": f.histogram.counts.tolist(),
+            "kernel": m.kernel,
+            "mode": m.mode,
+            "smp": m.smp,
+            "dilation": m.dilation,
+            "idle": m.idle,
+            "block_mean_us": m.block_us,
+            "status": m.status,
+        }
+        for m in measurements
+        for f in m.flows
+    ]
+    schema = pa.schema(
+        [
+            *(
+                (name, pa.string())
+                for name in ("experiment", "target", "drive", "scheduler", "label", "knobs")
+            ),
+            *((name, pa.string()) for name in ("variant", "access", "op")),
+            ("block_size_kib", pa.int64()),
+            ("background_rate", pa.float64()),
+            ("seed", pa.int64()),
+            ("flow", pa.string()),
+            ("flow_op", pa.string()),
+            ("ios", pa.int64()),
+            ("iops", pa.float64()),
+            ("mib_s", pa.float64()),
+            ("lat_mean_us", pa.float64()),
+            *((f"lat_{name}_us", pa.float64()) for name in analysis.PERCENTILES),
+            ("lat_max_us", pa.float64()),
+            ("histogram_us", pa.list_(pa.float64())),
+            ("histogram_count", pa.list_(pa.int64())),
+            ("kernel", pa.string()),
+            ("mode", pa.string()),
+            ("smp", pa.int64()),
+            ("dilation", pa.int64()),
+            ("idle", pa.float64()),
+            ("block_mean_us", pa.float64()),
+            ("status", pa.string()),
+        ]
+    )
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """spec.json: what `read_run` reads back."""
+    about = {
+        "experiment": run.name,
+        "target": run.target,
+        "mode": run.mode_name,
+        "resolved_mode": run.mode.model_dump(mode="json"),
+        "schedulers": [s.label for s in run.schedulers],
+        "variants": list(run.variants),
+        "spec": run.spec.model_dump(mode="json"),
+    }
+    (folder / "spec.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+def read_run(folder: Path) -> Run:
+    """The run of a run directory. UsageError if the folder is none."""
+    try:
+        about = json.loads((folder / "spec.json").read_text())
+        spec = Experiment.model_validate(about["spec"])
+        return Run(
+            about["experiment"],
+            spec,
+            about["mode"],
+            Mode.model_validate(about["resolved_mode"]),
+            tuple(s for s in spec.schedulers if s.label in about["schedulers"]),
+            tuple(about["variants"]),
+            about["target"],
+        )
+    except (OSError, ValueError, KeyError) as e:
+        raise UsageError(
+            f"{folder}: expected the folder of a run, as `tailgate run` prints it, such as {ROOT / 'runs'}/…"
+        ) from e
+
+
+def read_points(folder: Path, run: Run) -> tuple[list[Measurement], list[Point]]:
+    """All of a run's folder: measurements, and points over all seeds with the paper's rows."""
+    measurements = read_measurements(folder, run)
+    published = paper.load(folder / "sources" / Path(run.spec.paper.file).name, run.spec.sweep)
+    return measurements, merge_seeds(measurements, published)
+
+
+def digits(m: Measurement) -> tuple[object, ...]:
+    """What must be equal when a point is measured again in virtual time: every flow's counts, bin by bin."""
+    return tuple(
+        (f.name, f.ios, f.iops, f.histogram.values_us.tolist(), f.histogram.counts.tolist()) for f in m.flows
+    )

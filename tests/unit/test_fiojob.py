@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real job files: what is read, what is derived, what is refused with file and line."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tailgate import fiojob, results
+from tailgate.errors import UsageError
+from tailgate.experiment import EXPERIMENTS
+from tailgate.fiojob import PointLoad
+
+LOAD = PointLoad(
+    real_time="rt",
+    background="background",
+    background_mib_s=None,
+    rt_samples=400,
+    limit_s=30,
+    seed=7,
+    dilation=1,
+    lead_s=0.05,
+    sampler="true",
+)
+
+
+def job(tmp_path: Path, text: str) -> fiojob.JobFile:
+    path = tmp_path / "job.fio"
+    path.write_text(text)
+    return fiojob.parse(path)
+
+
+def options(derived: str) -> dict[str, dict[str, str]]:
+    out: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
+    for line in derived.splitlines():
+        if line.startswith("["):
+            current = out.setdefault(line[1:-1], {})
+        elif line and line[0] != ";":
+            key, _, value = line.partition("=")
+            current[key] = value
+    return out
+
+
+def test_global_is_inherited_and_overridden(tmp_path: Path) -> None:
+    parsed = job(
+        tmp_path,
+        "# comment\n[global]\nbs=4k\nrw = randread\n\n[a]\nbs=64k\n"
+        "; another\n[global]\ndirect=1\n[b]\nnorandommap\n",
+    )
+    a, b = parsed.sections
+    assert {k: o.value for k, o in a.options.items()} == {"rw": "randread", "bs": "64k"}
+    assert {k: o.value for k, o in b.options.items()} == {
+        "bs": "4k",
+        "rw": "randread",
+        "direct": "1",
+        "norandommap": "",
+    }
+    assert a.options["bs"].line == 7
+
+
+def test_derived_job_ends_with_the_reader(tmp_path: Path) -> None:
+    derived = options(fiojob.derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), LOAD))
+    assert list(derived) == ["background", "rt"]
+    assert derived["rt"]["number_ios"] == "400"
+    assert derived["rt"]["exitall"] == "1"
+    assert derived["rt"]["randseed"] == derived["background"]["randseed"] == "7"
+    assert derived["rt"]["startdelay"] == derived["background"]["ramp_time"] == "50000us"
+    assert "ramp_time" not in derived["rt"]
+    assert "rate" not in derived["background"]
+    assert derived["rt"]["thinktime"] == "2000us"
+
+
+def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
+    parsed = job(
+        tmp_path,
+        "[background]\nnumjobs=2\nrate_iops=1000,,500\nthinktime=1ms\n"
+        "[rt]\nthinktime=2000\nmax_latency=1s\nrate_min=64k\n",
+    )
+    derived = options(fiojob.derive(parsed, replace(LOAD, dilation=4, background_mib_s=100)))
+    assert derived["background"]["rate_iops"] == "250,,125"
+    assert derived["background"]["thinktime"] == "4000us"
+    assert derived["background"]["rate"] == str(100 * 2**20 // 2 // 4)
+    assert derived["rt"]["thinktime"] == "8000us"
+    assert derived["rt"]["max_latency"] == "4000000us"
+    assert derived["rt"]["rate_min"] == "16384"
+    assert derived["rt"]["runtime"] == "120000000us"
+    assert derived["rt"]["startdelay"] == "200000us"
+
+
+def test_no_background_at_no_load() -> None:
+    derived = options(
+        fiojob.derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, background_mib_s=0))
+    )
+    assert list(derived) == ["rt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bs=4k\n", ":1: expected a section such as [global] before 'bs'"),
+        ("[global]\nbs=4k\n", ": expected at least one section besides [global]"),
+        ("[a\n", ":1: expected a section such as [reader], got '[a'"),
+        ("[a]\n[a]\n", ":2: section [a] stands twice"),
+        (
+            "[a]\nthinktime=2 bananas\n",
+            ":2: thinktime: expected a whole number with us, ms, s, m, h or d, got",
+        ),
+        ("[global]\nruntime=0.5s\n[a]\n", ":2: runtime: expected a whole number"),
+        ("[a]\nrate=fast\n", ":2: rate: expected a whole number with k, m or g"),
+        ("[a]\n\nnumber_ios=5\n", ":3: number_ios must not stand here: the lab sets it"),
+        ("[a]\ntime_based\n", ":2: time_based must not stand here"),
+        ("[a]\ninclude other.fio\n", ":2: include is not followed"),
+        ("[a]\nwhat is this\n", ":2: expected option=value, got 'what is this'"),
+    ],
+)
+def test_refused_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        job(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'job.fio'}{message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_section_names_those_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"flow rt names \[reader\], but the sections are \[a\], \[b\]"):
+        job(tmp_path, "[a]\n[b]\n").section("reader", "flow rt")
+
+
+@pytest.mark.parametrize("name", ["fig8", "fig2"])
+def test_fio_takes_what_is_derived(tmp_path: Path, name: str) -> None:
+    parsed = fiojob.parse(EXPERIMENTS / f"k2/{name}.fio")
+    for mib_s in (None, 0.0, 132.5):
+        path = tmp_path / "point.fio"
+        path.write_text(fiojob.derive(parsed, replace(LOAD, background_mib_s=mib_s, dilation=16)))
+        subprocess.run(["fio", "--parse-only", path], check=True)
+
+
+def test_fio_ends_as_the_derivation_counts_on(tmp_path: Path) -> None:
+    """number_ios with exitall ends all jobs; neither reader nor background count the lead."""
+    parsed = job(
+        tmp_path,
+        "[global]\nioengine=null\nsize=1g\nbs=64k\nrw=randread\n"
+        "[background]\nnumjobs=2\nrate=1\n[rt]\nthinktime=2ms\n",
+    )
+    path = tmp_path / "point.fio"
+    path.write_text(
+        fiojob.derive(parsed, replace(LOAD, background_mib_s=50, rt_samples=100, lead_s=0.3, limit_s=20))
+    )
+    done = subprocess.run(
+        ["fio", "--output-format=json+", path], capture_output=True, check=True, cwd=tmp_path, text=True
+    )
+    jobs = results.parse_fio(done.stdout)["jobs"]
+    reader = next(j for j in jobs if j["jobname"] == "rt")
+    assert reader["read"]["total_ios"] == reader["read"]["clat_ns"]["N"] == 100
+    for other in (j for j in jobs if j["jobname"] == "background"):
+        # 0.2 s and a little, not 0.3 s more.
+        assert 150 <= other["read"]["runtime"] < 450
+        assert other["read"]["bw_bytes"] == pytest.approx(25 * 2**20, rel=0.25)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a run's raw files to points, JSON, Parquet and the table."""
+
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from tailgate import results, table
+from tailgate.errors import UsageError
+from tailgate.experiment import Experiment
+from tailgate.results import Run
+
+FakeRun = Callable[..., Run]
+
+
+def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path)
+    _, points = results.read_points(tmp_path, run)
+    out: Any = json.loads(json.dumps(results.to_json(run, points)))
+    assert set(out) == {"experiment", "target", "drive", "seeds", "points"}
+    assert (out["experiment"], out["target"], out["drive"], out["seeds"]) == ("k2/fig8", "vm", "970evo", [1])
+    assert len(out["points"]) == 7 * len(run.mode.background_rates)
+    point = next(
+        p
+        for p in out["points"]
+        if p["knobs"].get("inflight_max") == 8 and p["sweep"]["background_rate"] == 1.0
+    )
+    assert set(point) == {
+        *("scheduler", "knobs", "sweep", "flows"),
+        *("kernel", "smp", "dilation", "idle", "status"),
+    }
+    assert (point["scheduler"], point["status"], point["smp"]) == ("k2", "ok", 1)
+    assert point["sweep"] == {"access": "random", "op": "read", "block_size_kib": 64, "background_rate": 1}
+    assert point["knobs"]["nr_requests"] == 1023
+    rt, background = point["flows"]
+    assert set(rt) == {"flow", "op", "ios", "iops", "mib_s", "lat_us", "ci_us", "paper"}
+    assert (rt["flow"], rt["op"], rt["ios"], background["flow"]) == ("rt", "read", 400, "background")
+    assert list(rt["lat_us"]) == ["mean", "p50", "p90", "p99", "p99.9", "max"]
+    assert rt["ci_us"]["p99"][0] <= rt["lat_us"]["p99"] <= rt["ci_us"]["p99"][1]
+    assert rt["ci_us"]["p99.9"][1] is None  # 400 samples have no upper end
+    assert rt["paper"] == {"mib_s": 501, "lat_us.p99.9": 2310}
+    assert background["mib_s"] == pytest.approx(background["iops"] / 16, rel=1e-3)
+
+
+def test_dilation_is_taken_out(fake_run: FakeRun, tmp_path: Path) -> None:
+    plain = results.read_measurements(tmp_path / "a", fake_run(tmp_path / "a"))
+    slow = results.read_measurements(tmp_path / "b", fake_run(tmp_path / "b", dilation=4))
+    for one, other in zip(plain, slow, strict=True):
+        for f, g in zip(one.flows, other.flows, strict=True):
+            assert (f.name, f.ios) == (g.name, g.ios)
+            assert f.iops == pytest.approx(g.iops, rel=1e-9)
+            assert f.mib_s == pytest.approx(g.mib_s, rel=1e-6)
+            assert f.histogram.percentile(0.99) == pytest.approx(g.histogram.percentile(0.99), rel=0.01)
+
+
+def test_fixed_times_are_marked_under_dilation(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, dilation=2)
+    _, points = results.read_points(tmp_path, run)
+    marked = {p.scheduler.label for p in points if any("not dilated" in m for m in p.marks)}
+    assert marked == {"mq-deadline", "kyber", "bfq"}
+
+
+@pytest.mark.parametrize(
+    ("idle", "mode", "status", "mark"),
+    [
+        (0.85, "icount", "ok", None),
+        (0.75, "icount", "ok", "the CPU was idle for 75%"),
+        (0.5, "icount", "cpu-bound", "not the drive's figures"),
+        (0.5, "kvm", "ok", "the CPU was idle for 50%"),
+    ],
+)
+def test_busy_cpu(
+    fake_run: FakeRun, tmp_path: Path, idle: float, mode: str, status: str, mark: str | None
+) -> None:
+    _, points = results.read_points(tmp_path, fake_run(tmp_path, idle=idle, mode_name=mode))
+    assert {p.status for p in points} == {status}
+    assert [p.idle for p in points] == pytest.approx([idle] * len(points))
+    assert all(any(mark in m for m in p.marks) if mark else not p.marks for p in points)
+
+
+def test_parquet_has_a_row_per_point_and_flow(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path)
+    measurements, _ = results.read_points(tmp_path, run)
+    results.write_parquet(run, measurements, tmp_path / "points.parquet")
+    rows = pq.read_table(tmp_path / "points.parquet").to_pylist()
+    assert len(rows) == sum(len(m.flows) for m in measurements)
+    for row in rows:
+        assert sum(row["histogram_count"]) == row["ios"]
+        assert json.loads(row["knobs"])["nr_requests"] == 1023
+    alone = [r for r in rows if r["background_rate"] == 0]
+    assert all(r["block_mean_us"] == pytest.approx(240, rel=0.02) for r in alone)
+
+
+def test_run_directory_reads_back(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, mode="full")
+    assert results.read_run(tmp_path) == run
+    with pytest.raises(UsageError, match="expected the folder of a run"):
+        results.read_run(tmp_path / "chunks")
+
+
+def test_unfinished_chunk_shows_its_points(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path)
+    (tmp_path / "chunks" / "kyber.seed1" / "p2.fio.json").unlink()
+    _, points = results.read_points(tmp_path, run)
+    assert [p.background_rate for p in points if p.scheduler.label == "kyber"] == [0.0, 0.25]
+
+
+def test_table_says_what_the_paper_has_and_what_is_missing(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, mode="full", dilation=2, idle=0.7)
+    _, points = results.read_points(tmp_path, run)
+    out = io.StringIO()
+    table.show(Console(file=out, width=140), run, points)
+    text = out.getvalue()
+    assert "559 (" in text
+    assert "13.2 (" in text
+    assert "under k2-8" in text
+    assert "4 CPUs, 4 hardware queues, none at full load" in text
+    assert "not dilated" in text
+    assert "clat" in text
+
+
+def test_counters_of_the_guest() -> None:
+    text = (
+        "Timer List Version: v0.10\nHRTIMER_MAX_CLOCK_BASES: 8\nnow at 5000000123 nsecs\n\ncpu: 0\n"
+        "  .idle_sleeptime : 4000000000 nsecs\n  .iowait_sleeptime: 100 nsecs\ncpu: 1\n"
+        "  .idle_sleeptime : 3000000000 nsecs\n  .iowait_sleeptime: 5 nsecs\n"
+        "     400        1    51200       97        0\n"
+    )
+    counters = results.parse_counters(text)
+    assert counters == results.Counters(5_000_000_123, 7_000_000_105, 2, 400, 97)
+    with pytest.raises(ValueError, match="no counters"):
+        results.parse_counters("nothing")
+
+
+def test_mixed_flow_is_split_and_merged() -> None:
+    spec = Experiment.model_validate(_SPEC)
+    side = {
+        "total_ios": 2,
+        "iops": 10.0,
+        "bw_bytes": 2**20,
+        "clat_ns": {"bins": {"1000": 2}, "mean": 1000.0, "max": 1},
+    }
+    flows = results.read_flows({"jobs": [{"jobname": "r", "read": side, "write": side}]}, spec, 1)
+    assert [(f.name, f.op, f.ios, f.mib_s) for f in flows] == [
+        ("rt.read", "read", 2, 1.0),
+        ("rt.write", "write", 2, 1.0),
+        ("rt", "readwrite", 4, 2.0),
+    ]
+    assert flows[2].histogram.n == 4
+    assert not any(math.isnan(f.histogram.mean_us) for f in flows)
+
+
+_SPEC = {
+    "title": "t",
+    "drive": "d",
+    "job": "j.fio",
+    "paper": {"file": "p.csv", "title": "", "figure": "", "x": "", "y": "", "latency": ""},
+    "sweep": {"access": "random", "op": "readwrite", "block_size_kib": 4, "full_rate_mib_s": 1},
+    "machine": {"iops_max": 1},
+    "flows": {
+        "rt": {"section": "r", "role": "real-time"},
+        "background": {"section": "b", "role": "background"},
+    },
+    "queue": {},
+    "schedulers": [{"label": "none", "name": "none"}],
+    "modes": {},
+}

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From an experiment file to a complete run directory, and from there to what a person reads."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from tailgate import experiment as experiments
+from tailgate import kernels, modules, report, results, table
+from tailgate.errors import UsageError
+from tailgate.experiment import ModeName
+from tailgate.progress import Progress, duration
+from tailgate.results import Measurement, Point, Run
+from tailgate.targets import vm
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `measure` leaves: a run directory, complete or `.partial`, and what is in it.
+
+    `broken` tells how a guest ended, if one did not end well.
+    """
+
+    run: Run
+    folder: Path
+    measurements: list[Measurement]
+    points: list[Point]
+    broken: str | None
+
+    @property
+    def cpu_bound(self) -> list[str]:
+        """The points that show the CPU instead of the drive, in words."""
+        return [
+            f"{m.scheduler.label} at {report.load_words(m.background_rate)} load"
+            for m in self.measurements
+            if m.status == "cpu-bound"
+        ]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every point was measured, and shows the drive."""
+        return self.broken is None and not self.cpu_bound
+
+
+def resolve(
+    path: Path,
+    mode: ModeName,
+    schedulers: Sequence[str] | None,
+    seeds: tuple[int, ...] | None,
+    target: str = "vm",
+) -> Run:
+    """What a command line asks of an experiment file. UsageError for what is not in it."""
+    spec = experiments.load(path)
+    if mode not in spec.modes:
+        raise UsageError(f"{path}: there is no mode {mode}; expected {experiments.one_of(list(spec.modes))}")
+    labels = [s.label for s in spec.schedulers]
+    for label in schedulers or ():
+        if label not in labels:
+            raise UsageError(f"{path}: there is no scheduler {label}; expected {experiments.one_of(labels)}")
+    chosen = tuple(s for s in spec.schedulers if not schedulers or s.label in schedulers)
+    how = spec.modes[mode]
+    if seeds:
+        how = how.model_copy(update={"seeds": seeds})
+    variants = tuple(i for i, v in enumerate(spec.variants) if mode in v.modes)
+    absolute = path.resolve()
+    if absolute.is_relative_to(experiments.EXPERIMENTS):
+        name = str(absolute.relative_to(experiments.EXPERIMENTS).with_suffix(""))
+    else:
+        name = f"{absolute.parent.name}/{absolute.stem}"
+    return Run(name, spec, mode, how, chosen, variants, target)
+
+
+def measure(
+    run: Run,
+    path: Path,
+    kernel_label: str,
+    out: Path | None,
+    jobs: int,
+    fresh: bool,
+    command: str,
+    console: Console,
+) -> Measured:
+    """Measure what is missing of a run; with `fresh`, all of it, and compare it with the run before.
+
+    `path` is the experiment file, `out` the folder of all runs (None: `runs` in the checkout), `jobs` the
+    boots side by side, `command` what the environment records. UsageError if the experiment or this machine
+    is not right.
+    """
+    progress = Progress(console)
+    [kernel] = kernels.resolve([kernel_label], progress.note)
+    lab = vm.Lab(run, path, kernel, modules.build(kernel))
+    base = (out or experiments.ROOT / "runs") / run.name
+    folder = base / lab.key
+    broken = None
+    with _only_one(base, lab.key):
+        if fresh or not folder.is_dir():
+            broken = _measure(lab, folder, jobs, fresh, command, progress)
+            if broken:
+                folder = _partial(folder)
+        else:
+            progress.note("measured before; --fresh measures again")
+        return Measured(run, folder, *results.read_points(folder, run), broken)
+
+
+def show(measured: Measured, console: Console) -> None:
+    """Table, notes and the report's place; what went wrong comes last."""
+    if measured.points:
+        table.show(console, measured.run, measured.points)
+        place = _short(measured.folder / "report.html")
+        console.print(f"report: {place}", highlight=False, soft_wrap=True)
+    if measured.cpu_bound:
+        words = ", ".join(measured.cpu_bound)
+        console.print(
+            f"tailgate: the CPU, not the drive, was measured: {words}", highlight=False, markup=False
+        )
+    if measured.broken:
+        console.print(f"tailgate: {measured.broken}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _partial(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".partial")
+
+
+def _short(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _measure(
+    lab: vm.Lab, folder: Path, jobs: int, fresh: bool, command: str, progress: Progress
+) -> str | None:
+    """Measure what is missing and complete the run directory; how a guest broke, if one did."""
+    partial = _partial(folder)
+    if fresh:
+        shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True, exist_ok=True)
+    _write_sources(lab, partial)
+    lab.check_jobs(partial)
+    results.write_run(partial, lab.run)
+    progress.note(_announcement(lab, partial, jobs))
+    began = datetime.now().astimezone()
+    try:
+        vm.measure_run(lab, partial, jobs, progress)
+    except vm.BrokenRunError as e:
+        _finish(lab, partial, command, began)
+        return str(e)
+    finally:
+        progress.end()
+    _finish(lab, partial, command, began)
+    if folder.is_dir():
+        _compare(folder, partial, lab.run, progress)
+        previous = folder.with_name(folder.name + ".previous")
+        shutil.rmtree(previous, ignore_errors=True)
+        folder.rename(previous)
+    partial.rename(folder)
+    return None
+
+
+def _announcement(lab: vm.Lab, partial: Path, jobs: int) -> str:
+    attempts = [lab.attempt(c) for c in results.chunks(lab.run)]
+    left = [a for a in attempts if not vm.complete(partial, a.chunk)]
+    costs = [lab.chunk_s(a) for a in left]
+    wall = max([sum(costs) / jobs, *costs], default=0.0)
+    points = sum(len(a.chunk.background_rates) for a in left)
+    how = "in virtual time" if lab.mode == "icount" else "under KVM, in wall time"
+    text = f"{lab.run.name}: {points} points in {len(left)} boots of {lab.kernel.release}, {how}"
+    text += f"; about {duration(wall)}"
+    dilated = sorted({a.dilation for a in left if a.dilation > 1})
+    if dilated:
+        text += f"; time dilated {' or '.join(map(str, dilated))} times"
+    if len(left) < len(attempts):
+        text += f" ({len(attempts) - len(left)} boots are there already)"
+    slowest = max(left, key=lambda a: max(lab.point_s(a, r) for r in a.chunk.background_rates), default=None)
+    if slowest:
+        cost = max(lab.point_s(slowest, r) for r in slowest.chunk.background_rates)
+        if cost >= 60:
+            text += f"; the slowest point, of {slowest.chunk.name}, alone takes about {duration(cost)}"
+    return text
+
+
+def _write_sources(lab: vm.Lab, folder: Path) -> None:
+    sources = folder / "sources"
+    sources.mkdir(exist_ok=True)
+    spec = lab.run.spec
+    for file in (lab.path, lab.path.parent / spec.job, lab.path.parent / spec.paper.file, lab.drive_path):
+        shutil.copy(file, sources / file.name)
+
+
+def _finish(lab: vm.Lab, folder: Path, command: str, began: datetime) -> None:
+    """Everything that is made of the raw files; again and again the same."""
+    fio = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    about = {
+        "kernel": lab.kernel.release,
+        "drive_title": lab.drive.title,
+        "qemu": lab.identity["qemu"],
+        "fio": fio.removeprefix("fio-"),
+        "modules": lab.identity["modules"],
+        "identity": lab.key,
+        "command": command,
+        "began": began.isoformat(timespec="seconds"),
+        "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
+    (folder / "environment.json").write_text(json.dumps(about, indent=1) + "\n")
+    measurements, points = results.read_points(folder, lab.run)
+    results.write_parquet(lab.run, measurements, folder / "points.parquet")
+    (folder / "results.json").write_text(json.dumps(results.to_json(lab.run, points), indent=1) + "\n")
+    if points:
+        report.write([folder], folder / "report.html")
+
+
+def _compare(before: Path, after: Path, run: Run, progress: Progress) -> None:
+    """Say whether a run that was measured again gave the same digits."""
+    old, new = (results.read_measurements(folder, run) for folder in (before, after))
+    different = [
+        f"{b.scheduler.label} at {report.load_words(b.background_rate)} load"
+        for a, b in zip(old, new, strict=False)
+        if results.digits(a) != results.digits(b)
+    ]
+    if not different:
+        progress.note(f"measured again: all {len(new)} points equal the run before, digit by digit")
+    elif all(m.mode == "icount" for m in new):
+        progress.note(f"measured again: {len(different)} of {len(new)} points differ: {', '.join(different)}")
+
+
+@contextmanager
+def _only_one(base: Path, key: str) -> Iterator[None]:
+    """Two commands that would measure the same thing at once: the second is told to wait."""
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / f".{key}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise UsageError(f"another command is measuring {base / key}: wait for it, or stop it") from e
+        yield

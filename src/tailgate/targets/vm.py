@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The target `vm`: a stock kernel with our modules, the virtual drive, fio, in a virtual machine.
+
+A chunk is one boot: one scheduler, its loads in a fixed order, the drive's module loaded anew before each.
+Chunks run side by side, one a host CPU, the longest first; in virtual time that changes no digit. Each
+point comes out as it ends.
+
+Where the virtual CPU is too busy for the drive to be what is measured, the chunk is measured again with
+everything slower by a factor (time dilation): the drive's latencies, think times, the schedulers' tunable
+times; rates divided.
+"""
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from tailgate import drive as drives
+from tailgate import experiment as experiments
+from tailgate import fiojob, results
+from tailgate.errors import UsageError
+from tailgate.kernels import Kernel
+from tailgate.progress import Progress
+from tailgate.results import Chunk, Run
+from tailgate.vm import kvm, machine
+
+#: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
+IOPS_UNDILATED = 10_000
+DILATION_MAX = 256
+#: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
+#: then.
+LEAD_S = 0.05
+#: The stock kernel's module for a scheduler; K2 is ours.
+SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
+OUR_MODULES = ("k2", "vflash")
+SAMPLER = "cat /proc/timer_list /sys/block/vflash0/stat"
+
+# Seconds of one host CPU: a boot (more with each vCPU), fio's start and end, an I/O and each KiB of it.
+BOOT_S, BOOT_VCPU_S, FIO_S, IO_S, IO_KIB_S = 5.0, 1.3, 0.5, 0.8e-4, 3.0e-6
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A chunk on a machine with this dilation."""
+
+    chunk: Chunk
+    machine: experiments.Machine
+    drive_changes: Mapping[str, int]
+    dilation: int
+
+
+class BrokenRunError(Exception):
+    """A guest did not end as it should: what happened, and the end of its log."""
+
+
+class Lab:
+    """Everything that decides a run's digits, and the means to measure it."""
+
+    def __init__(self, run: Run, path: Path, kernel: Kernel, module_folder: Path) -> None:
+        """`path` is the experiment file; `module_folder` holds k2.ko and vflash.ko for `kernel`."""
+        self.run = run
+        self.path = path
+        self.kernel = kernel
+        self.module_files = [module_folder / f"{name}.ko" for name in OUR_MODULES]
+        self.job = fiojob.parse(path.parent / run.spec.job)
+        self.drive_path, self.drive = drives.load(run.spec.drive)
+        self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
+        self.real_time = self._section("real-time")
+        self.background = self._section("background")
+
+    def _section(self, role: Literal["real-time", "background"]) -> fiojob.Section:
+        name = self.run.spec.flow_of(role)
+        return self.job.section(self.run.spec.flows[name].section, f"flow {name} of {self.path}")
+
+    # --- identity -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def identity(self) -> dict[str, object]:
+        """All that decides the digits; runs with equal identities give equal figures in virtual time."""
+        qemu = subprocess.run(
+            ["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[0]
+        package = Path(__file__).resolve().parents[1]
+        code = [*sorted((package / "vm").rglob("*")), *Path(__file__).parent.iterdir(), package / "fiojob.py"]
+        return {
+            "experiment": self.run.spec.model_dump(mode="json"),
+            "mode": self.run.mode.model_dump(mode="json"),
+            "schedulers": [s.label for s in self.run.schedulers],
+            "variants": list(self.run.variants),
+            "job": _digest(self.job.path),
+            "drive": {k: p.value for k, p in self.drive.parameters.items()},
+            "modules": {f.name: _digest(f) for f in self.module_files},
+            "kernel": self.kernel.release,
+            "qemu": qemu,
+            "fio": _digest(Path(shutil.which("fio") or "")),
+            "busybox": _digest(Path(shutil.which("busybox") or "")),
+            "accelerator": self.mode,
+            "guest": _digest(*(f for f in code if f.is_file() and "__pycache__" not in f.parts)),
+        }
+
+    @property
+    def key(self) -> str:
+        """Names the run's folder: a hash of its identity."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
+
+    # --- what a chunk is ----------------------------------------------------------------------------------
+
+    def attempt(self, chunk: Chunk) -> Attempt:
+        """The first attempt at a chunk: dilated by IOPS / 10 000, rounded up to a power of two."""
+        spec = self.run.spec
+        variant = None if chunk.variant is None else spec.variants[chunk.variant]
+        place = variant.machine if variant else spec.machine
+        if place.dilation != "auto":
+            k = place.dilation
+        elif self.mode == "kvm":
+            k = 1
+        else:
+            k = 1 << max(0, -(-place.iops_max // IOPS_UNDILATED) - 1).bit_length()
+        return Attempt(chunk, place, variant.drive if variant else {}, k)
+
+    def derived_job(self, attempt: Attempt, background_rate: float) -> str:
+        """The fio job file of one point."""
+        run = self.run
+        share = None if background_rate >= 1 else background_rate * run.spec.sweep.full_rate_mib_s
+        return fiojob.derive(
+            self.job,
+            fiojob.PointLoad(
+                real_time=self.real_time.name,
+                background=self.background.name,
+                background_mib_s=share,
+                rt_samples=run.mode.rt_samples,
+                limit_s=run.mode.limit_s,
+                seed=attempt.chunk.seed,
+                dilation=attempt.dilation,
+                lead_s=LEAD_S,
+                sampler=SAMPLER,
+            ),
+        )
+
+    def settings(self, attempt: Attempt) -> dict[str, str]:
+        """What is written below /sys/block/*/queue, in order: the queue's, then the scheduler's."""
+        scheduler = attempt.chunk.scheduler
+        out = {name: str(value) for name, value in self.run.spec.queue.items()}
+        for name, value in scheduler.knobs.items():
+            scaled = int(value) * attempt.dilation if name in scheduler.dilated else value
+            out[f"iosched/{name}"] = str(scaled)
+        return out
+
+    def guest_script(self, attempt: Attempt) -> str:
+        """The shell script that the guest runs."""
+        scheduler = attempt.chunk.scheduler.name
+        if scheduler in SCHEDULER_MODULES:
+            load = f"modprobe {SCHEDULER_MODULES[scheduler]}"
+        else:
+            load = "" if scheduler == "none" else f"insmod /lib/modules/extra/{scheduler}.ko"
+        arguments = drives.module_arguments(
+            self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
+        )
+        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": self.real_time.name}
+        points = (["point", f"p{i}", *arguments] for i in range(len(attempt.chunk.background_rates)))
+        return "".join(
+            [
+                *(f"{name}={shlex.quote(value)}\n" for name, value in names.items()),
+                (Path(__file__).parent / "points.sh").read_text(),
+                *(f"{shlex.join(words)}\n" for words in points),
+            ]
+        )
+
+    # --- what it costs ------------------------------------------------------------------------------------
+
+    def point_s(self, attempt: Attempt, background_rate: float) -> float:
+        """Estimate of a point's wall time in seconds of one host CPU, from its number of I/O operations."""
+        spec = self.run.spec
+        iops = spec.machine.iops_max
+        depth = fiojob.integer(self.job, self.background, "iodepth", 1)
+        outstanding = depth * fiojob.integer(self.job, self.background, "numjobs", 1)
+        bound = attempt.chunk.scheduler.knobs.get("inflight_max", outstanding)
+        waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
+        think = self.real_time.options.get("thinktime")
+        think_s = fiojob.time_us(self.job, "thinktime", think) / 1e6 if think else 0.0
+        seconds = min(self.run.mode.rt_samples * (think_s + waiting), self.run.mode.limit_s)
+        ios = self.run.mode.rt_samples + (seconds + LEAD_S) * iops * background_rate
+        interrupts_s = 2.0 * seconds * attempt.dilation if attempt.machine.slice_us else 0.0
+        return FIO_S + ios * (IO_S + IO_KIB_S * spec.sweep.block_size_kib) + interrupts_s
+
+    def chunk_s(self, attempt: Attempt) -> float:
+        """Estimate of a chunk's wall time in seconds of one host CPU, its boot included."""
+        boot = BOOT_S + BOOT_VCPU_S * (attempt.machine.smp - 1)
+        return boot + sum(self.point_s(attempt, rate) for rate in attempt.chunk.background_rates)
+
+    # --- measuring ----------------------------------------------------------------------------------------
+
+    def check_jobs(self, folder: Path) -> None:
+        """Let fio itself read the derived jobs. UsageError with fio's own words."""
+        attempt = self.attempt(results.chunks(self.run)[0])
+        for rate in sorted({r for c in results.chunks(self.run) for r in c.background_rates}):
+            file = folder / "check.fio"
+            file.write_text(self.derived_job(attempt, rate))
+            done = subprocess.run(
+                ["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False
+            )
+            file.unlink()
+            if done.returncode:
+                words = (done.stderr + done.stdout).strip().splitlines()
+                raise UsageError(
+                    f"{self.job.path}: fio does not take it: {words[0] if words else 'no reason given'}"
+                )
+
+    def measure(self, attempt: Attempt, folder: Path, on_point: Callable[[Attempt, int], None]) -> bool:
+        """Measure one chunk into its folder below `folder`; False if `machine.stop_all` ended it.
+
+        BrokenRunError if the guest does not end well.
+        """
+        place = folder / "chunks" / attempt.chunk.name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        rates = attempt.chunk.background_rates
+        files: dict[str, Path | bytes] = {
+            "/lab/settings": "".join(f"{k} {v}\n" for k, v in self.settings(attempt).items()).encode()
+        }
+        for i, rate in enumerate(rates):
+            (place / f"p{i}.fio").write_text(self.derived_job(attempt, rate))
+            files[f"/lab/p{i}.fio"] = place / f"p{i}.fio"
+        about = {
+            "dilation": attempt.dilation,
+            "smp": attempt.machine.smp,
+            "kernel": self.kernel.series,
+            "mode": self.mode,
+            "background_rates": list(rates),
+        }
+        (place / "chunk.json").write_text(json.dumps(about | {"complete": False}) + "\n")
+
+        def on_record(name: str, content: bytes) -> None:
+            (place / name).write_bytes(content)
+            if name.endswith(".fio.json"):
+                on_point(attempt, int(name.removeprefix("p").partition(".")[0]))
+
+        scheduler = attempt.chunk.scheduler.name
+        stock = [SCHEDULER_MODULES[scheduler]] if scheduler in SCHEDULER_MODULES else []
+        limit_s = 30 + sum((self.run.mode.limit_s + LEAD_S) * attempt.dilation + 5 for _ in rates)
+        outcome = machine.run(
+            machine.Machine(
+                kernel=self.kernel,
+                mode=self.mode,
+                smp=attempt.machine.smp,
+                memory_mib=attempt.machine.memory_mib,
+                slice_us=attempt.machine.slice_us,
+            ),
+            machine.Job(
+                script=self.guest_script(attempt),
+                files=files,
+                modules=stock,
+                module_files=self.module_files,
+                programs=("fio",),
+                limit_s=round(limit_s),
+                # A lost lock shows only here; three times the estimate, and other guests beside this one.
+                wall_s=round(120 + 8 * self.chunk_s(attempt)),
+            ),
+            place / "guest",
+            on_record,
+        )
+        if outcome.reason == "stopped":
+            return False
+        if outcome.reason != "ok":
+            raise BrokenRunError(
+                f"{attempt.chunk.name}: {outcome.reason}; all of the guest's log is in {outcome.log}\n"
+                f"{outcome.complaint}"
+            )
+        about |= {"wall_s": round(outcome.wall_s, 2), "virtual_s": round(outcome.virtual_s, 6)}
+        (place / "chunk.json").write_text(json.dumps(about | {"complete": False}) + "\n")
+        return True
+
+
+def _digest(*files: Path) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _set_complete(folder: Path, chunk: Chunk) -> None:
+    file = folder / "chunks" / chunk.name / "chunk.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"complete": True}) + "\n")
+
+
+def complete(folder: Path, chunk: Chunk) -> bool:
+    """Whether a chunk was measured to its end in this folder."""
+    about = folder / "chunks" / chunk.name / "chunk.json"
+    return about.is_file() and bool(json.loads(about.read_text())["complete"])
+
+
+def measure_run(lab: Lab, folder: Path, jobs: int, progress: Progress) -> None:
+    """Measure every chunk that `folder` does not hold yet, `jobs` at a time, the longest first.
+
+    BrokenRunError as soon as one breaks; what was measured until then stays in the folder.
+    """
+    stop = threading.Event()
+    attempts = [lab.attempt(c) for c in results.chunks(lab.run) if not complete(folder, c)]
+    attempts.sort(key=lab.chunk_s, reverse=True)
+    weights = {
+        (a.chunk.name, i): lab.point_s(a, rate) + (BOOT_S if i == 0 else 0)
+        for a in attempts
+        for i, rate in enumerate(a.chunk.background_rates)
+    }
+    progress.begin(len(weights), sum(weights.values()))
+
+    def on_point(attempt: Attempt, i: int) -> None:
+        rate = attempt.chunk.background_rates[i]
+        progress.point(
+            f"{attempt.chunk.name} at {load_name(rate)}", weights.pop((attempt.chunk.name, i), 0.0)
+        )
+
+    def work(attempt: Attempt) -> None:
+        while not stop.is_set():
+            if not lab.measure(attempt, folder, on_point):
+                return
+            idle = min(m.idle for m in results.read_chunk(folder, attempt.chunk, lab.run))
+            automatic = attempt.machine.dilation == "auto" and lab.mode == "icount"
+            if not automatic or idle >= results.IDLE_REFUSED or attempt.dilation >= DILATION_MAX:
+                _set_complete(folder, attempt.chunk)
+                return
+            doubled = replace(attempt, dilation=attempt.dilation * 2)
+            progress.note(
+                f"{attempt.chunk.name}: the CPU was idle for only {idle:.0%}: the CPU was measured, "
+                f"not the drive; again with time dilated {doubled.dilation} times"
+            )
+            attempt = doubled
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        futures = [pool.submit(work, a) for a in attempts]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            stop.set()
+            while not all(f.cancel() or f.done() for f in futures):
+                machine.stop_all()
+                time.sleep(0.05)
+            raise
+
+
+def load_name(background_rate: float) -> str:
+    """A load in words."""
+    if background_rate >= 1:
+        return "full load"
+    return f"{background_rate:.0%} load" if background_rate > 0 else "no load"

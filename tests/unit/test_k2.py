@@ -100,7 +100,7 @@ class Script:
         assert stdout is not None
         stdin.write(line.encode() + b"\n")
         stdin.flush()
-        ready, _, _ = select.select([stdout], [], [], 10)
+        ready, _, _ = select.select([stdout], [], [], 20)
         answer = stdout.readline() if ready else b""
         if not answer:
             self.process.kill()
@@ -252,8 +252,8 @@ class Machine:
             self.gone.append(number)
 
     def finish_other(self, which: int) -> None:
-        """Entries that are not in flight end too: never inserted, merged away, or ended before."""
-        others = [*self.gone, 4000]
+        """What is not in flight ends too: never inserted, merged away, returned, or ended before."""
+        others = [*self.gone, *self.returned, 4000]
         number = others[which % len(others)]
         self.leave(f"finish {number} 0", number, 0, counts=False)
 
@@ -286,7 +286,7 @@ class Machine:
                 self.queued.remove(number)
                 self.removed[level] += 1
                 self.gone.append(number)
-                self.finish_other(len(self.gone) - 1)
+                self.finish_other(self.gone.index(number))
 
     def set_bound(self, value: int) -> None:
         valid = 1 <= value <= 65535

@@ -18,6 +18,7 @@ from tailgate import kernels
 from tailgate.errors import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
+LOG_WIDTH = 120
 INTERRUPTED = 130  # as shells count: 128 + SIGINT
 
 #: Commands that have a module of their own, which reads its own arguments: (module, one line of help).
@@ -45,7 +46,8 @@ exit status: 0 done, 1 a run failed, 2 the command or a file is not right
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(stderr=True)
+    # What is not a terminal has no width; a log may have long lines.
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else LOG_WIDTH)
     try:
         if arguments and arguments[0] in DELEGATED:
             return _delegate(arguments[0], arguments[1:])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 
@@ -45,11 +45,13 @@ class Progress:
             self._bar = Bar(
                 TextColumn("measuring"),
                 BarColumn(bar_width=30),
-                TextColumn("{task.completed:.0f} of {task.total:.0f} points, {task.fields[times]}"),
+                TextColumn("{task.completed:.0f} of {task.total:.0f} points"),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}"),
                 console=self.console,
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=points, times="")
+            self._task = self._bar.add_task("", total=points, left="")
             self._bar.start()
 
     def point(self, name: str, weight: float) -> None:
@@ -60,11 +62,13 @@ class Progress:
             elapsed = self._clock() - self._began
             remaining = self._weight_total - self._weight_done
             left = elapsed * remaining / self._weight_done if self._weight_done else 0.0
-            times = f"{duration(elapsed)} so far, about {duration(left)} left"
             if self._bar and self._task is not None:
-                self._bar.update(self._task, completed=self._done, times=times)
+                self._bar.update(self._task, completed=self._done, left=f"about {duration(left)} left")
             else:
-                self.note(f"  {self._done} of {self._total}: {name}; {times}")
+                self.note(
+                    f"  {self._done} of {self._total}: {name}; "
+                    f"{duration(elapsed)} so far, about {duration(left)} left"
+                )
 
     def end(self) -> None:
         """Stop counting, and take the moving line away."""

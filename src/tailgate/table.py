@@ -11,23 +11,20 @@ from rich.table import Table
 from tailgate import report
 from tailgate.results import Point, Run
 
+#: Below so many columns the interval, the number of samples and the idle share are left to the report.
+WIDE = 112
+
 
 def show(console: Console, run: Run, points: Sequence[Point]) -> None:
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks."""
+    wide = console.width >= WIDE
+    headings = ["load", "backgr.\nMiB/s", "paper\n(ours/its)", "p50\nms", "p99\nms", "p99.9\nms"]
+    headings += ["95 % interval\nof the p99.9"] if wide else []
+    headings += ["paper\n(ours/its)"]
+    headings += ["n", "CPU\nidle"] if wide else []
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("scheduler", no_wrap=True)
-    for heading in (
-        "load",
-        "background\nMiB/s",
-        "paper\n(ours/paper)",
-        "p50\nms",
-        "p99\nms",
-        "p99.9\nms",
-        "95 % interval\nof the p99.9",
-        "paper\n(ours/paper)",
-        "n",
-        "CPU\nidle",
-    ):
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     main = [p for p in points if p.variant is None]
     marks = list(dict.fromkeys(mark for p in main for mark in p.marks))
@@ -37,11 +34,8 @@ def show(console: Console, run: Run, points: Sequence[Point]) -> None:
         if previous and label != previous:
             table.add_section()
         numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
-        table.add_row(
-            escape("" if label == previous else label)
-            + (f" [yellow]({numbers})[/yellow]" if numbers else ""),
-            *_cells(run, p),
-        )
+        name = escape("" if label == previous else label)
+        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_cells(run, p, wide))
         previous = label
     console.print(table)
     if found := report.finding(run, points):
@@ -51,22 +45,33 @@ def show(console: Console, run: Run, points: Sequence[Point]) -> None:
     dilations = sorted({p.dilation for p in points if p.dilation > 1})
     if dilations:
         times = " or ".join(map(str, dilations))
-        console.print(f"Time dilated {times} times where marked in the report; all figures are undilated.")
+        console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
     for i, mark in enumerate(marks, 1):
         console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
     console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
 
 
-def _cells(run: Run, p: Point) -> list[str]:
+def _cells(run: Run, p: Point, wide: bool) -> list[str]:
     rt, bg = p.flow(run.spec.flow_of("real-time")), p.flow(run.spec.flow_of("background"))
     paper = p.published
     cells = [report.load_words(p.background_rate), f"{bg.mib_s:.0f}" if bg else "-"]
     cells.append(f"{paper.mib_s:.0f} ({bg.mib_s / paper.mib_s:.2f})" if paper and bg else "")
     if rt is None or not rt.histogram.n:
-        return [*cells, "", "", "none", "", "", "0", f"{p.idle:.0%}"]
+        return [
+            *cells,
+            "",
+            "",
+            "none",
+            *([""] if wide else []),
+            "",
+            *(["0", f"{p.idle:.0%}"] if wide else []),
+        ]
     cells += [report.ms(rt.lat_us[name]) for name in ("p50", "p99", "p99.9")]
-    low, high = rt.ci_us["p99.9"]
-    cells.append(f"at least {report.ms(low)}" if high is None else f"{report.ms(low)} to {report.ms(high)}")
+    if wide:
+        low, high = rt.ci_us["p99.9"]
+        cells.append(
+            f"at least {report.ms(low)}" if high is None else f"{report.ms(low)} to {report.ms(high)}"
+        )
     latency = rt.lat_us["p99.9"]
     cells.append(f"{report.ms(paper.p999_us)} ({latency / paper.p999_us:.2f})" if paper else "")
-    return [*cells, str(rt.histogram.n), f"{p.idle:.0%}"]
+    return [*cells, *([str(rt.histogram.n), f"{p.idle:.0%}"] if wide else [])]

@@ -58,6 +58,32 @@ def side(samples_us: npt.NDArray[np.float64], seconds: float, kib: int, k: int) 
 NOTHING = {"total_ios": 0, "iops": 0.0, "bw_bytes": 0, "clat_ns": {"N": 0, "mean": 0.0, "max": 0}}
 
 
+def point_files(
+    random: np.random.Generator, bound: int, rate: float, samples: int, dilation: int, idle: float
+) -> dict[str, bytes]:
+    """What a guest sends for one point, by the ends of the names."""
+    typical = 250 + 100 * bound * rate**4
+    rt = random.gamma(30, typical / 30, samples)
+    jobs = [{"jobname": "rt", "read": side(rt, 4.0, 64, dilation), "write": NOTHING}]
+    if rate:
+        mib_s = 560 * rate * (0.85 + 0.15 * min(1, bound / 64))
+        each = random.gamma(30, typical / 30, round(mib_s * 16 * 4 / 3))
+        jobs += [
+            {"jobname": "background", "read": side(each, 4.0, 64, dilation), "write": NOTHING}
+            for _ in range(3)
+        ]
+    said = "rt : Saving output of prerun in rt.prerun.txt\n"
+    after = timer_list(2 * 10**9, 10**8 + round(idle * 10**9)) + stat(
+        10 + samples, 5 + samples * 240 * dilation // 1000
+    )
+    return {
+        "settings": b"scheduler:[none] bfq\nnr_requests:1023\n",
+        "before": (timer_list(10**9, 10**8) + stat(10, 5)).encode(),
+        "after": after.encode(),
+        "fio.json": (said + json.dumps({"jobs": jobs}) + "\n").encode(),
+    }
+
+
 def write(
     folder: Path, mode: ModeName = "quick", dilation: int = 1, idle: float = 0.85, mode_name: str = "icount"
 ) -> Run:
@@ -78,23 +104,9 @@ def write(
         place.mkdir(parents=True)
         bound = int(chunk.scheduler.knobs.get("inflight_max", 96))
         for i, rate in enumerate(chunk.background_rates):
-            typical = 250 + 100 * bound * rate**4
-            rt = random.gamma(30, typical / 30, run.mode.rt_samples)
-            jobs = [{"jobname": "rt", "read": side(rt, 4.0, 64, dilation), "write": NOTHING}]
-            if rate:
-                mib_s = 560 * rate * (0.85 + 0.15 * min(1, bound / 64))
-                n = round(mib_s * 16 * 4 / 3)
-                each = random.gamma(30, typical / 30, n)
-                jobs += [
-                    {"jobname": "background", "read": side(each, 4.0, 64, dilation), "write": NOTHING}
-                    for _ in range(3)
-                ]
-            (place / f"p{i}.fio.json").write_text(json.dumps({"jobs": jobs}))
-            (place / f"p{i}.settings").write_text("scheduler:[none] bfq\nnr_requests:1023\n")
-            (place / f"p{i}.before").write_text(timer_list(10**9, 10**8) + stat(10, 5))
-            after = timer_list(2 * 10**9, 10**8 + round(idle * 10**9))
-            n_rt, spent_ms = run.mode.rt_samples, run.mode.rt_samples * 240 * dilation // 1000
-            (place / f"p{i}.after").write_text(after + stat(10 + n_rt, 5 + spent_ms))
+            files = point_files(random, bound, rate, run.mode.rt_samples, dilation, idle)
+            for name, content in files.items():
+                (place / f"p{i}.{name}").write_bytes(content)
         about = {"dilation": dilation, "smp": 1, "kernel": "1.2", "mode": mode_name, "complete": True}
         (place / "chunk.json").write_text(json.dumps(about))
     return run
@@ -104,3 +116,9 @@ def write(
 def fake_run() -> Callable[..., Run]:
     """`write`, for tests, which cannot import from here."""
     return write
+
+
+@pytest.fixture(scope="session")
+def fake_point() -> Callable[..., dict[str, bytes]]:
+    """`point_files`, for tests, which cannot import from here."""
+    return point_files

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The target vm and the command around it, with a machine that only pretends to boot."""
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tailgate import cli, drive, experiment, kernels, lab, modules, results
+from tailgate.kernels import Kernel
+from tailgate.targets import vm
+from tailgate.vm import kvm, machine
+from tailgate.vm.machine import Job, Machine, Outcome
+
+OnRecord = Callable[[str, bytes], None]
+
+
+class Guests:
+    """Stands for machine.run: answers each point with invented figures, the same for the same input."""
+
+    def __init__(self, fake_point: Callable[..., dict[str, bytes]]) -> None:
+        self.fake_point = fake_point
+        self.jobs: list[tuple[Machine, Job]] = []
+        self.idle: Callable[[int], float] = lambda dilation: 0.9
+        self.broken: dict[str, str] = {}  # chunk's name -> reason
+        self.stop_after: int | None = None
+        self.lock = threading.Lock()
+
+    def run(self, where: Machine, job: Job, out: Path, on_record: OnRecord) -> Outcome:
+        with self.lock:
+            self.jobs.append((where, job))
+            if self.stop_after is not None and len(self.jobs) > self.stop_after:
+                raise KeyboardInterrupt
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "log").write_text("[ 1.0] something went by\n")
+        chunk = out.parent.name
+        reason = self.broken.get(chunk, "ok")
+        points = [line for line in job.script.splitlines() if line.startswith("point p")]
+        for i, line in enumerate(points):
+            dilation = int(re.findall(r"dilation=(\d+)", line)[0])
+            content = job.files[f"/lab/p{i}.fio"]
+            text = content.read_text() if isinstance(content, Path) else content.decode()
+            samples = int(re.findall(r"number_ios=(\d+)", text)[0])
+            rate = 0.0 if "[background]" not in text else 0.25 if "rate=" in text else 1.0
+            settings = job.files["/lab/settings"]
+            assert isinstance(settings, bytes)
+            bound = re.findall(r"inflight_max (\d+)", settings.decode())
+            files = self.fake_point(
+                np.random.default_rng(i),
+                int(bound[0]) if bound else 96,
+                rate,
+                samples,
+                dilation,
+                self.idle(dilation),
+            )
+            for name, data in files.items():
+                on_record(f"p{i}.{name}", data)
+            if reason != "ok":
+                break
+        return Outcome(
+            code=0 if reason == "ok" else 99,
+            reason=reason,  # type: ignore[arg-type]
+            complaint="" if reason == "ok" else "WARNING: at block/blk-mq.c",
+            wall_s=1.0,
+            cpu_s=1.0,
+            virtual_s=2.0,
+            marks={},
+            log=out / "log",
+        )
+
+
+@pytest.fixture
+def guests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fake_point: Callable[..., dict[str, bytes]]
+) -> Guests:
+    """A lab whose kernel, modules, drive and machines are all pretended."""
+    made = Guests(fake_point)
+    root = tmp_path / "kernel"
+    kernel = Kernel("backports", "1.2.3-amd64", root, root / "vmlinux", root / "btf", root / "headers")
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    for name in ("k2.ko", "vflash.ko"):
+        (folder / name).write_text(name)
+    (tmp_path / "drives").mkdir()
+    (tmp_path / "drives" / "970evo.toml").write_text(
+        'name = "970evo"\ntitle = "T"\n[parameters.dies]\nvalue = 8\nunit = "dies"\nsource = "s"\n'
+    )
+    monkeypatch.setattr(machine, "run", made.run)
+    monkeypatch.setattr(machine, "stop_all", lambda: None)
+    monkeypatch.setattr(kvm, "works", lambda: False)
+    monkeypatch.setattr(kernels, "resolve", lambda labels, progress: [kernel])
+    monkeypatch.setattr(modules, "build", lambda kernel: folder)
+    monkeypatch.setattr(drive, "DRIVES", tmp_path / "drives")
+    return made
+
+
+def run(tmp_path: Path, *arguments: str) -> int:
+    return cli.main(["run", "k2/fig8", "--quick", "--out", str(tmp_path / "runs"), *arguments])
+
+
+def the_run(tmp_path: Path) -> Path:
+    return next(p for p in (tmp_path / "runs/k2/fig8").iterdir() if p.is_dir() and "." not in p.name)
+
+
+def test_run_leaves_a_complete_directory(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, "--json") == 0
+    captured = capsys.readouterr()
+    out = json.loads(captured.out)  # nothing but the object on standard output
+    assert len(out["points"]) == 21
+    assert "under k2-8" in captured.err
+    folder = the_run(tmp_path)
+    for name in ("spec.json", "environment.json", "points.parquet", "results.json", "report.html"):
+        assert (folder / name).is_file()
+    assert {p.name for p in (folder / "sources").iterdir()} == {
+        "fig8.toml",
+        "fig8.fio",
+        "paper.csv",
+        "970evo.toml",
+    }
+    assert json.loads((folder / "results.json").read_text()) == out
+    assert "number_ios=400" in (folder / "chunks/none.seed1/p0.fio").read_text()
+    assert cli.main(["report", str(folder), "--out", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").stat().st_size > 4_000_000
+
+
+def test_longest_boots_first(guests: Guests, tmp_path: Path) -> None:
+    run(tmp_path, "--jobs", "1")
+    bounds = [
+        int(found[0]) if (found := re.findall(rb"inflight_max (\d+)", settings)) else 96
+        for _, job in guests.jobs
+        if isinstance(settings := job.files["/lab/settings"], bytes)
+    ]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_script_and_settings(guests: Guests, tmp_path: Path) -> None:
+    run(tmp_path, "--schedulers", "kyber,k2-16")
+    by_scheduler = {re.findall(r"SCHEDULER=(\S+)", job.script)[0]: job for _, job in guests.jobs}
+    kyber, k2 = by_scheduler["kyber"], by_scheduler["k2"]
+    assert "MODULE='modprobe kyber-iosched'" in kyber.script
+    assert kyber.modules == ["kyber-iosched"]
+    assert "MODULE='insmod /lib/modules/extra/k2.ko'" in k2.script
+    assert "point p2 dies=8 dilation=1 seed=1" in k2.script
+    settings = k2.files["/lab/settings"]
+    assert isinstance(settings, bytes)
+    assert "nr_requests 1023\n" in settings.decode()
+    assert "iosched/inflight_max 16\n" in settings.decode()
+
+
+def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> None:
+    assert run(tmp_path) == 0
+    count = len(guests.jobs)
+    assert run(tmp_path) == 0
+    assert len(guests.jobs) == count == 7
+
+
+def test_fresh_measures_again_and_compares(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path)
+    capsys.readouterr()
+    assert run(tmp_path, "--fresh") == 0
+    assert len(guests.jobs) == 14
+    assert "all 21 points equal the run before" in capsys.readouterr().err
+    guests.idle = lambda dilation: 0.91  # no digit of fio's
+    run(tmp_path, "--fresh")
+    assert "all 21 points equal" in capsys.readouterr().err
+    names = {p.name for p in (tmp_path / "runs/k2/fig8").iterdir() if p.is_dir()}
+    assert {n.partition(".")[2] for n in names} == {"", "previous"}
+
+
+def test_other_input_is_another_run(guests: Guests, tmp_path: Path) -> None:
+    run(tmp_path, "--schedulers", "none")
+    run(tmp_path, "--schedulers", "none", "--seeds", "1,2")
+    assert len([p for p in (tmp_path / "runs/k2/fig8").iterdir() if p.is_dir()]) == 2
+
+
+def test_busy_cpu_is_dilated(guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    guests.idle = lambda dilation: min(0.9, 0.3 * dilation)
+    assert run(tmp_path, "--schedulers", "kyber", "--json") == 0
+    captured = capsys.readouterr()
+    assert {p["dilation"] for p in json.loads(captured.out)["points"]} == {4}
+    assert "idle for only 30%" in captured.err
+    assert "time dilated 4 times" in captured.err
+    assert "not dilated" in captured.err
+    settings = guests.jobs[-1][1].files["/lab/settings"]
+    assert isinstance(settings, bytes)
+    assert "iosched/read_lat_nsec 8000\n" in settings.decode()
+    assert "nr_requests 1023\n" in settings.decode()
+
+
+def test_broken_guest_fails_and_the_rest_stays(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests.broken = {"k2-8.seed1": "kernel warning"}
+    assert run(tmp_path, "--jobs", "1", "--json") == 1
+    captured = capsys.readouterr()
+    assert "k2-8.seed1: kernel warning" in captured.err
+    assert "WARNING: at block/blk-mq.c" in captured.err
+    assert len(json.loads(captured.out)["points"]) >= 4 * 3 + 1
+    assert all(p.name.endswith(".partial") for p in (tmp_path / "runs/k2/fig8").iterdir() if p.is_dir())
+    measured = len(guests.jobs)
+    guests.broken = {}
+    assert run(tmp_path, "--jobs", "1") == 0  # goes on with the broken boot
+    assert len(guests.jobs) == 7 + 1
+    assert measured < 8
+
+
+def test_interrupted_run_goes_on(guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    guests.stop_after = 3
+    assert run(tmp_path, "--jobs", "1") == 130
+    guests.stop_after = None
+    guests.jobs.clear()
+    assert run(tmp_path, "--jobs", "1") == 0
+    assert len(guests.jobs) == 7 - 3
+
+
+def test_variants_only_where_the_mode_has_them(guests: Guests) -> None:
+    def names(mode: experiment.ModeName) -> list[str]:
+        path = experiment.find("k2/fig8")
+        return [c.name for c in results.chunks(lab.resolve(path, mode, ["none", "bfq"], None))]
+
+    assert names("quick") == ["none.seed1", "bfq.seed1"]
+    assert names("full") == ["none.seed1", "bfq.seed1", "none.seed1.variant0"]
+
+
+def test_first_dilation_follows_the_rate(guests: Guests) -> None:
+    for name, expected in (("k2/fig8", 1), ("k2/fig2", 16)):
+        path = experiment.find(name)
+        resolved = lab.resolve(path, "quick", None, None)
+        [kernel] = kernels.resolve(["backports"], print)
+        made = vm.Lab(resolved, path, kernel, modules.build(kernel))
+        assert made.attempt(results.chunks(resolved)[0]).dilation == expected
+
+
+def test_slow_points_are_announced(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "k2/fig2", "--schedulers", "none", "--out", str(tmp_path / "runs")]) == 0
+    said = capsys.readouterr().err
+    assert "time dilated 16 times" in said
+    assert re.search(r"the slowest point, of none\.seed1, alone takes about \d+:\d\d min", said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "k2/fig9"], "there is no experiment k2/fig9"),
+        (["run", "k2/fig8", "--target", "sim"], "target sim: this version has only vm"),
+        (["run", "k2/fig8", "--target", "/dev/sda"], "target /dev/sda: this version has only vm"),
+        (["run", "k2/fig8", "--schedulers", "cfq"], "there is no scheduler cfq; expected none, mq-deadline"),
+        (["report", "/nowhere"], "/nowhere: expected the folder of a run"),
+    ],
+)
+def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("tailgate: ")
+    assert message in lines[0]
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    assert "k2/fig8" in capsys.readouterr().out

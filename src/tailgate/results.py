@@ -285,9 +285,9 @@ class Point:
         if self.dilation > 1 and self.scheduler.name in FIXED_TIMES:
             out.append(f"{self.scheduler.name} {FIXED_TIMES[self.scheduler.name]}: not dilated")
         if self.status == "cpu-bound":
-            out.append(f"the CPU was idle for only {self.idle:.0%}: not the drive's figures")
+            out.append(f"the CPU was idle for less than {IDLE_REFUSED:.0%}: not the drive's figures")
         elif self.idle < IDLE_WARNED:
-            out.append(f"the CPU was idle for {self.idle:.0%}: up to a few percent off")
+            out.append(f"the CPU was idle for less than {IDLE_WARNED:.0%}: up to 2 % off")
         if self.status == "short":
             out.append("fewer real-time requests than asked for: the time limit came first")
         return out

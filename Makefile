@@ -21,7 +21,7 @@ demo: ## K2 against none, mq-deadline, kyber and bfq in a virtual machine: table
 		"60|Debian packages|setup/host.sh demo" \
 		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
 		"10|kernel modules|$(BIN)/python -m tailgate.modules backports" \
-		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick"
+		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick --fresh"
 
 check: ## set-up and every test: lint, unit, modules' build, virtual machines on both kernels
 	@setup/stages.sh check \

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Measures every figure that the README and docs/ promise, and writes claims.json: `make claims`.
+
+Hours, and resumable: experiments go on in their run directories, and each step's outcome is kept in runs/claims
+under a hash of the sources, so that an interrupted run measures only what is missing.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tailgate.errors import UsageError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+TAILGATE = Path(sys.executable).with_name("tailgate")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One entry of claims.json. `value` is measured; `holds` says whether it keeps `bound`."""
+
+    claim: str
+    target: str
+    value: float
+    bound: str
+    holds: bool
+    command: str
+
+
+Point = Mapping[str, Any]
+
+
+def at_least(claim: str, value: float, least: float, command: str) -> Claim:
+    """A claim that a value is not below a bound."""
+    return Claim(claim, "vm", round(value, 3), f">= {least:g}", value >= least, command)
+
+
+def at_most(claim: str, value: float, most: float, command: str) -> Claim:
+    """A claim that a value is not above a bound."""
+    return Claim(claim, "vm", round(value, 3), f"<= {most:g}", value <= most, command)
+
+
+def stated(claim: str, value: float, command: str) -> Claim:
+    """A figure that is printed and promises nothing."""
+    return Claim(claim, "vm", round(value, 3), "stated", True, command)
+
+
+# --- experiments --------------------------------------------------------------------------------------------
+
+
+def run_experiment(*arguments: str) -> dict[str, Any]:
+    """The JSON object that `tailgate run` prints. UsageError if the run fails."""
+    done = subprocess.run(
+        [TAILGATE, "run", *arguments, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise UsageError(f"tailgate run {' '.join(arguments)} failed: see what it printed above")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def flow(point: Point, name: str) -> Mapping[str, Any]:
+    """A point's flow of this name."""
+    found: Mapping[str, Any] = next(f for f in point["flows"] if f["flow"] == name)
+    return found
+
+
+def saturated(result: Mapping[str, Any], scheduler: str, smp: int = 1, **knobs: int) -> Point:
+    """The point of a scheduler with these knobs, without a limit on the background's rate."""
+    for point in result["points"]:
+        if point["scheduler"] != scheduler or point["smp"] != smp:
+            continue
+        if point["sweep"]["background_rate"] == 1 and all(
+            point["knobs"].get(k) == v for k, v in knobs.items()
+        ):
+            return dict(point)
+    raise UsageError(f"the run has no saturated point of {scheduler} {knobs} with {smp} CPUs")
+
+
+def figure_8() -> Iterator[Claim]:
+    """K2, Figure 8, saturated: none beside the paper's row, K2 with bound 8 beside none, 4 CPUs beside 1."""
+    command = "tailgate run k2/fig8 --claims"
+    result = run_experiment("k2/fig8", "--claims")
+    none, k2 = saturated(result, "none"), saturated(result, "k2", inflight_max=8)
+    none_mib_s, k2_mib_s = (flow(p, "background")["mib_s"] for p in (none, k2))
+    none_us, k2_us = (flow(p, "rt")["lat_us"]["p99.9"] for p in (none, k2))
+    ours_over_paper = none_mib_s / 559, none_us / 13150
+    for what, ratio in zip(("background", "rt.p99.9"), ours_over_paper, strict=True):
+        claim = f"k2/fig8: none, saturated, {what}: ours over the paper's"
+        yield Claim(claim, "vm", round(ratio, 3), "0.85 to 1.15", 0.85 <= ratio <= 1.15, command)
+    yield at_least(
+        "k2/fig8: p99.9 of none over that of k2 with bound 8, saturated", none_us / k2_us, 4, command
+    )
+    yield at_least(
+        "k2/fig8: background of k2 with bound 8 over that of none, saturated",
+        k2_mib_s / none_mib_s,
+        0.8,
+        command,
+    )
+    for scheduler, knobs in (("none", {}), ("k2", {"inflight_max": 8})):
+        one, four = (saturated(result, scheduler, smp, **knobs) for smp in (1, 4))
+        for name, key in (("background", "mib_s"), ("rt", "p99")):
+            values = [
+                flow(p, name)["mib_s"] if key == "mib_s" else flow(p, name)["lat_us"][key]
+                for p in (one, four)
+            ]
+            claim = f"k2/fig8: {scheduler}, saturated, {name}.{key}: 4 CPUs over 1"
+            yield stated(claim, values[1] / values[0], command)
+
+
+def scheduler_tags() -> Iterator[Claim]:
+    """Few scheduler tags do not make the real-time reader wait for the background's."""
+    command = "tailgate run k2/tags --full"
+    result = run_experiment("k2/tags", "--full")
+    p99 = {
+        tags: flow(saturated(result, "k2", nr_requests=tags), "rt")["lat_us"]["p99"]
+        for tags in (2, 8, 64, 1023)
+    }
+    for tags in (8, 64):
+        claim = f"k2/tags: rt.p99 with nr_requests {tags} over that with 1023"
+        yield at_most(claim, p99[tags] / p99[1023], 1.2, command)
+    yield stated("k2/tags: rt.p99 with nr_requests 2 over that with 1023", p99[2] / p99[1023], command)
+
+
+# --- the rest -----------------------------------------------------------------------------------------------
+
+
+def instructions() -> Iterator[Claim]:
+    """What K2 adds to none, over what mq-deadline adds; the virtual drive's own code."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "bench.json"
+        subprocess.run([sys.executable, "-m", "tailgate.bench", "--out", str(out)], check=True)
+        for entry in json.loads(out.read_text()):
+            name, value = entry["name"], entry["value"]
+            if name.startswith("added_over_mq-deadline."):
+                strict = name.endswith((".qd1.6_1", ".qd32.6_1"))
+                yield at_most(name, value, 0.4 if strict else 1.0, "make bench")
+            elif "vflash_own" in name:
+                yield at_most(name, value, 2500, "make bench")
+
+
+def same_digits() -> Iterator[Claim]:
+    """Two runs of one chunk give the same figures; where they do not, a third decides."""
+    arguments = ("k2/fig8", "--quick", "--fresh", "--schedulers", "k2-8")
+    runs = [run_experiment(*arguments)["points"] for _ in range(2)]
+    if runs[0] != runs[1]:
+        runs.append(run_experiment(*arguments)["points"])
+    same = runs[-1] in runs[:-1]
+    yield Claim(
+        "two runs of a chunk give identical figures", "vm", float(same), ">= 1", same,
+        f"tailgate run {' '.join(arguments)}",
+    )  # fmt: skip
+
+
+def demo() -> Iterator[Claim]:
+    """`make demo` in a new clone with an empty cache, and again: seconds, and the same digits."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "tailgate"
+        subprocess.run(["git", "clone", "--quiet", str(CHECKOUT), str(clone)], check=True)
+        environment = os.environ | {"TAILGATE_CACHE": str(Path(folder) / "cache")}
+        seconds, points = [], []
+        for _ in range(2):
+            begin = time.monotonic()
+            subprocess.run(["make", "demo"], cwd=clone, env=environment, check=True)
+            seconds.append(time.monotonic() - begin)
+            (newest,) = sorted((clone / "runs/k2/fig8").glob("*/results.json"))[-1:]
+            points.append(json.loads(newest.read_text())["points"])
+    yield at_most("make demo in a new clone with an empty cache, seconds", seconds[0], 300, "make demo")
+    yield at_most("make demo repeated, seconds", seconds[1], 90, "make demo")
+    same = points[0] == points[1]
+    yield Claim("make demo repeated gives the same digits", "vm", float(same), ">= 1", same, "make demo")
+
+
+STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
+    figure_8,
+    scheduler_tags,
+    instructions,
+    same_digits,
+    demo,
+)
+
+
+def sources_key() -> str:
+    """Names what is measured: a hash of every source that can change a figure."""
+    digest = hashlib.sha256()
+    for folder in ("sched", "flash", "kernel", "drives", "experiments", "src"):
+        for file in sorted((CHECKOUT / folder).rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts and file.name != Path(__file__).name:
+                digest.update(str(file.relative_to(CHECKOUT)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`tailgate claims [STEP...]`: 0 if all hold, 1 if one does not."""
+    names = {step.__name__: step for step in STEPS}
+    parser = argparse.ArgumentParser(prog="tailgate claims", description=__doc__.partition("\n")[0])
+    parser.add_argument("step", nargs="*", help=f"only these of {', '.join(names)}")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+    options = parser.parse_args(arguments)
+    for name in options.step:
+        if name not in names:
+            raise UsageError(f"there is no step {name}; expected one of {', '.join(names)}")
+    kept = CHECKOUT / "runs" / "claims" / sources_key()
+    if options.fresh:
+        shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    for i, (name, step) in enumerate(names.items(), 1):
+        file = kept / f"{name}.json"
+        if file.is_file() or (options.step and name not in options.step):
+            continue
+        print(f"claims: {i} of {len(names)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
+        file.write_text(json.dumps([asdict(c) for c in step()]) + "\n")
+    claims = [
+        Claim(**entry)
+        for name in names
+        if (kept / f"{name}.json").is_file()
+        for entry in json.loads((kept / f"{name}.json").read_text())
+    ]
+    (CHECKOUT / "claims.json").write_text(json.dumps([asdict(c) for c in claims], indent=1) + "\n")
+    for c in claims:
+        print(
+            f"{'holds' if c.holds else 'FAILS':6} {c.value:>10g}  {c.bound:>14}  {c.claim}", file=sys.stderr
+        )
+    return 0 if all(c.holds for c in claims) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

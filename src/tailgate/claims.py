@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures every figure that the README and docs/ promise, and writes claims.json: `make claims`.
 
-Hours, and resumable: experiments go on in their run directories, and each step's outcome is kept in runs/claims
-under a hash of the sources, so that an interrupted run measures only what is missing.
+Hours, and resumable: experiments go on in their run directories, and each step's outcome is kept in
+runs/claims under a hash of the sources, so that an interrupted run measures only what is missing.
 """
 
 import argparse

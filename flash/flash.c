@@ -121,7 +121,7 @@ static struct flash_layout flash_layout(const struct flash_parameters *p)
 	/* a program holds at least one unit of what is buffered; a command need not begin and end with a unit */
 	at.programs = flash_array(&at.end, (max(p->buffer_kib, p->max_kib) / p->unit_kib + 2ULL) *
 						   sizeof(struct flash_event));
-	at.places = flash_array(&at.end, flash_unit_count(p) * sizeof(u16));
+	at.places = flash_array(&at.end, flash_unit_count(p));
 	return at;
 }
 
@@ -129,34 +129,34 @@ static struct flash_layout flash_layout(const struct flash_parameters *p)
  * flash_size() - memory that flash_init() needs
  * @p: parameters that flash_check() accepted
  *
- * Return: bytes; two for each mapping unit and a little.
+ * Return: bytes; one for each mapping unit and a little.
  */
 static inline size_t flash_size(const struct flash_parameters *p)
 {
 	return flash_layout(p).end;
 }
 
-/* The places before the first write. */
+/* A random die; @random is 32 bits. */
+static inline u8 flash_random_die(const struct flash *f, u64 random)
+{
+	return (random * f->die_count >> 32) + 1;
+}
+
+/* The places before the first write: a function of address and seed. */
 static void flash_place_all(struct flash *f, const struct flash_parameters *p)
 {
-	u64 seed = flash_mix(p->seed + 1ULL);
-	u32 trimmed = div_u64((u64)p->trimmed_percent << 32, 100) >> 1; /* of 2^31 */
-	u32 page_left = f->page_units, die = 1;
-	u16 page = 0;
+	u64 seed = flash_mix(p->seed + 1ULL), trimmed = div_u64((u64)p->trimmed_percent << 32, 100);
 	u64 unit;
+	u8 die = 0;
 
 	for (unit = 0; unit < f->unit_count; unit++) {
 		u64 random = flash_mix(seed + unit);
 
-		if (p->placement == FLASH_SCATTERED) {
-			die = ((random >> 32) * f->die_count >> 32) + 1;
-			page += 0x100; /* neighbours are never in one page */
-		} else if (!page_left--) {
-			page_left = f->page_units - 1;
-			page += 0x100;
+		if (f->scattered)
+			die = flash_random_die(f, random >> 32);
+		else if (!(unit & f->page_mask))
 			die = die == f->die_count ? 1 : die + 1;
-		}
-		f->places[unit] = ((u32)random >> 1) < trimmed ? 0 : page | die;
+		f->places[unit] = (u32)random < trimmed ? 0 : die;
 	}
 }
 
@@ -190,7 +190,8 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 	f->die_count = p->dies;
 	f->unit_shift = __ffs(p->unit_kib * FLASH_SECTORS_PER_KIB);
 	f->unit_count = flash_unit_count(p);
-	f->page_units = p->fetch_kib / p->unit_kib;
+	f->scattered = p->placement == FLASH_SCATTERED;
+	f->page_mask = f->scattered ? 0 : p->fetch_kib / p->unit_kib - 1;
 
 	for (i = 0; i < 3; i++)
 		f->read_ns[i] = k * div_u64((u64)p->read_ns * (100 + p->read_spread_percent * i -
@@ -295,15 +296,14 @@ static void flash_read(struct flash *f, struct flash_command *c)
 	u64 start = f->now_ns + f->read_half_fixed_ns, end = start;
 	u64 unit = c->sector >> f->unit_shift;
 	u64 last = (c->sector + c->sectors - 1) >> f->unit_shift;
-	u32 before = 0, place;
+	u8 before = 0, die;
 
-	for (; unit <= last; unit++) {
-		place = f->places[unit];
-		if (place == before || !place) /* comes with the page before, or is trimmed */
+	for (; unit <= last; before = die, unit++) {
+		die = f->places[unit];
+		/* trimmed, or fetched together with the unit before */
+		if (!die || (before && unit & f->page_mask))
 			continue;
-		before = place;
-		end = max(end,
-			  flash_occupy(f, place & 0xff, FLASH_DIE_READ, start, flash_read_ns(f)));
+		end = max(end, flash_occupy(f, die, FLASH_DIE_READ, start, flash_read_ns(f)));
 		f->statistics.die_reads++;
 	}
 	flash_busy(f, start, end);
@@ -342,7 +342,6 @@ static u64 flash_program(struct flash *f, u64 start_ns)
 	flash_push(&f->programs, (struct flash_event){ .at_ns = end, .units = f->open_units });
 	f->statistics.programs++;
 	f->open_units = 0;
-	f->open_page += 0x100;
 	f->open_die = f->open_die == f->die_count ? 1 : f->open_die + 1;
 	return end;
 }
@@ -365,23 +364,31 @@ static inline bool flash_is_write(const struct flash_command *c)
 	return c->op == FLASH_WRITE || c->op == FLASH_WRITE_THROUGH;
 }
 
+/* The die of a unit that is written. */
+static inline u8 flash_place(struct flash *f, u64 unit)
+{
+	u32 die;
+
+	if (f->scattered)
+		return flash_random_die(f, flash_random(f) >> 32);
+	if (f->places[unit])
+		return f->places[unit];
+	div_u64_rem(div64_u64(unit, f->page_mask + 1), f->die_count, &die);
+	return die + 1;
+}
+
 /* Into the buffer, which has room; whole program units go to their dies. */
 static void flash_write(struct flash *f, struct flash_command *c)
 {
 	u64 unit = c->sector >> f->unit_shift, end, programmed = 0;
-	u32 units = flash_command_units(f, c), page_left;
+	u32 units = flash_command_units(f, c);
 
 	f->link_in_free_ns = max(f->link_in_free_ns, f->now_ns) +
 			     c->sectors * f->transfer_ns / FLASH_SECTORS_PER_KIB;
 	end = f->link_in_free_ns + f->write_fixed_ns;
 	f->buffered_units += units;
-	page_left = f->page_units - (f->open_units & (f->page_units - 1));
-	for (; units; units--) {
-		f->places[unit++] = f->open_page | f->open_die;
-		if (!--page_left) {
-			page_left = f->page_units;
-			f->open_page += 0x100;
-		}
+	for (; units; units--, unit++) {
+		f->places[unit] = flash_place(f, unit);
 		if (++f->open_units == f->program_units)
 			programmed = max(programmed, flash_program(f, f->link_in_free_ns));
 	}

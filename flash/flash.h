@@ -32,12 +32,12 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 	parameter(unit_kib, "KiB", 1, 64, 4, "mapping unit, a power of two") \
 	parameter(dies, "dies", 1, 255, 8, "each serves one operation at a time") \
 	parameter(placement, "choice", 0, 1, 0, \
-		"mapping units before they are written: 0 scattered, each on a random die; " \
-		"1 laid out, one page after the other on one die after the other") \
+		"0 scattered: each mapping unit on a random die, another one when it is rewritten; " \
+		"1 laid out: one page after the other on one die after the other") \
 	parameter(trimmed_percent, "%", 0, 100, 0, "mapping units that are trimmed at first") \
 	parameter(fetch_kib, "KiB", 1, 1024, 4, \
-		"page: what a die reads at once of units written together; a power of two") \
-	parameter(read_ns, "ns", 0, 1000000000, 56000, "a die's read of a page") \
+		"what a die reads at once of units laid out, a page; a power of two") \
+	parameter(read_ns, "ns", 0, 1000000000, 56000, "a die's read") \
 	parameter(read_spread_percent, "%", 0, 100, 0, \
 		"a third of the reads is so much shorter, a third so much longer") \
 	parameter(read_rare_ppm, "ppm", 0, 1000000, 0, \
@@ -168,7 +168,7 @@ struct flash_statistics {
  * @next_ns: earliest time at which something is due
  * @done: completed commands that flash_advance() has not returned yet
  *
- * Times below are dilated. A page is what one read of a die fetches at most.
+ * Times below are dilated.
  *
  * @waiting: array of @queue_count lists: submitted, not fetched
  * @queues_waiting: bit i: waiting[i] is not empty
@@ -180,15 +180,14 @@ struct flash_statistics {
  * @link_out_free_ns: when the link to the host has sent what was ready
  * @link_in_free_ns: when the link from the host has brought what was fetched
  * @dies: array of as many as the parameter says and one more: die 0 does not exist
- * @places: array, for each mapping unit: die in the low byte, 0 if trimmed; in the high byte what tells neighbours in
- *	one page from others
+ * @places: array: the die of each mapping unit, 0 if it is trimmed
+ * @page_mask: a unit with none of these bits begins a page
  * @programs: programs that hold room in the buffer, by their end
  * @held: commands that wait for room in the buffer, or behind one that does
  * @buffer_units: room in the buffer, in mapping units
  * @buffered_units: of which used; more only while a write that is larger than the buffer is in it
  * @open_units: of which not yet given to a die
  * @open_die: the die that will program them
- * @open_page: high byte of their places
  * @programmed_ns: end of the last program
  * @busy_ns: end of the last operation of any die
  * @idle_ns: time without any operation, not yet used to drain the SLC cache
@@ -217,7 +216,9 @@ struct flash {
 	u32 die_count;
 	u32 unit_shift; /* sectors to mapping units */
 	u64 unit_count;
-	u16 *places;
+	u8 *places;
+	bool scattered;
+	u64 page_mask;
 
 	u64 read_ns[3]; /* by page type */
 	bool read_varies;
@@ -233,9 +234,7 @@ struct flash {
 	u32 buffered_units;
 	u32 open_units;
 	u32 open_die;
-	u16 open_page;
 	u32 program_units;
-	u32 page_units;
 	u64 write_fixed_ns;
 	u64 program_ns;
 	u64 programmed_ns;

@@ -36,6 +36,8 @@ class Scheduler(_Strict):
     label: Label
     name: str
     knobs: dict[str, Knob] = {}
+    #: Settings of the queue that differ from the experiment's for this row.
+    queue: dict[str, Knob] = {}
     #: Knobs that are times: they are multiplied by the dilation, as the drive's latencies are.
     dilated: tuple[str, ...] = ()
     #: The scheduler's name in the paper's tables.

@@ -3,7 +3,7 @@
 
     spec.json           the resolved experiment, mode, drive: everything that decides the digits
     environment.json    kernel, modules, QEMU, fio, command line, times
-    sources/            the files that were read: experiment, job, paper's numbers, drive
+    sources/            what was read: experiment, job, paper's numbers, drive, our modules
     chunks/<chunk>/     one boot: chunk.json, and per point the derived job, fio's JSON, the queue's settings,
                         and the machine's counters when the first real-time request started and the last ended
     points.parquet      one row per point, seed and flow
@@ -348,7 +348,7 @@ def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
 
 def knobs(run: Run, scheduler: Scheduler) -> dict[str, int | str]:
     """The scheduler's knobs and the queue's settings, undilated, as results carry them."""
-    return dict(scheduler.knobs) | dict(run.spec.queue)
+    return scheduler.knobs | run.spec.queue | scheduler.queue
 
 
 def sweep(run: Run, rate: float) -> dict[str, object]:

@@ -149,7 +149,8 @@ class Lab:
     def settings(self, attempt: Attempt) -> dict[str, str]:
         """What is written below /sys/block/*/queue, in order: the queue's, then the scheduler's."""
         scheduler = attempt.chunk.scheduler
-        out = {name: str(value) for name, value in self.run.spec.queue.items()}
+        settings = self.run.spec.queue | scheduler.queue
+        out = {name: str(value) for name, value in settings.items()}
         for name, value in scheduler.knobs.items():
             scaled = int(value) * attempt.dilation if name in scheduler.dilated else value
             out[f"iosched/{name}"] = str(scaled)
@@ -259,7 +260,8 @@ class Lab:
                 script=self.guest_script(attempt),
                 files=files,
                 modules=stock,
-                module_files=self.module_files,
+                # Those that were copied when the run began: a build must not change them halfway.
+                module_files=[folder / "sources" / f.name for f in self.module_files],
                 programs=("fio",),
                 limit_s=round(limit_s),
                 # A lost lock shows only here; three times the estimate, and other guests beside this one.

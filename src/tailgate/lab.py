@@ -190,7 +190,8 @@ def _write_sources(lab: vm.Lab, folder: Path) -> None:
     sources = folder / "sources"
     sources.mkdir(exist_ok=True)
     spec = lab.run.spec
-    for file in (lab.path, lab.path.parent / spec.job, lab.path.parent / spec.paper.file, lab.drive_path):
+    beside = lab.path.parent
+    for file in (lab.path, beside / spec.job, beside / spec.paper.file, lab.drive_path, *lab.module_files):
         shutil.copy(file, sources / file.name)
 
 

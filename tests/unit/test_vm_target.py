@@ -122,6 +122,8 @@ def test_run_leaves_a_complete_directory(
         "fig8.fio",
         "paper.csv",
         "970evo.toml",
+        "k2.ko",
+        "vflash.ko",
     }
     assert json.loads((folder / "results.json").read_text()) == out
     assert "number_ios=400" in (folder / "chunks/none.seed1/p0.fio").read_text()

@@ -3,8 +3,10 @@
 # From before: SCHEDULER, MODULE (what loads it, may be empty), READER (the real-time section of the fio job).
 Q=/sys/block/vflash0/queue
 
-put() { # FILE VALUE: set it, and make sure
+write() { # FILE VALUE
 	echo "$2" 2> /dev/null > "$1" || fail "$1: cannot write $2"
+}
+expect() { # FILE VALUE
 	got=$(cat "$1")
 	[ "$got" = "$2" ] || fail "$1: wrote $2, reads $got"
 }
@@ -23,7 +25,9 @@ point() {
 
 	echo "$SCHEDULER" 2> /dev/null > $Q/scheduler
 	grep -qF "[$SCHEDULER]" $Q/scheduler || fail "no scheduler $SCHEDULER, only $(cat $Q/scheduler)"
-	while read -r file value; do put "$Q/$file" "$value"; done < /lab/settings
+	while read -r file value; do write "$Q/$file" "$value"; done < /lab/settings
+	# After all of them: some kernels reset one setting when another is written.
+	while read -r file value; do expect "$Q/$file" "$value"; done < /lab/settings
 
 	mkdir "/tmp/$name" && cd "/tmp/$name" || fail "no /tmp/$name"
 	grep -s . $Q/* $Q/iosched/* | sed "s,^$Q/,," > settings

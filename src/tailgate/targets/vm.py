@@ -45,7 +45,7 @@ OUR_MODULES = ("k2", "vflash")
 SAMPLER = "cat /proc/timer_list /sys/block/vflash0/stat"
 
 # Seconds of one host CPU: a boot (more with each vCPU), fio's start and end, an I/O and each KiB of it.
-BOOT_S, BOOT_VCPU_S, FIO_S, IO_S, IO_KIB_S = 5.0, 1.3, 0.5, 0.8e-4, 3.0e-6
+BOOT_S, BOOT_VCPU_S, FIO_S, IO_S, IO_KIB_S = 5.0, 1.3, 0.5, 2.0e-4, 1.0e-6
 
 
 @dataclass(frozen=True)

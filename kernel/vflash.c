@@ -153,12 +153,13 @@ static bool vf_copy(struct request *rq)
 {
 	loff_t at = (loff_t)blk_rq_pos(rq) << SECTOR_SHIFT;
 	struct req_iterator iter;
-	struct bio_vec part;
+	struct bio_vec segment, part;
 
-	rq_for_each_segment(part, rq, iter)
+	rq_for_each_segment(segment, rq, iter)
 	{
-		unsigned int left = part.bv_len;
+		unsigned int left = segment.bv_len;
 
+		part = segment; /* the loop goes on by the segment's length */
 		while (left) {
 			unsigned int in_page = offset_in_page(at);
 			unsigned int length = min_t(unsigned int, left, PAGE_SIZE - in_page);

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's file system: three cpio archives one after the other, which the kernel unpacks at boot.
+"""The guest's file system: archives that the kernel unpacks at boot, or init when it gets its job.
 
-1. init, busybox, and programs of the host with their libraries: the same for every kernel;
-2. stock modules with what they depend on, and the indexes that modprobe reads;
-3. the job: its script, its files, its modules.
+The base is what all jobs have: init, busybox, and programs of the host with their libraries. It is kept in
+the cache under a name made from all that goes into it. What comes on top: stock modules with all that they
+depend on and the indexes that modprobe reads, and the job with its own files and modules.
 
-The first two are kept in the cache under a name made from all that goes into them. An archive depends on
-names and contents alone (sorted, no times, no owners), because in virtual time its bytes decide the figures'
-last digits.
-Formats: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+An archive depends on names and contents alone (sorted, no times, no owners), because in virtual time its
+bytes decide the figures' last digits. Format: the kernel's
+Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 import gzip
@@ -30,8 +29,6 @@ from tailgate.kernels import Kernel
 
 GUEST = Path(__file__).parent / "guest"
 FOLDERS = ("bin", "cg", "dev", "etc", "lib/modules/extra", "proc", "root", "sbin", "sys", "tmp")
-#: Without these the guest cannot talk to the host.
-CHANNEL_MODULES = ("virtio_pci", "virtio_console")
 UNPACK: Mapping[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".gz": gzip.decompress,
@@ -145,34 +142,29 @@ def libraries(program: Path) -> list[str]:
 # --- stock modules -----------------------------------------------------------------------------------------
 
 
-def stock_modules(kernel: Kernel, names: Iterable[str]) -> Path:
-    """The archive of these modules of the kernel, with what they depend on, from the cache.
+def stock_modules(kernel: Kernel, names: Iterable[str]) -> Tree:
+    """These modules of the kernel with all that they need, and their indexes. Names are those of modprobe.
 
-    Names are those of modprobe. UsageError for a module that the kernel does not have.
+    UsageError for a module that the kernel does not have.
     """
     folder = kernel.root / "lib/modules" / kernel.release
-    wanted = closure((folder / "modules.dep").read_text(), (folder / "modules.builtin").read_text(), names)
-    indexes = [folder / name for name in ("modules.builtin", "modules.dep", "modules.alias")]
-    key = _key([kernel.release, *wanted], [*indexes, *(folder / name for name in wanted)])
-
-    def make() -> bytes:
-        tree: Tree = {}
-        for name in wanted:
-            packed = (folder / name).read_bytes()
-            tree[_plain(name)] = file(UNPACK.get(Path(name).suffix, bytes)(packed))
-        lines = [f"{_plain(name)}: {' '.join(map(_plain, needs))}\n" for name, needs in wanted.items()]
-        tree["modules.dep"] = file("".join(lines).encode())
-        tree["modules.builtin"] = file((folder / "modules.builtin").read_bytes())
-        inside = {_module(name) for name in wanted}
-        aliases = [
-            line
-            for line in (folder / "modules.alias").read_text().splitlines(keepends=True)
-            if line.rpartition(" ")[2].strip() in inside
-        ]
-        tree["modules.alias"] = file("".join(aliases).encode())
-        return archive({f"lib/modules/{kernel.release}/{name}": node for name, node in tree.items()})
-
-    return _cached(f"modules-{key}", make)
+    builtin = (folder / "modules.builtin").read_text()
+    wanted = closure((folder / "modules.dep").read_text(), builtin, names)
+    tree: Tree = {}
+    for name in wanted:
+        packed = (folder / name).read_bytes()
+        tree[_plain(name)] = file(UNPACK.get(Path(name).suffix, bytes)(packed))
+    lines = [f"{_plain(name)}: {' '.join(map(_plain, needs))}\n" for name, needs in wanted.items()]
+    tree["modules.dep"] = file("".join(lines).encode())
+    tree["modules.builtin"] = file(builtin.encode())
+    inside = {_module(name) for name in wanted}
+    aliases = [
+        line
+        for line in (folder / "modules.alias").read_text().splitlines(keepends=True)
+        if line.rpartition(" ")[2].strip() in inside
+    ]
+    tree["modules.alias"] = file("".join(aliases).encode())
+    return {f"lib/modules/{kernel.release}/{name}": node for name, node in tree.items()}
 
 
 def closure(modules_dep: str, modules_builtin: str, names: Iterable[str]) -> dict[str, list[str]]:
@@ -211,8 +203,8 @@ def _module(path: str) -> str:
 # --- the job -----------------------------------------------------------------------------------------------
 
 
-def job(script: str, files: Mapping[str, Path | bytes], module_files: Sequence[Path]) -> bytes:
-    """The archive of one job. Files of the host keep their execute permission, contents as bytes have none."""
+def job(script: str, files: Mapping[str, Path | bytes], module_files: Sequence[Path]) -> Tree:
+    """What a job brings along. Files of the host keep their execute permission, bytes have none."""
     tree: Tree = {"root/job": file(script.encode())}
     for module in module_files:
         tree[f"lib/modules/extra/{module.name}"] = file(module.read_bytes())
@@ -222,7 +214,7 @@ def job(script: str, files: Mapping[str, Path | bytes], module_files: Sequence[P
             tree[path.lstrip("/")] = file(content.read_bytes(), executable)
         else:
             tree[path.lstrip("/")] = file(content)
-    return archive(tree)
+    return tree
 
 
 # --- the cache ---------------------------------------------------------------------------------------------

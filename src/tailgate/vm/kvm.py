@@ -13,7 +13,7 @@ from pathlib import Path
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
 from tailgate.kernels import cached_kernels
-from tailgate.vm import initramfs, machine
+from tailgate.vm import initramfs, qemu
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -30,7 +30,7 @@ printf '\\{CODE:03o}' | dd of=/dev/port bs=1 seek=244
 def works() -> bool:
     """Whether a guest kernel boots under KVM; tried once in each boot of the host, then remembered.
 
-    Takes up to 5 s where a guest starts but does not run. UsageError if there is no guest kernel yet to try it with.
+    Takes up to 5 s where a guest starts but does not run. UsageError without a guest kernel to try it with.
     """
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return False
@@ -55,13 +55,13 @@ def boots() -> bool:
     with tempfile.TemporaryDirectory(prefix="kvm-", dir=cache_dir()) as scratch:
         initrd, log = Path(scratch, "initrd"), Path(scratch, "log")
         initrd.write_bytes(initramfs.shell_only(INIT))
-        command = machine.command_line(machine.Machine(kernels[0], "kvm"), initrd, LIMIT_S, log, log)
+        command = [*qemu.command_line(qemu.Machine(kernels[0], "kvm"), log, log), "-initrd", str(initrd)]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False
             )
         except FileNotFoundError as e:
-            raise UsageError(f"{machine.QEMU} is missing: run `make setup-demo`") from e
+            raise UsageError(f"{qemu.QEMU} is missing: run `make setup-demo`") from e
         except subprocess.TimeoutExpired:
             return False
     return done.returncode == 2 * CODE + 1

@@ -1,54 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A virtual machine that boots a kernel, runs one job, and sends out what it measures while it runs.
 
-In mode `icount` time is virtual: one instruction is one nanosecond, idle time is skipped, no clock of the host
-is ever read. Equal input (kernel, job, options, QEMU) gives equal figures, however busy the host is. Modes `tcg`
-(emulation by the host's clock) and `kvm` are faster and not repeatable.
+In mode `icount` time is virtual: one instruction is one nanosecond, idle time is skipped, no clock of the
+host is ever read. Equal input (kernel, job, options, QEMU) gives equal figures, however busy the host is.
+Modes `tcg` (emulation by the host's clock) and `kvm` are faster and not repeatable.
 """
 
-import os
+import contextlib
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
-from tailgate.vm import initramfs
+from tailgate.vm import initramfs, qemu, snapshot
 from tailgate.vm.channel import End, Mark, Message, Reader, Record, TimeOut
+from tailgate.vm.qemu import Machine
 
-Mode = Literal["icount", "kvm", "tcg"]
+__all__ = ["Job", "Machine", "Outcome", "run", "stop_all"]
+
 Reason = Literal[
     "ok", "job failed", "kernel warning", "virtual timeout", "wall timeout", "kernel died", "stopped"
 ]
 
-QEMU = "qemu-system-x86_64"
 POLL_S = 0.02
-
-#: Each with the reason why it must be there for figures to be equal from run to run.
-ACCELERATION: Mapping[Mode, tuple[str, ...]] = {
-    "icount": (
-        *("-accel", "tcg,thread=single"),  # all virtual CPUs in turn
-        *("-icount", "shift=0,sleep=off"),  # an instruction is a nanosecond, idle time is skipped
-        *("-rtc", "base=2024-01-01T00:00:00,clock=vm"),
-        *("-seed", "1"),
-        *("-cpu", "qemu64"),  # no random numbers from the CPU
-    ),
-    "tcg": ("-accel", "tcg", "-cpu", "qemu64"),
-    "kvm": ("-accel", "kvm", "-cpu", "host"),
-}
-KERNEL_OPTIONS = (
-    "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr norandmaps mitigations=off random.trust_cpu=off "
-    "tsc=reliable cryptomgr.notests"
-)
 
 #: What the kernel prints when something is wrong. Its lines are known by their time stamps.
 COMPLAINT = re.compile(
@@ -61,31 +41,15 @@ COMPLAINT_LINES = 15
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What is booted.
-
-    `slice_us` bounds how long a virtual CPU waits for its turn (mode icount, several CPUs); 0 leaves that to the
-    kernel's timers. `append` goes to the kernel's command line.
-    """
-
-    kernel: Kernel
-    mode: Mode = "icount"
-    smp: int = 1
-    memory_mib: int = 1024
-    slice_us: int = 0
-    append: str = ""
-
-
-@dataclass(frozen=True)
 class Job:
     """What it runs.
 
     `script` is for busybox's sh; its exit status is the job's. Besides busybox it has `emit NAME FILE`,
-    `mark NAME`, `idle_sample` and `fail MESSAGE`. `modules` are stock modules by name, there for modprobe with
-    what they need; `module_files` are ours, in /lib/modules/extra for insmod. `programs` are the host's, with
-    their libraries. `files` maps paths in the guest to contents. Mounted are /proc, /sys with debugfs and
-    tracefs, /dev, /tmp, /dev/shm and, as /cg, cgroup2. Timers of processes that are not real-time are up to 50 us
-    late, by the kernel's timer slack: /proc/PID/timerslack_ns.
+    `mark NAME`, `idle_sample` and `fail MESSAGE`. `modules` are stock modules by name, there for modprobe
+    with what they need; `module_files` are ours, in /lib/modules/extra for insmod. `programs` are the
+    host's, with their libraries. `files` maps paths in the guest to contents. Mounted are /proc, /sys with
+    debugfs and tracefs, /dev, /tmp, /dev/shm and, as /cg, cgroup2. Timers of processes that are not
+    real-time are up to 50 us late, by the kernel's timer slack: /proc/PID/timerslack_ns.
 
     `limit_s` bounds the guest's time, `wall_s` the host's; only the latter ends a kernel that spins.
     """
@@ -103,11 +67,11 @@ class Job:
 class Outcome:
     """How a job ended.
 
-    `code` is the script's exit status, or 99 for a kernel warning, 124 for a time-out, 125 for a dead kernel,
-    130 if it was stopped. `complaint` shows what is wrong, a few lines, empty if nothing is. `log` has the
-    kernel's console and the script's output in their order, `dmesg` beside it the whole kernel log of a job that
-    came to its end. `virtual_s` is the guest's time since boot at its end, `marks` maps names to it. `cpu_s` is
-    QEMU's CPU time.
+    `code` is the script's exit status, or 99 for a kernel warning, 124 for a time-out, 125 for a dead
+    kernel, 130 if it was stopped. `complaint` shows what is wrong, a few lines, empty if nothing is. `log`
+    has the kernel's console and the script's output in their order, `dmesg` beside it the whole kernel log
+    of a job that came to its end. `virtual_s` is the guest's time since boot at its end, `marks` maps
+    names to it. `cpu_s` is QEMU's CPU time.
     """
 
     code: int
@@ -123,111 +87,80 @@ class Outcome:
 def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes], None]) -> Outcome:
     """Boot, run the job, and wait for its end; `on_record` gets name and content of what it emits, at once.
 
-    Several may run at once, in threads. What `on_record` raises ends the machine and is raised here. `out` is
-    made if it is not there, and gets `log`, `dmesg` and `command`. A process that dies takes its machines with it.
+    Several may run at once, in threads. What `on_record` raises ends the machine and is raised here. `out`
+    is made if it is not there, and gets `log`, `dmesg` and `command`. A process that dies takes its
+    machines with it. In mode icount the guest does not boot but goes on from a snapshot, which is made
+    first if there is none.
 
-    Raises UsageError if something is missing on the host.
+    Raises UsageError if something is missing on the host, or the job's files are too large.
     """
+    stops = qemu.Process.stops
     out.mkdir(parents=True, exist_ok=True)
-    for name in ("log", "dmesg", "command"):
-        (out / name).unlink(missing_ok=True)
     log = out / "log"
+    for file in (log, out / "dmesg", out / "command"):
+        file.unlink(missing_ok=True)
     log.touch()
     cache_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="vm-", dir=cache_dir()) as scratch:
-        initrd, sent = Path(scratch, "initrd"), Path(scratch, "sent")
-        write_initrd(machine.kernel, job, initrd)
-        sent.touch()
-        command = command_line(machine, initrd, job.limit_s, log, sent)
-        (out / "command").write_text(shlex.join(command) + "\n")
-        reader, story = Reader(), Story()
-        with Qemu(command, log) as qemu, sent.open("rb") as channel:
-            running = True
-            while running:
-                running = qemu.wait(POLL_S)
-                for message in reader.feed(channel.read()):
-                    if isinstance(message, Record) and message.ours:
-                        (out / message.name).write_bytes(message.content)
-                    elif isinstance(message, Record):
-                        on_record(message.name, message.content)
-                    else:
-                        story.add(message)
-                if qemu.wall_s > job.wall_s and running:
-                    story.wall_time_out = True
-                    qemu.kill()
-        story.stopped = qemu.stopped
+    reader, story = Reader(), Story()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="vm-", dir=cache_dir()) as scratch,
+            _command(machine, job, Path(scratch), log, stops) as (command, qmp),
+        ):
+            (out / "command").write_text(shlex.join(command) + "\n")
+            sent = Path(scratch, "sent")
+            sent.touch()
+            with qemu.Process(command, log, stops, qmp) as process, sent.open("rb") as channel:
+                running = True
+                while running:
+                    running = process.wait(POLL_S)
+                    for message in reader.feed(channel.read()):
+                        if isinstance(message, Record) and message.ours:
+                            (out / message.name).write_bytes(message.content)
+                        elif isinstance(message, Record):
+                            on_record(message.name, message.content)
+                        else:
+                            story.add(message)
+                    if process.wall_s > job.wall_s and running:
+                        story.wall_time_out = True
+                        process.kill()
+            story.wall_s, story.cpu_s = process.wall_s, process.cpu_s
+    except snapshot.BootError as e:
+        log.write_text(str(e))
+    except qemu.StoppedError:
+        pass
+    story.stopped = stops != qemu.Process.stops
     log.write_bytes(log.read_bytes().replace(b"\r\n", b"\n"))
-    return story.outcome(log, qemu.wall_s, qemu.cpu_s)
+    return story.outcome(log)
 
 
-class Qemu:
-    """A QEMU that ends with the `with` block, or with this process, however that dies."""
-
-    _running: ClassVar[set["Qemu"]] = set()
-    _lock = threading.Lock()
-
-    def __init__(self, command: Sequence[str], errors: Path) -> None:
-        """What QEMU itself has to say goes to the end of the file `errors`."""
-        for program in (QEMU, "setpriv"):
-            if not shutil.which(program):
-                raise UsageError(f"{program} is missing: run `make setup-demo`")
-        self.cpu_s = 0.0
-        self.stopped = False
-        self._begin = time.monotonic()
-        self._end: float | None = None
-        with errors.open("ab") as stderr, self._lock:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,  # Ctrl-C is for us alone, we end QEMU ourselves
-            )
-            self._running.add(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-        while self.wait(1):
-            pass
-
-    @property
-    def wall_s(self) -> float:
-        """Seconds since the start, until the end."""
-        return (self._end or time.monotonic()) - self._begin
-
-    def wait(self, limit_s: float) -> bool:
-        """Wait for the end, at most so long; whether it still runs."""
-        if self._end is None:
-            time.sleep(limit_s)
-            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
-            if pid:
-                with self._lock:
-                    self._running.discard(self)
-                    self._process.returncode = os.waitstatus_to_exitcode(status)
-                self._end = time.monotonic()
-                self.cpu_s = usage.ru_utime + usage.ru_stime
-        return self._end is None
-
-    def kill(self) -> None:
-        """End it, if it runs."""
-        if self._end is None:
-            self._process.kill()
-
-    @classmethod
-    def stop_all(cls) -> None:
-        """End all of this process."""
-        with cls._lock:
-            for qemu in cls._running:
-                qemu.stopped = True
-                qemu.kill()
+@contextlib.contextmanager
+def _command(
+    machine: Machine, job: Job, scratch: Path, log: Path, stops: int
+) -> Iterator[tuple[list[str], bytes]]:
+    """QEMU's command for a job, and its input. The channel goes to the file `sent` in `scratch`."""
+    on_top = initramfs.stock_modules(machine.kernel, job.modules)
+    on_top |= initramfs.job(job.script, job.files, job.module_files)
+    sent = scratch / "sent"
+    if machine.mode == "icount":
+        with snapshot.prepared(machine, job.programs, stops) as prepared:
+            window = scratch / "window"
+            snapshot.write_window(window, job.limit_s, machine.slice_us, initramfs.archive(on_top))
+            shutil.copyfile(prepared / "log", log)
+            yield snapshot.command_line(machine, prepared, window, log, sent)
+        if "load of migration failed" in log.read_text(errors="replace"):
+            raise UsageError(f"QEMU cannot use its snapshot any more: remove {prepared}")
+        return
+    on_top |= initramfs.stock_modules(machine.kernel, (*snapshot.MODULES, *job.modules))
+    on_top["root/limits"] = initramfs.file(f"{job.limit_s} 0\n".encode())
+    initrd = scratch / "initrd"
+    initrd.write_bytes(initramfs.base(job.programs).read_bytes() + initramfs.archive(on_top))
+    yield [*qemu.command_line(machine, log, sent), "-initrd", str(initrd)], b""
 
 
 def stop_all() -> None:
     """End every machine of this process; their `run` returns with the reason "stopped"."""
-    Qemu.stop_all()
+    qemu.Process.stop_all()
 
 
 @dataclass
@@ -238,6 +171,8 @@ class Story:
     virtual_time_out: bool = False
     wall_time_out: bool = False
     stopped: bool = False
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
     marks: dict[str, float] = field(default_factory=dict)
 
     def add(self, message: Message) -> None:
@@ -250,7 +185,7 @@ class Story:
             case End(code):
                 self.code = code
 
-    def outcome(self, log: Path, wall_s: float, cpu_s: float) -> Outcome:
+    def outcome(self, log: Path) -> Outcome:
         """The end of the story."""
         text = log.read_text(errors="replace")
         complaint = kernel_complaint(text)
@@ -259,10 +194,10 @@ class Story:
         if reason != "ok" and not complaint:
             complaint = last_words
         virtual_s = max(self.marks.values(), default=0.0)
-        return Outcome(code, reason, complaint, wall_s, cpu_s, virtual_s, self.marks, log)
+        return Outcome(code, reason, complaint, self.wall_s, self.cpu_s, virtual_s, self.marks, log)
 
     def _ending(self, complaint: str) -> tuple[int, Reason]:
-        if self.stopped:
+        if self.stopped and self.code is None:
             return 130, "stopped"
         if self.wall_time_out:
             return 124, "wall timeout"
@@ -279,35 +214,3 @@ def kernel_complaint(log: str) -> str:
     """The first lines from where the kernel says that something is wrong; empty if it never does."""
     found = COMPLAINT.search(log)
     return "\n".join(log[found.start() :].splitlines()[:COMPLAINT_LINES]) if found else ""
-
-
-def write_initrd(kernel: Kernel, job: Job, to: Path) -> None:
-    """Put the guest's file system for a job together."""
-    with to.open("wb") as initrd:
-        for part in (
-            initramfs.base(job.programs),
-            initramfs.stock_modules(kernel, [*initramfs.CHANNEL_MODULES, *job.modules]),
-        ):
-            with part.open("rb") as archive:
-                shutil.copyfileobj(archive, initrd, 1 << 20)
-        initrd.write(initramfs.job(job.script, job.files, job.module_files))
-
-
-def command_line(machine: Machine, initrd: Path, limit_s: int, log: Path, sent: Path) -> list[str]:
-    """QEMU's arguments. Both console and script write to `log`; the channel goes to `sent`."""
-    options = f"{KERNEL_OPTIONS} tailgate.limit={limit_s}"
-    if machine.slice_us and machine.mode == "icount":
-        options += f" tailgate.slice_us={machine.slice_us}"
-    return [
-        *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-machine", "pc,hpet=off", *ACCELERATION[machine.mode]),
-        *("-smp", str(machine.smp), "-m", f"{machine.memory_mib}M"),
-        *("-chardev", f"file,id=console,path={log},append=on", "-device", "isa-serial,chardev=console"),
-        # ioeventfd off: the virtual CPU that writes does the work itself, at one point of virtual time
-        *("-device", "virtio-serial-pci,ioeventfd=off"),
-        *("-chardev", f"file,id=sent,path={sent}", "-device", "virtserialport,nr=1,chardev=sent"),
-        *("-chardev", f"file,id=log,path={log},append=on", "-device", "virtserialport,nr=2,chardev=log"),
-        *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
-        *("-kernel", str(machine.kernel.vmlinux), "-initrd", str(initrd)),
-        *("-append", f"{options} {machine.append}".strip()),
-    ]

@@ -255,6 +255,15 @@ static inline struct flash_event flash_pop(struct flash_events *events)
 	return first;
 }
 
+/* Keeps account of the time in which no die does anything: something will begin at @start_ns. */
+static inline void flash_wake(struct flash *f, u64 start_ns)
+{
+	if (start_ns > f->busy_ns) {
+		f->idle_ns += start_ns - f->busy_ns;
+		f->busy_ns = start_ns;
+	}
+}
+
 /* Gives a die an operation that may start at @start_ns; returns its end. */
 static inline u64 flash_occupy(struct flash *f, u32 die, enum flash_die_op op, u64 start_ns, u64 ns)
 {
@@ -262,16 +271,9 @@ static inline u64 flash_occupy(struct flash *f, u32 die, enum flash_die_op op, u
 
 	start_ns = max(start_ns, d->free_ns);
 	d->free_ns = start_ns + ns;
+	f->busy_ns = max(f->busy_ns, d->free_ns);
 	flash_die_traced(die, op, start_ns, d->free_ns);
 	return d->free_ns;
-}
-
-/* Keeps account of the time in which no die does anything; @start_ns and @end_ns of what was just given to dies. */
-static inline void flash_busy(struct flash *f, u64 start_ns, u64 end_ns)
-{
-	if (start_ns > f->busy_ns)
-		f->idle_ns += start_ns - f->busy_ns;
-	f->busy_ns = max(f->busy_ns, end_ns);
 }
 
 static inline void flash_complete_at(struct flash *f, struct flash_events *events, u64 at_ns,
@@ -298,6 +300,7 @@ static void flash_read(struct flash *f, struct flash_command *c)
 	u64 last = (c->sector + c->sectors - 1) >> f->unit_shift;
 	u8 before = 0, die;
 
+	flash_wake(f, start);
 	for (; unit <= last; before = die, unit++) {
 		die = f->places[unit];
 		/* trimmed, or fetched together with the unit before */
@@ -306,7 +309,6 @@ static void flash_read(struct flash *f, struct flash_command *c)
 		end = max(end, flash_occupy(f, die, FLASH_DIE_READ, start, flash_read_ns(f)));
 		f->statistics.die_reads++;
 	}
-	flash_busy(f, start, end);
 	flash_complete_at(f, &f->reads, end + f->read_half_fixed_ns, c);
 }
 
@@ -331,13 +333,13 @@ static u64 flash_program(struct flash *f, u64 start_ns)
 	struct flash_die *d = &f->dies[f->open_die];
 	u64 end;
 
+	flash_wake(f, start_ns);
 	if (f->erase_programs && !d->programs_left--) {
 		flash_occupy(f, f->open_die, FLASH_DIE_ERASE, start_ns, f->erase_ns);
 		d->programs_left = f->erase_programs - 1;
 		f->statistics.erases++;
 	}
 	end = flash_occupy(f, f->open_die, FLASH_DIE_PROGRAM, start_ns, flash_program_ns(f));
-	flash_busy(f, start_ns, end);
 	f->programmed_ns = max(f->programmed_ns, end);
 	flash_push(&f->programs, (struct flash_event){ .at_ns = end, .units = f->open_units });
 	f->statistics.programs++;

@@ -89,7 +89,7 @@ def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes],
 
     Several may run at once, in threads. What `on_record` raises ends the machine and is raised here. `out`
     is made if it is not there, and gets `log`, `dmesg` and `command`. A process that dies takes its
-    machines with it. In mode icount the guest does not boot but goes on from a snapshot, which is made
+    machines with it. Except under KVM the guest does not boot but goes on from a snapshot, which is made
     first if there is none.
 
     Raises UsageError if something is missing on the host, or the job's files are too large.
@@ -142,7 +142,7 @@ def _command(
     on_top = initramfs.stock_modules(machine.kernel, job.modules)
     on_top |= initramfs.job(job.script, job.files, job.module_files)
     sent = scratch / "sent"
-    if machine.mode == "icount":
+    if machine.mode in snapshot.SETTLE_S:
         with snapshot.prepared(machine, job.programs, stops) as prepared:
             window = scratch / "window"
             snapshot.write_window(window, job.limit_s, machine.slice_us, initramfs.archive(on_top))

@@ -37,6 +37,11 @@ KERNEL_OPTIONS = (
 )
 
 
+#: Soft lock-ups are found after twice so many seconds. By the host's clock it may just be busy: the
+#: kernel's own 10.
+LOCKUP_OPTIONS: Mapping[Mode, str] = {"icount": "watchdog_thresh=2"}
+
+
 @dataclass(frozen=True)
 class Machine:
     """What is booted.
@@ -63,6 +68,7 @@ def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> l
 
     The guest's console and its second serial port both write to the end of `log`, its first port to `sent`.
     """
+    options = (KERNEL_OPTIONS, LOCKUP_OPTIONS.get(machine.mode), append, machine.append)
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc,hpet=off", *ACCELERATION[machine.mode]),
@@ -79,7 +85,7 @@ def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> l
         ),
         *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
         *("-kernel", str(machine.kernel.vmlinux)),
-        *("-append", " ".join(filter(None, (KERNEL_OPTIONS, append, machine.append)))),
+        *("-append", " ".join(filter(None, options))),
     ]
 
 

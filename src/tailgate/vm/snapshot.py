@@ -18,7 +18,7 @@ import json
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ MODULES = ("virtio_pci", "virtio_console", "phram")
 WINDOW_MIB = 64  # as guest/init has it
 HEADER = 4096
 BOOT_LIMIT_S = 300
+#: The kernel goes on with work of its own for a while after booting. In virtual time waiting costs nothing.
+SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
 #: Snapshots take a tenth to a third of the guest's memory on disk; so many are kept, the last used ones.
 KEPT = 12
 
@@ -100,7 +102,7 @@ def _machine(machine: Machine, ram: Path, window: Path, share: str, log: Path, s
         f"memory-backend-file,id=window,size={WINDOW_MIB}M,share={share},mem-path={qemu.path(window)}"
     )
     return [
-        *qemu.command_line(machine, log, sent, "tailgate.snapshot"),
+        *qemu.command_line(machine, log, sent, f"tailgate.settle_s={SETTLE_S[machine.mode]}"),
         *("-object", ram_file, "-machine", "memory-backend=ram"),
         *("-object", window_file, "-device", "ivshmem-plain,memdev=window,master=on"),
         *("-device", "pvpanic", "-action", "panic=pause"),

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the host makes of what a guest says; no guest runs."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailgate.errors import UsageError
+from tailgate.vm import snapshot
+from tailgate.vm.channel import End, Mark, Message, Reader, Record, TimeOut
+from tailgate.vm.machine import Story, kernel_complaint
+
+SENT = b"M 1.50 begin\nR 7 a name\nab\ncde\nR 0 empty\nD 3 dmesg\nxyzM 2.00 end\nE 3\n"
+MESSAGES: list[Message] = [
+    Mark("begin", 1.5),
+    Record("a name", b"ab\ncde\n"),
+    Record("empty", b""),
+    Record("dmesg", b"xyz", ours=True),
+    Mark("end", 2.0),
+    End(3),
+]
+
+
+@given(cuts=st.lists(st.integers(0, len(SENT))))
+def test_messages_arrive_however_the_bytes_come(cuts: list[int]) -> None:
+    ends = [0, *sorted(cuts), len(SENT)]
+    reader = Reader()
+    got = [m for a, b in itertools.pairwise(ends) for m in reader.feed(SENT[a:b])]
+    assert got == MESSAGES
+
+
+def test_torn_record_is_not_delivered() -> None:
+    assert Reader().feed(b"R 3 whole\nabcR 9 torn\nabc") == [Record("whole", b"abc")]
+
+
+def test_record_is_delivered_with_its_last_byte() -> None:
+    reader = Reader()
+    assert reader.feed(b"R 3 name\nab") == []
+    assert reader.feed(b"c") == [Record("name", b"abc")]
+
+
+def test_strange_bytes_are_refused() -> None:
+    with pytest.raises(ValueError, match="not a message"):
+        Reader().feed(b"hello\n")
+
+
+WARNING = """\
+[    0.526746] acpi PNP0A03:00: fail to add MMCONFIG information
+WARNING: this is the job's own line
+[   21.000000] ------------[ cut here ]------------
+[   21.000001] WARNING: CPU: 0 PID: 1 at block/blk-mq.c:1 f+0x1/0x2
+[   21.000002] Call Trace:
+"""
+
+
+def test_only_the_kernels_lines_are_complaints() -> None:
+    assert kernel_complaint(WARNING).startswith("[   21.000001] WARNING: CPU: 0")
+    assert kernel_complaint("WARNING: from fio\nBUG: from a script\n") == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO: task fio:123 blocked for more than 30 seconds.",
+        "watchdog: BUG: soft lockup - CPU#0 stuck for 4s!",
+        "Kernel panic - not syncing: sysrq triggered crash",
+        "UBSAN: array-index-out-of-bounds in block/k2.c:1:2",
+        "BUG: sleeping function called from invalid context at x.c:1",
+        "Oops: 0000 [#1] PREEMPT SMP NOPTI",
+        "list_add corruption. next->prev should be prev",
+        "refcount_t: underflow; use-after-free.",
+    ],
+)
+def test_complaints(line: str) -> None:
+    assert kernel_complaint(f"[   12.345678] {line}\n")
+
+
+def test_harmless_lines() -> None:
+    for line in ("k2: loading out-of-tree module taints kernel.", "I/O error, dev nullb0, sector 0 op 0x0"):
+        assert not kernel_complaint(f"[   12.345678] {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "log", "code", "reason"),
+    [
+        ([End(0)], "", 0, "ok"),
+        ([End(7)], "", 7, "job failed"),
+        ([End(0)], WARNING, 99, "kernel warning"),
+        ([End(7)], WARNING, 7, "job failed"),
+        ([TimeOut()], "", 124, "virtual timeout"),
+        ([Mark("begin", 1.0)], "", 125, "kernel died"),
+    ],
+)
+def test_reasons(tmp_path: Path, said: list[Message], log: str, code: int, reason: str) -> None:
+    story = Story()
+    for message in said:
+        story.add(message)
+    (tmp_path / "log").write_text(log)
+    outcome = story.outcome(tmp_path / "log")
+    assert (outcome.code, outcome.reason) == (code, reason)
+
+
+def test_too_large_a_job_is_the_users_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="64 reach the guest"):
+        snapshot.write_window(tmp_path / "window", 1, 0, bytes(snapshot.WINDOW_MIB << 20))
+    assert not (tmp_path / "window").exists()

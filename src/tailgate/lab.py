@@ -19,7 +19,7 @@ from tailgate import kernels, modules, report, results, table
 from tailgate.errors import UsageError
 from tailgate.experiment import ModeName
 from tailgate.progress import Progress, duration
-from tailgate.results import Measurement, Point, Run
+from tailgate.results import Chunk, Measurement, Point, Run
 from tailgate.targets import vm
 
 
@@ -148,7 +148,9 @@ def _measure(
     progress.note(_announcement(lab, partial, jobs))
     began = datetime.now().astimezone()
     try:
-        vm.measure_run(lab, partial, jobs, progress)
+        vm.measure_run(lab, partial, results.chunks(lab.run), jobs, progress)
+        if folder.is_dir():
+            _compare(lab, folder, partial, jobs, progress)
     except vm.BrokenRunError as e:
         _finish(lab, partial, command, began)
         return str(e)
@@ -156,7 +158,6 @@ def _measure(
         progress.end()
     _finish(lab, partial, command, began)
     if folder.is_dir():
-        _compare(folder, partial, lab.run, progress)
         previous = folder.with_name(folder.name + ".previous")
         shutil.rmtree(previous, ignore_errors=True)
         folder.rename(previous)
@@ -188,7 +189,7 @@ def _announcement(lab: vm.Lab, partial: Path, jobs: int) -> str:
 
 def _write_sources(lab: vm.Lab, folder: Path) -> None:
     sources = folder / "sources"
-    sources.mkdir(exist_ok=True)
+    sources.mkdir(parents=True, exist_ok=True)
     spec = lab.run.spec
     beside = lab.path.parent
     for file in (lab.path, beside / spec.job, beside / spec.paper.file, lab.drive_path, *lab.module_files):
@@ -217,18 +218,33 @@ def _finish(lab: vm.Lab, folder: Path, command: str, began: datetime) -> None:
         report.write([folder], folder / "report.html")
 
 
-def _compare(before: Path, after: Path, run: Run, progress: Progress) -> None:
-    """Say whether a run that was measured again gave the same digits."""
-    old, new = (results.read_measurements(folder, run) for folder in (before, after))
-    different = [
-        f"{b.scheduler.label} at {report.load_words(b.background_rate)} load"
-        for a, b in zip(old, new, strict=False)
-        if results.digits(a) != results.digits(b)
-    ]
+def _compare(lab: vm.Lab, before: Path, after: Path, jobs: int, progress: Progress) -> None:
+    """Say whether a run measured again gave the same digits; where not, a third measurement decides."""
+
+    def differ(one: Path, other: Path, chunk: Chunk) -> bool:
+        pair = [[results.digits(m) for m in results.read_chunk(f, chunk, lab.run)] for f in (one, other)]
+        return pair[0] != pair[1]
+
+    if lab.mode != "icount":
+        return
+    different = [c for c in results.chunks(lab.run) if differ(before, after, c)]
     if not different:
-        progress.note(f"measured again: all {len(new)} points equal the run before, digit by digit")
-    elif all(m.mode == "icount" for m in new):
-        progress.note(f"measured again: {len(different)} of {len(new)} points differ: {', '.join(different)}")
+        progress.note("measured again: every digit equals the run before")
+        return
+    names = ", ".join(c.name for c in different)
+    progress.note(f"measured again: {names} differ from the run before; a third time")
+    third = after / "third"
+    _write_sources(lab, third)
+    vm.measure_run(lab, third, different, jobs, progress)
+    for chunk in different:
+        if differ(before, third, chunk):
+            word = "equals the second" if not differ(after, third, chunk) else "differs from both"
+            progress.note(f"{chunk.name}: the third {word}")
+        else:
+            progress.note(f"{chunk.name}: the third equals the first, and stands")
+            shutil.rmtree(after / "chunks" / chunk.name)
+            (third / "chunks" / chunk.name).rename(after / "chunks" / chunk.name)
+    shutil.rmtree(third)
 
 
 @contextmanager

@@ -30,9 +30,14 @@ def kernel(tmp_path: Path) -> Kernel:
     (folder / "kernel").mkdir(parents=True)
     (folder / "kernel/a-b.ko.xz").write_bytes(lzma.compress(b"module a_b"))
     (folder / "kernel/c.ko").write_bytes(b"module c")
-    (folder / "modules.dep").write_text("kernel/a-b.ko.xz:\nkernel/c.ko: kernel/a-b.ko.xz\nkernel/d.ko:\n")
+    (folder / "modules.dep").write_text(
+        "kernel/a-b.ko.xz:\nkernel/c.ko: kernel/a-b.ko.xz\nkernel/d.ko:\nkernel/f.ko:\n"
+    )
     (folder / "modules.builtin").write_text("kernel/e.ko\n")
-    (folder / "modules.alias").write_text("alias fs-c c\nalias fs-d d\nalias old-name a_b\n")
+    (folder / "modules.alias").write_text("alias fs-c c\nalias fs-d d\nalias old-name a_b\nalias soft f\n")
+    (folder / "modules.softdep").write_text("# comment\nsoftdep d pre: soft post: hard\n")
+    (folder / "kernel/d.ko").write_bytes(b"module d")
+    (folder / "kernel/f.ko").write_bytes(b"module f")
     root = tmp_path / "root"
     return Kernel("stable", "9.9", root, tmp_path / "vmlinux", tmp_path / "btf", root / "headers")
 
@@ -78,6 +83,12 @@ def test_stock_modules_come_unpacked_with_indexes_of_their_own(kernel: Kernel) -
     assert tree[f"{at}modules.dep"].content == b"kernel/a-b.ko: \nkernel/c.ko: kernel/a-b.ko\n"
     assert tree[f"{at}modules.alias"].content == b"alias fs-c c\nalias old-name a_b\n"
     assert tree[f"{at}modules.builtin"].content == b"kernel/e.ko\n"
+
+
+def test_what_modules_ask_for_softly_comes_too(kernel: Kernel) -> None:
+    tree = initramfs.stock_modules(kernel, ["d"])
+    assert tree["lib/modules/9.9/kernel/f.ko"].content == b"module f"
+    assert tree["lib/modules/9.9/modules.alias"].content == b"alias fs-d d\nalias soft f\n"
 
 
 def test_job_keeps_execute_permission_of_files(tmp_path: Path) -> None:

@@ -148,8 +148,10 @@ def stock_modules(kernel: Kernel, names: Iterable[str]) -> Tree:
     UsageError for a module that the kernel does not have.
     """
     folder = kernel.root / "lib/modules" / kernel.release
-    builtin = (folder / "modules.builtin").read_text()
-    wanted = closure((folder / "modules.dep").read_text(), builtin, names)
+    dep, builtin, alias, softdep = (
+        (folder / f"modules.{index}").read_text() for index in ("dep", "builtin", "alias", "softdep")
+    )
+    wanted = closure(dep, builtin, [*names, *soft_needs(softdep, alias, names)])
     tree: Tree = {}
     for name in wanted:
         packed = (folder / name).read_bytes()
@@ -158,13 +160,21 @@ def stock_modules(kernel: Kernel, names: Iterable[str]) -> Tree:
     tree["modules.dep"] = file("".join(lines).encode())
     tree["modules.builtin"] = file(builtin.encode())
     inside = {_module(name) for name in wanted}
-    aliases = [
-        line
-        for line in (folder / "modules.alias").read_text().splitlines(keepends=True)
-        if line.rpartition(" ")[2].strip() in inside
-    ]
+    aliases = [line for line in alias.splitlines(keepends=True) if line.rpartition(" ")[2].strip() in inside]
     tree["modules.alias"] = file("".join(aliases).encode())
     return {f"lib/modules/{kernel.release}/{name}": node for name, node in tree.items()}
+
+
+def soft_needs(modules_softdep: str, modules_alias: str, names: Iterable[str]) -> list[str]:
+    """What modules ask for when they run, without linking to it, such as ext4 a checksum by its alias."""
+    asked = {_module(name) for name in names}
+    wanted: set[str] = set()
+    for line in modules_softdep.splitlines():
+        words = line.split()
+        if words[:1] == ["softdep"] and _module(words[1]) in asked:
+            wanted.update(word for word in words[2:] if not word.endswith(":"))
+    aliases = (line.split() for line in modules_alias.splitlines())
+    return sorted({words[2] for words in aliases if words[:1] == ["alias"] and words[1] in wanted})
 
 
 def closure(modules_dep: str, modules_builtin: str, names: Iterable[str]) -> dict[str, list[str]]:

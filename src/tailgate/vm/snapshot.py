@@ -34,8 +34,9 @@ HEADER = 4096
 BOOT_LIMIT_S = 300
 #: The kernel goes on with work of its own for a while after booting. In virtual time waiting costs nothing.
 SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
-#: Snapshots take a tenth to a third of the guest's memory on disk; so many are kept, the last used ones.
-KEPT = 12
+#: A snapshot takes a quarter of a GiB on disk. So many are kept, the last used ones: what all tests use,
+#: and more.
+KEPT = 40
 
 
 class BootError(Exception):
@@ -53,15 +54,17 @@ def prepared(machine: Machine, programs: Sequence[str], stops: int) -> Iterator[
     folder.mkdir(parents=True, exist_ok=True)
     snapshot = folder / _key(machine, base)
     with (folder / f"{snapshot.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not snapshot.is_dir():
-            _make_room(folder)
-            with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as new:
-                _boot(machine, base, Path(new), stops)
-                Path(new).rename(snapshot)
-                Path(new).mkdir()  # for the block to remove
+        fcntl.flock(lock, fcntl.LOCK_SH)  # whoever removes snapshots takes it exclusively
+        while not snapshot.is_dir():
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not snapshot.is_dir():
+                _make_room(folder)
+                with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as new:
+                    _boot(machine, base, Path(new), stops)
+                    Path(new).rename(snapshot)
+                    Path(new).mkdir()  # for the block to remove
+            fcntl.flock(lock, fcntl.LOCK_SH)
         snapshot.touch()
-        fcntl.flock(lock, fcntl.LOCK_SH)
         yield snapshot
 
 

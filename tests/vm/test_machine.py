@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Virtual machines: how jobs end, what comes out while they run, and that nothing stays behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tailgate import kernels
+from tailgate.kernels import Kernel
+from tailgate.vm import kvm, machine, qemu
+from tailgate.vm.machine import Job, Machine, Outcome
+
+pytestmark = pytest.mark.vm
+
+FOREVER = "echo started > /tmp/r; emit started /tmp/r; while :; do :; done"
+
+
+@pytest.fixture(scope="module", params=kernels.LABELS)
+def kernel(request: pytest.FixtureRequest) -> Kernel:
+    return kernels.resolve([request.param], print)[0]
+
+
+@pytest.fixture(scope="module")
+def newest() -> Kernel:
+    return kernels.resolve([kernels.LABELS[-1]], print)[0]
+
+
+class Guest:
+    """Runs jobs in a folder, and keeps what they send."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.records: dict[str, str] = {}
+
+    def run(self, where: Machine, job: Job) -> Outcome:
+        self.records = {}
+
+        def keep(name: str, content: bytes) -> None:
+            self.records[name] = content.decode()
+
+        return machine.run(where, job, self.out, keep)
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[Guest]:
+    yield Guest(tmp_path / "out")
+    assert not machines_of(tmp_path)
+
+
+def machines_of(folder: Path) -> list[int]:
+    """The QEMUs that work for this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith(qemu.QEMU.encode()) and str(folder).encode() in command:
+            found.append(int(process.name))
+    return found
+
+
+def wait_for(condition: Callable[[], object], limit_s: float = 60) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+SURROUNDINGS = """
+echo to the log
+for f in proc sys dev tmp dev/shm sys/kernel/debug sys/kernel/tracing cg; do
+	mountpoint -q /$f 2> /dev/null || grep -q " /$f " /proc/mounts || fail "/$f is not mounted"
+done
+modprobe ext4 && modprobe mq-deadline && grep -q ext4 /proc/filesystems || fail "no ext4"
+[ "$(cat /lab/data)" = content ] || fail "no data"
+fio --version > /tmp/version && emit version /tmp/version
+nproc > /tmp/n && emit "a name with blanks" /tmp/n
+mark half
+before=$(idle_sample); sleep 1; after=$(idle_sample)
+echo "$before $after" > /tmp/idle && emit idle /tmp/idle
+"""
+
+
+@pytest.mark.parametrize("smp", [1, 2])
+def test_job_finds_all_that_it_needs(guest: Guest, kernel: Kernel, smp: int) -> None:
+    job = Job(SURROUNDINGS, files={"/lab/data": b"content\n"}, modules=["ext4", "mq-deadline"])
+    outcome = guest.run(Machine(kernel, smp=smp), job)
+    assert (outcome.code, outcome.reason, outcome.complaint) == (0, "ok", "")
+    assert guest.records["version"].startswith("fio-")
+    assert guest.records["a name with blanks"] == f"{smp}\n"
+    now, idle, later, idle_later = map(int, guest.records["idle"].split())
+    assert 1.0e9 < later - now < 1.1e9
+    assert 0.9 * smp < (idle_later - idle) / 1e9 < 1.1 * smp
+    assert list(outcome.marks) == ["begin", "half", "end"]
+    assert outcome.marks["end"] == outcome.virtual_s >= outcome.marks["half"] + 1
+    assert "to the log" in outcome.log.read_text().splitlines()
+    assert "Linux version" in (guest.out / "dmesg").read_text()
+
+
+def test_emulation_by_the_hosts_clock(guest: Guest, newest: Kernel) -> None:
+    outcome = guest.run(Machine(newest, mode="tcg", smp=2), Job("nproc > /tmp/n; emit n /tmp/n"))
+    assert outcome.reason == "ok", outcome.complaint
+    assert guest.records == {"n": "2\n"}
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("fail went wrong", 1), ("false", 1)])
+def test_exit_status(guest: Guest, newest: Kernel, script: str, code: int) -> None:
+    outcome = guest.run(Machine(newest), Job(script))
+    assert (outcome.code, outcome.reason) == (code, "job failed")
+    assert ("went wrong" in outcome.complaint) == ("fail" in script)
+
+
+def test_kernel_warning(guest: Guest, newest: Kernel) -> None:
+    outcome = guest.run(Machine(newest), Job("echo '<4>WARNING: CPU: 0 at a test' > /dev/kmsg"))
+    assert (outcome.code, outcome.reason) == (99, "kernel warning")
+    assert "at a test" in outcome.complaint
+
+
+def test_panic_keeps_what_was_sent(guest: Guest, kernel: Kernel) -> None:
+    script = "echo 1 > /tmp/r; emit r /tmp/r; echo c > /proc/sysrq-trigger; sleep 100; emit never /tmp/r"
+    outcome = guest.run(Machine(kernel), Job(script))
+    assert (outcome.code, outcome.reason) == (125, "kernel died")
+    assert "sysrq triggered crash" in outcome.complaint
+    assert guest.records == {"r": "1\n"}
+
+
+FREEZE = """
+modprobe brd && modprobe ext4 && mke2fs /dev/ram0 > /dev/null && mkdir /tmp/m || fail setup
+mount -t ext4 /dev/ram0 /tmp/m || fail mount
+fsfreeze --freeze /tmp/m || fail "not frozen"
+touch /tmp/m/file
+"""
+
+
+def test_hang_is_found_at_once(guest: Guest, newest: Kernel) -> None:
+    """A task that waits for a frozen file system: a panic after a minute, which costs nothing."""
+    outcome = guest.run(Machine(newest), Job(FREEZE, modules=["brd", "ext4"]))
+    assert (outcome.code, outcome.reason) == (125, "kernel died")
+    assert "INFO: task touch" in outcome.complaint
+    assert outcome.wall_s < 20
+
+
+def test_virtual_time_out(guest: Guest, newest: Kernel) -> None:
+    outcome = guest.run(Machine(newest), Job("sleep 1000", limit_s=300))
+    assert (outcome.code, outcome.reason) == (124, "virtual timeout")
+    assert outcome.wall_s < 20
+
+
+def test_wall_time_out(guest: Guest, newest: Kernel) -> None:
+    outcome = guest.run(Machine(newest), Job(FOREVER, wall_s=2))
+    assert (outcome.code, outcome.reason) == (124, "wall timeout")
+    assert guest.records == {"started": "started\n"}
+
+
+def test_records_come_while_the_guest_runs(tmp_path: Path, newest: Kernel) -> None:
+    script = "seq 100000 > /tmp/big\n"
+    script += "for i in 1 2 3; do echo $i > /tmp/r; emit r$i /tmp/r; emit big$i /tmp/big; done\n"
+    got = []
+
+    def take(name: str, content: bytes) -> None:
+        got.append((name, len(content)))
+        if name == "started":
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        machine.run(Machine(newest), Job(script + FOREVER), tmp_path, take)
+    names = [f"{kind}{i}" for i in (1, 2, 3) for kind in ("r", "big")]
+    assert [name for name, _ in got] == [*names, "started"]
+    assert {size for name, size in got if name.startswith("big")} == {588895}
+    assert not machines_of(tmp_path)
+
+
+def test_side_by_side(tmp_path: Path, newest: Kernel) -> None:
+    def work(number: int) -> tuple[str, dict[str, str]]:
+        guest = Guest(tmp_path / str(number))
+        script = f"sleep 1; echo {number} > /tmp/r; emit r /tmp/r"
+        return guest.run(Machine(newest), Job(script)).reason, guest.records
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, (1, 2))) == [("ok", {"r": "1\n"}), ("ok", {"r": "2\n"})]
+
+
+def test_stop_all(guest: Guest, newest: Kernel) -> None:
+    timer = threading.Timer(2, machine.stop_all)
+    timer.start()
+    outcome = guest.run(Machine(newest), Job(FOREVER))
+    assert (outcome.code, outcome.reason) == (130, "stopped")
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from tailgate import kernels
+from tailgate.vm import machine
+where = machine.Machine(kernels.resolve([kernels.LABELS[-1]], lambda line: None)[0])
+try:
+    machine.run(where, machine.Job(sys.argv[2]), Path(sys.argv[1]), lambda *_: print("record", flush=True))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_nothing_stays_behind(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    command = [sys.executable, "-c", PARENT, str(tmp_path), FOREVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "record\n"
+        assert len(machines_of(tmp_path)) == 1
+        os.killpg(parent.pid, number)
+        assert parent.wait(10) == status
+    wait_for(lambda: not machines_of(tmp_path), 5)
+
+
+FIO = """
+modprobe null_blk queue_mode=2 irqmode=2 completion_nsec=100000 gb=1 bs=4096 submit_queues=1 hw_queue_depth=8
+cd /tmp && fio --output-format=json+ --output=/tmp/fio.json \\
+	--filename=/dev/nullb0 --direct=1 --rw=randread --bs=4k --number_ios=500 \\
+	--name=rt --ioengine=psync --thinktime=1ms --thinktime_blocks=1 \\
+	--name=background --ioengine=libaio --iodepth=32 --numjobs=2 || fail fio
+emit fio.json /tmp/fio.json
+idle_sample > /tmp/idle; emit idle /tmp/idle
+"""
+
+
+@pytest.mark.parametrize("smp", [1, 2])
+def test_virtual_time_is_the_same_each_time(
+    guest: Guest, newest: Kernel, smp: int, same_twice: Callable[[Callable[[], str]], str]
+) -> None:
+    def measure() -> str:
+        outcome = guest.run(Machine(newest, smp=smp, slice_us=50 * (smp - 1)), Job(FIO, modules=["null_blk"]))
+        assert outcome.reason == "ok", outcome.complaint
+        return guest.records["fio.json"]
+
+    rt = json.loads(same_twice(measure))["jobs"][0]
+    assert rt["read"]["total_ios"] == 500
+    assert 100_000 < rt["read"]["clat_ns"]["min"] < 130_000
+
+
+def test_slices_bound_the_wait_for_a_busy_neighbour(guest: Guest, newest: Kernel) -> None:
+    script = """
+	taskset 2 sh -c 'while :; do :; done' &
+	before=$(awk '$1 == "0:" { print $2 }' /proc/interrupts); sleep 0.1
+	after=$(awk '$1 == "0:" { print $2 }' /proc/interrupts)
+	echo $((after - before)) > /tmp/n; emit ticks /tmp/n"""
+    outcome = guest.run(Machine(newest, smp=2, slice_us=50), Job(script))
+    assert outcome.reason == "ok", outcome.complaint
+    assert 1900 < int(guest.records["ticks"]) < 2200
+
+
+def test_kvm_is_found_out_by_trying(tmp_path: Path, newest: Kernel) -> None:
+    begin = time.monotonic()
+    works = kvm.works()
+    assert time.monotonic() - begin < kvm.LIMIT_S + 1
+    begin = time.monotonic()
+    assert kvm.works() == works
+    assert time.monotonic() - begin < 0.1
+    if works:
+        assert Guest(tmp_path).run(Machine(newest, mode="kvm"), Job("true", wall_s=60)).reason == "ok"

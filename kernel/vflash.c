@@ -6,6 +6,8 @@
  *
  * Parameters that end with _every, and remove, make the drive misbehave as drivers do when things go wrong.
  */
+#define pr_fmt(fmt) "vflash: " fmt
+
 #include <linux/highmem.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
@@ -18,9 +20,6 @@
 #include "compat/blk_mq.h"
 #include "../flash/flash.h"
 #include "../flash/flash.c"
-
-#undef pr_fmt
-#define pr_fmt(fmt) "vflash: " fmt
 
 /* Dropping pages is done with interrupts on, but without a break. */
 #define VF_DISCARD_SECTORS_MAX (16384 << 1)
@@ -84,16 +83,20 @@ static struct vf_drive {
 	struct gendisk *disk;
 	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
 	atomic_t issued; /* while faults are injected */
-	struct mutex remove_lock; /* protects removed */
-	bool removed;
+	struct mutex remove_lock; /* protects present */
+	bool present; /* the disk was added and not taken away */
 
-	spinlock_t lock
-		____cacheline_aligned_in_smp; /* protects what follows; also taken by the timer */
+	/* protects what follows; also taken by the timer */
+	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct hrtimer timer;
 	u64 armed_ns; /* when the timer runs at the latest */
 	struct flash *flash;
 	unsigned int inflight[64]; /* given to the model, by hardware queue */
-} vf;
+} vf = {
+	/* the writable parameters are there before vf_init() runs, and after vf_exit() */
+	.remove_lock = __MUTEX_INITIALIZER(vf.remove_lock),
+	.lock = __SPIN_LOCK_UNLOCKED(vf.lock),
+};
 
 /* --- data -------------------------------------------------------------------------------------------------------- */
 
@@ -141,8 +144,7 @@ static void vf_drop(loff_t from, loff_t to)
 		vf_zero(xa_load(&vf.pages, end), 0, offset_in_page(to));
 	if (first == end)
 		return;
-	xa_for_each_range(&vf.pages, index, page, first, end - 1)
-	{
+	xa_for_each_range(&vf.pages, index, page, first, end - 1) {
 		xa_erase(&vf.pages, index);
 		call_rcu(&page->rcu_head, vf_free_page);
 	}
@@ -434,15 +436,15 @@ static struct gendisk *vf_alloc_disk(void)
 static void vf_remove(void)
 {
 	mutex_lock(&vf.remove_lock);
-	if (!vf.removed)
+	if (vf.present)
 		del_gendisk(vf.disk);
-	vf.removed = true;
+	vf.present = false;
 	mutex_unlock(&vf.remove_lock);
 }
 
 static int vf_set_remove(const char *value, const struct kernel_param *param)
 {
-	if (!vf.disk) /* as a parameter of insmod */
+	if (!READ_ONCE(vf.flash)) /* as a parameter of insmod */
 		return -EINVAL;
 	vf_remove();
 	return 0;
@@ -459,12 +461,11 @@ static int vf_set_statistics(const char *value, const struct kernel_param *param
 
 static int vf_get_statistics(char *buffer, const struct kernel_param *param)
 {
-	struct flash_statistics statistics;
+	struct flash_statistics statistics = {};
 
-	if (!vf.flash)
-		return -ENODEV;
 	spin_lock_irq(&vf.lock);
-	statistics = vf.flash->statistics;
+	if (vf.flash)
+		statistics = vf.flash->statistics;
 	spin_unlock_irq(&vf.lock);
 	return sysfs_emit(buffer,
 			  "commands %llu\nslots_used_max %llu\ndie_reads %llu\nprograms %llu\n"
@@ -504,14 +505,47 @@ static int __init vf_check(void)
 	return -EINVAL;
 }
 
+static int __init vf_make_flash(void)
+{
+	struct flash *flash = kvzalloc(flash_size(&vf_parameters), GFP_KERNEL);
+
+	if (!flash) {
+		pr_err("capacity_mib=%u: no memory for the drive's map\n",
+		       vf_parameters.capacity_mib);
+		return -ENOMEM;
+	}
+	flash_init(flash, &vf_parameters);
+	WRITE_ONCE(vf.flash, flash);
+	return 0;
+}
+
+static void vf_free_flash(void)
+{
+	struct flash *flash = vf.flash;
+
+	spin_lock_irq(&vf.lock);
+	WRITE_ONCE(vf.flash, NULL);
+	spin_unlock_irq(&vf.lock);
+	kvfree(flash);
+}
+
+static int __init vf_add_disk(void)
+{
+	int error;
+
+	mutex_lock(&vf.remove_lock);
+	error = add_disk(vf.disk);
+	vf.present = !error;
+	mutex_unlock(&vf.remove_lock);
+	return error;
+}
+
 static int __init vf_init(void)
 {
 	int error = vf_check();
 
 	if (error)
 		return error;
-	spin_lock_init(&vf.lock);
-	mutex_init(&vf.remove_lock);
 	xa_init(&vf.pages);
 	vf.armed_ns = FLASH_NEVER;
 	/* Runs in hard interrupt, or where PREEMPT_RT has timers that may sleep: so may the lock. */
@@ -534,21 +568,15 @@ static int __init vf_init(void)
 		return error;
 	vf_parameters.queues = vf.set.nr_hw_queues; /* at most one a CPU */
 
-	vf.flash = kvzalloc(flash_size(&vf_parameters), GFP_KERNEL);
-	if (!vf.flash) {
-		pr_err("capacity_mib=%u: no memory for the drive's map\n",
-		       vf_parameters.capacity_mib);
-		error = -ENOMEM;
+	error = vf_make_flash();
+	if (error)
 		goto free_set;
-	}
-	flash_init(vf.flash, &vf_parameters);
-
 	vf.disk = vf_alloc_disk();
 	if (IS_ERR(vf.disk)) {
 		error = PTR_ERR(vf.disk);
 		goto free_flash;
 	}
-	error = add_disk(vf.disk);
+	error = vf_add_disk();
 	if (error)
 		goto put_disk;
 	return 0;
@@ -556,7 +584,7 @@ static int __init vf_init(void)
 put_disk:
 	put_disk(vf.disk);
 free_flash:
-	kvfree(vf.flash);
+	vf_free_flash();
 free_set:
 	blk_mq_free_tag_set(&vf.set);
 	return error;
@@ -571,8 +599,9 @@ static void __exit vf_exit(void)
 	hrtimer_cancel(&vf.timer);
 	put_disk(vf.disk);
 	blk_mq_free_tag_set(&vf.set);
-	kvfree(vf.flash);
-	xa_for_each(&vf.pages, index, page) __free_page(page);
+	vf_free_flash();
+	xa_for_each(&vf.pages, index, page)
+		__free_page(page);
 	xa_destroy(&vf.pages);
 	rcu_barrier(); /* vf_free_page() is in this module */
 }

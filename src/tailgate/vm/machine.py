@@ -18,7 +18,7 @@ from typing import Literal
 
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.vm import initramfs, qemu, snapshot
+from tailgate.vm import cpio, initramfs, qemu, snapshot
 from tailgate.vm.channel import End, Mark, Message, Reader, Record, TimeOut
 from tailgate.vm.qemu import Machine
 
@@ -139,22 +139,22 @@ def _command(
     machine: Machine, job: Job, scratch: Path, log: Path, stops: int
 ) -> Iterator[tuple[list[str], bytes]]:
     """QEMU's command for a job, and its input. The channel goes to the file `sent` in `scratch`."""
-    on_top = initramfs.stock_modules(machine.kernel, job.modules)
-    on_top |= initramfs.job(job.script, job.files, job.module_files)
+    tree = initramfs.stock_modules(machine.kernel, job.modules)
+    tree |= initramfs.job(job.script, job.files, job.module_files, job.programs)
     sent = scratch / "sent"
     if machine.mode in snapshot.SETTLE_S:
-        with snapshot.prepared(machine, job.programs, stops) as prepared:
+        with snapshot.prepared(machine, stops) as prepared:
             window = scratch / "window"
-            snapshot.write_window(window, job.limit_s, machine.slice_us, initramfs.archive(on_top))
+            snapshot.write_window(window, job.limit_s, machine.slice_us, cpio.archive(tree))
             shutil.copyfile(prepared / "log", log)
             yield snapshot.command_line(machine, prepared, window, log, sent)
         if "load of migration failed" in log.read_text(errors="replace"):
             raise UsageError(f"QEMU cannot use its snapshot any more: remove {prepared}")
         return
-    on_top |= initramfs.stock_modules(machine.kernel, (*snapshot.MODULES, *job.modules))
-    on_top["root/limits"] = initramfs.file(f"{job.limit_s} 0\n".encode())
+    tree |= initramfs.stock_modules(machine.kernel, (*snapshot.MODULES, *job.modules))
+    tree["root/limits"] = cpio.file(f"{job.limit_s} 0\n".encode())
     initrd = scratch / "initrd"
-    initrd.write_bytes(initramfs.base(job.programs).read_bytes() + initramfs.archive(on_top))
+    initrd.write_bytes(cpio.archive(initramfs.system() | tree))
     yield [*qemu.command_line(machine, log, sent), "-initrd", str(initrd)], b""
 
 

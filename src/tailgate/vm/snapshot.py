@@ -18,23 +18,23 @@ import json
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.vm import initramfs, qemu
+from tailgate.vm import cpio, initramfs, qemu
 from tailgate.vm.qemu import Machine
 
 #: Without these the guest cannot talk to the host, and not read the job.
 MODULES = ("virtio_pci", "virtio_console", "phram")
-WINDOW_MIB = 64  # as guest/init has it
-HEADER = 4096
+WINDOW_MIB = 128  # as guest/init has it
+HEADER = BLOCK = 65536  # as guest/init reads it
 BOOT_LIMIT_S = 300
 #: The kernel goes on with work of its own for a while after booting. In virtual time waiting costs nothing.
 SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
-#: A snapshot takes a quarter of a GiB on disk. So many are kept, the last used ones: what all tests use,
+#: A snapshot takes 100 MiB on disk. So many are kept, the last used ones: what all tests use,
 #: and more.
 KEPT = 40
 
@@ -44,15 +44,16 @@ class BootError(Exception):
 
 
 @contextlib.contextmanager
-def prepared(machine: Machine, programs: Sequence[str], stops: int) -> Iterator[Path]:
+def prepared(machine: Machine, stops: int) -> Iterator[Path]:
     """The folder of a snapshot of this machine, made if there is none; it stays as long as the block runs.
 
     Raises BootError, qemu.StoppedError.
     """
-    base = initramfs.base(programs)
+    tree = initramfs.system() | initramfs.stock_modules(machine.kernel, MODULES)
+    initrd = cpio.archive(tree)
     folder = cache_dir() / "snapshots"
     folder.mkdir(parents=True, exist_ok=True)
-    snapshot = folder / _key(machine, base)
+    snapshot = folder / _key(machine, initrd)
     with (folder / f"{snapshot.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # whoever removes snapshots takes it exclusively
         while not snapshot.is_dir():
@@ -60,7 +61,7 @@ def prepared(machine: Machine, programs: Sequence[str], stops: int) -> Iterator[
             if not snapshot.is_dir():
                 _make_room(folder)
                 with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as new:
-                    _boot(machine, base, Path(new), stops)
+                    _boot(machine, initrd, Path(new), stops)
                     Path(new).rename(snapshot)
                     Path(new).mkdir()  # for the block to remove
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -88,7 +89,7 @@ def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> N
         raise UsageError(
             f"the job's files take {len(archive) >> 20} MiB, and {WINDOW_MIB} reach the guest: leave some out"
         )
-    blocks = -(-len(archive) // 4096)
+    blocks = -(-len(archive) // BLOCK)
     with window.open("wb") as out:
         out.write(f"{limit_s} {slice_us} {blocks}\n".encode())
         out.seek(HEADER)
@@ -113,13 +114,14 @@ def _machine(machine: Machine, ram: Path, window: Path, share: str, log: Path, s
     ]
 
 
-def _key(machine: Machine, base: Path) -> str:
+def _key(machine: Machine, initrd: bytes) -> str:
     """Stands for all that decides what is in a snapshot."""
     program = Path(shutil.which(qemu.QEMU) or "/nonexistent")
     if not program.exists():
         raise UsageError(f"{qemu.QEMU} is missing: run `make setup-demo`")
     nowhere = Path("-")
-    parts: list[object] = [_machine(machine, nowhere, nowhere, "", nowhere, nowhere), base.name]
+    parts: list[object] = [_machine(machine, nowhere, nowhere, "", nowhere, nowhere)]
+    parts.append(hashlib.sha256(initrd).hexdigest())
     for file in (program, machine.kernel.vmlinux):
         status = file.stat()
         parts += [file.name, status.st_size, status.st_mtime_ns]
@@ -137,13 +139,12 @@ def _make_room(folder: Path) -> None:
             shutil.rmtree(old)
 
 
-def _boot(machine: Machine, base: Path, into: Path, stops: int) -> None:
+def _boot(machine: Machine, archive: bytes, into: Path, stops: int) -> None:
     """Boot, and write `ram`, `state` and `log` when the guest says that it is ready."""
     with tempfile.TemporaryDirectory(prefix="boot-", dir=cache_dir()) as name:
         scratch = Path(name)
         initrd, window, control, log = (scratch / n for n in ("initrd", "window", "control", "log"))
-        modules = initramfs.stock_modules(machine.kernel, MODULES)
-        initrd.write_bytes(base.read_bytes() + initramfs.archive(modules))
+        initrd.write_bytes(archive)
         write_window(window, 0, 0, b"")
         log.touch()
         command = _machine(machine, into / "ram", window, "on", log, scratch / "sent")

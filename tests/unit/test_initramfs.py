@@ -2,6 +2,7 @@
 """The guest's archives: what is in them, and that equal input gives equal bytes."""
 
 import lzma
+import os
 import shutil
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from tailgate.errors import UsageError
 from tailgate.kernels import Kernel
-from tailgate.vm import initramfs
+from tailgate.vm import cpio, initramfs, programs
 
 DEP = """\
 kernel/block/bfq.ko:
@@ -45,16 +46,16 @@ def kernel(tmp_path: Path) -> Kernel:
 @pytest.mark.skipif(not shutil.which("cpio") and not shutil.which("busybox"), reason="needs cpio or busybox")
 def test_archive_is_read_by_cpio(tmp_path: Path) -> None:
     tree = {
-        "deep/er/file": initramfs.file(b"content"),
-        "program": initramfs.file(b"#!/bin/sh\n", executable=True),
-        "link": initramfs.link("deep/er/file"),
-        "empty": initramfs.FOLDER,
+        "deep/er/file": cpio.file(b"content"),
+        "program": cpio.file(b"#!/bin/sh\n", executable=True),
+        "link": cpio.link("deep/er/file"),
+        "empty": cpio.FOLDER,
     }
-    archive = initramfs.archive(tree)
-    assert archive == initramfs.archive(dict(reversed(tree.items())))
+    archive = cpio.archive(tree)
+    assert archive == cpio.archive(dict(reversed(tree.items())))
     assert len(archive) % 512 == 0
-    cpio = ["cpio"] if shutil.which("cpio") else ["busybox", "cpio"]
-    subprocess.run([*cpio, "-id"], input=archive, cwd=tmp_path, check=True, capture_output=True)
+    unpack = ["cpio"] if shutil.which("cpio") else ["busybox", "cpio"]
+    subprocess.run([*unpack, "-id"], input=archive, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "link").read_text() == "content"
     assert stat.S_IMODE((tmp_path / "program").stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "deep/er/file").stat().st_mode) == 0o644
@@ -103,19 +104,56 @@ def test_job_keeps_execute_permission_of_files(tmp_path: Path) -> None:
     assert tree["root/job"].content == b"echo\n"
 
 
-def test_base_is_cached_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
-    first = initramfs.base(())
-    made = first.stat().st_mtime_ns
-    assert initramfs.base(()) == first
-    assert first.stat().st_mtime_ns == made
-    content = first.read_bytes()
-    first.unlink()
-    assert initramfs.base(()).read_bytes() == content
-    assert initramfs.base(("true",)) != first
+def test_system_has_what_init_calls() -> None:
+    tree = initramfs.system()
+    assert stat.S_IMODE(tree["init"].mode) == 0o755
+    assert {"bin/emit", "bin/mark", "bin/idle_sample", "bin/sh", "sbin/modprobe"} <= tree.keys()
+    assert tree["bin/sh"].content == b"busybox"
 
 
-def test_missing_program_is_the_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+def test_missing_program_is_the_users_error() -> None:
     with pytest.raises(UsageError, match="no-such-program is missing"):
-        initramfs.base(("no-such-program",))
+        programs.tree(["no-such-program"])
+
+
+def test_programs_come_with_their_libraries() -> None:
+    tree = programs.tree(["mke2fs"])
+    assert tree["bin/mke2fs"].content == programs.find("mke2fs").read_bytes()
+    assert any(Path(path).name.startswith("libc.so") for path in tree)
+
+
+LIBRARY = "int rbd_a(void) { return 1; }\nint rbd_b(void) { return 2; }\nint rbd_c(void) { return 3; }\n"
+VERSIONS = "V1 { global: rbd_a; local: *; };\nV2 { global: rbd_b; };\n"
+PROGRAM = (
+    "int rbd_a(void), rbd_b(void);\nint main(int n, char **v) { return n > 1 ? rbd_a() + rbd_b() : 0; }\n"
+)
+
+
+@pytest.mark.skipif(not shutil.which("readelf") or not shutil.which("gcc"), reason="needs gcc and readelf")
+def test_libraries_of_no_use_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is linked with a client of network storage starts without the real one."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("library.c", LIBRARY), ("versions", VERSIONS), ("program.c", PROGRAM)):
+        Path(name).write_text(text)
+    for command in (
+        "gcc -shared -fPIC -Wl,-soname,librbd.so.1 -Wl,--version-script=versions -o librbd.so.1 library.c",
+        f"gcc -o program program.c librbd.so.1 -Wl,-rpath,{tmp_path} -Wl,--enable-new-dtags",
+    ):
+        subprocess.run(command.split(), check=True)
+    program, real = tmp_path / "program", tmp_path / "librbd.so.1"
+    assert subprocess.run([program, "call"], check=False).returncode == 3
+
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / "cache"))
+    found = programs.libraries(program)
+    stand_in = found[str(real)]
+    assert stand_in != real
+    environment = os.environ | {"LD_LIBRARY_PATH": str(stand_in.parent), "LD_BIND_NOW": "1"}
+    assert subprocess.run([program], check=False, env=environment).returncode == 0
+    assert subprocess.run([program, "call"], check=False, env=environment).returncode < 0
+    assert programs.libraries(program) == found
+
+
+def test_without_a_compiler_the_real_libraries_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(programs, "_compile", lambda *_: False)
+    assert all(str(path) == at for at, path in programs.libraries(programs.find("fio")).items())

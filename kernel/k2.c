@@ -203,9 +203,20 @@ static inline void k2_picked(struct k2_entry *e)
 /* We are called for one hardware queue and may return a request for another: the block layer sorts them. */
 static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
-	struct k2_entry *e = k2_dispatch(&k2_data(hctx->queue)->k2, ktime_get_ns, k2_picked);
+	struct k2 *k2 = &k2_data(hctx->queue)->k2;
+	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked);
+	struct request *rq;
 
-	return e ? k2_request(e) : NULL;
+	if (!e)
+		return NULL;
+	rq = k2_request(e);
+	/*
+	 * Where FUA writes are kept from schedulers, one that the driver returns comes to us nevertheless. Nobody tells
+	 * us when it ends, so it leaves the bound here.
+	 */
+	if (unlikely(!(rq->rq_flags & ELV_RQF_PREPARED)))
+		k2_finish(k2, k2_hctx_ctx(rq->mq_hctx), e);
+	return rq;
 }
 
 static void k2_finish_request(struct request *rq)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that raising or lowering the bound of a saturated drive never stalls it, and that the drive fills to the new bound.
+vflash slots=256 depth=256 read_ns=2000000
+k2 vflash0 1
+echo 256 > /sys/block/vflash0/queue/nr_requests
+BOUND=/sys/block/vflash0/queue/iosched/inflight_max
+begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 \
+	--norandommap --time_based --runtime=100
+progress vflash0 30
+filled() { # to the bound: 96 background requests may be had, 128 are offered
+	[ $(counted vflash0 inflight) = $1 ]
+}
+for bound in 1 64 1 8 2 3 2 64 63 64 1 2 32 31 1 64; do
+	echo $bound > $BOUND
+	progress vflash0
+	await 5 "the drive is not filled to $bound" filled $bound
+done
+for round in $(seq 100); do # faster than a request
+	random 64
+	echo $((RANDOM_IS + 1)) > $BOUND
+done
+progress vflash0
+for other in 64 1023 8; do
+	echo $other > /sys/block/vflash0/queue/nr_requests
+	progress vflash0
+done
+for share in 0 90 25; do
+	echo $share > /sys/block/vflash0/queue/iosched/rt_tags
+	progress vflash0
+done
+killall -INT fio
+end load 20 128
+account vflash0

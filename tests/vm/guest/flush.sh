@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that FUA writes, flushes and a journalling file system leave the counters exact, with each kind of write cache,
+# also while the driver returns and refuses requests.
+cat > /tmp/flush.fio << 'JOBS'
+[global]
+rw=randwrite
+bs=4k
+size=64k
+ioengine=psync
+[fua]
+direct=1
+sync=dsync
+[flushes]
+direct=1
+offset=1m
+fdatasync=1
+prioclass=1
+prio=1
+[buffered]
+offset=2m
+size=256k
+bsrange=4k-32k
+fsync=4
+verify=crc32c
+verify_fatal=1
+JOBS
+writes() { # FIO_OPTION: where, with each kind of trouble
+	for faults in "" "requeue_every=3" "requeue_every=3 dontprep=1" "busy_every=3 devbusy_every=5"; do
+		no_faults
+		fault $faults
+		begin flush fio --eta=never "$@" /tmp/flush.fio
+		end flush 20
+		echo "$*, $faults"
+	done
+	no_faults
+}
+for cache in 0 1 2; do
+	vflash memory_backed=1 write_cache=$cache
+	k2 vflash0 4
+	bound vflash0 4
+	writes --filename=/dev/vflash0
+	/bin/mke2fs -q -t ext4 -J size=4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 32m || fail "mke2fs"
+	mkdir -p /mnt
+	mount -t ext4 /dev/vflash0 /mnt || fail "mount"
+	writes --directory=/mnt
+	umount /mnt
+	blkdiscard -l 1048576 /dev/vflash0 || fail "discard"
+	bound_kept
+	echo "write cache $cache"
+	account vflash0
+	rmmod vflash
+done

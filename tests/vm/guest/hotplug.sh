@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that CPUs may come and go under load: no request stays behind on the hardware queue of one that went.
+[ $CPUS -gt 1 ] || skip "needs several CPUs"
+vflash slots=4
+k2 vflash0 4
+bound vflash0 4
+begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=$CPUS \
+	--time_based --runtime=60
+for round in 1 2 3; do
+	for cpu in $(seq 1 $((CPUS - 1))); do
+		echo 0 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go"
+		progress vflash0 30
+	done
+	for cpu in $(seq 1 $((CPUS - 1))); do
+		echo 1 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not come"
+		progress vflash0
+	done
+done
+killall -INT fio
+await 20 "the load does not end" ended load
+bound_kept
+account vflash0

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * levels DISK aio|uring|worker|sqpoll OWN [STEP [nobody]]: submits one 4 KiB read with each (STEP: each so manieth) of
+ * the 65536 values of an I/O priority, and compares what /proc/tailgate/DISK counts as inserted with what must be: class
+ * RT is level value & 7, class NONE is the level OWN of the task, all else is level 8. Which values are invalid is the
+ * kernel's business: it refuses them, and they are counted. `worker` lets io_uring's worker threads submit, `sqpoll` its
+ * polling thread; `nobody` gives up the right to the real-time class first.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { BLOCK = 4096, BATCH = 64, LEVELS = 9, VALUES = 65536, CLASS_SHIFT = 13, CLASS_RT = 1 };
+
+static char *buffer;
+static int disk;
+static long expected[LEVELS], accepted, refused_invalid, refused_permission;
+static int own;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static void account(unsigned int value, long result)
+{
+	unsigned int class = value >> CLASS_SHIFT;
+
+	if (result == -EINVAL) {
+		refused_invalid++;
+	} else if (result == -EPERM) {
+		refused_permission++;
+	} else if (result == BLOCK) {
+		accepted++;
+		expected[class == CLASS_RT ? (int)(value & 7) : class ? LEVELS - 1 : own]++;
+	} else {
+		fprintf(stderr, "I/O priority %#x: result %ld\n", value, result);
+		exit(1);
+	}
+}
+
+/* not adjacent: nothing merges */
+static long long offset_of(unsigned int value)
+{
+	return (long long)(value % 8192) * 2 * BLOCK;
+}
+
+static void submit_aio(unsigned int step)
+{
+	struct io_event events[BATCH];
+	aio_context_t context = 0;
+	unsigned int value, pending = 0, i;
+	long n;
+
+	if (syscall(SYS_io_setup, BATCH, &context))
+		die("io_setup");
+	for (value = 0; value < VALUES; value += step) {
+		struct iocb cb = {
+			.aio_data = value,
+			.aio_lio_opcode = IOCB_CMD_PREAD,
+			.aio_fildes = disk,
+			.aio_buf = (uintptr_t)buffer,
+			.aio_nbytes = BLOCK,
+			.aio_offset = offset_of(value),
+			.aio_flags = IOCB_FLAG_IOPRIO,
+			.aio_reqprio = (int16_t)value,
+		}, *cbs = &cb;
+
+		if (syscall(SYS_io_submit, context, 1, &cbs) == 1)
+			pending++;
+		else
+			account(value, -errno);
+		if (pending < BATCH && value + step < VALUES)
+			continue;
+		while (pending) {
+			n = syscall(SYS_io_getevents, context, 1, BATCH, events, NULL);
+			if (n < 1)
+				die("io_getevents");
+			for (i = 0; i < n; i++)
+				account(events[i].data, events[i].res);
+			pending -= n;
+		}
+	}
+}
+
+static void *map_ring(int ring, size_t size, long long offset)
+{
+	void *at =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, offset);
+
+	if (at == MAP_FAILED)
+		die("mmap of a ring");
+	return at;
+}
+
+static void submit_uring(unsigned int step, unsigned int setup, unsigned int sqe_flags)
+{
+	struct io_uring_params p = { .flags = setup | IORING_SETUP_SUBMIT_ALL };
+	int ring = syscall(SYS_io_uring_setup, BATCH, &p);
+	unsigned int value = 0, count, i, *sq_tail, *sq_array, *cq_head, *cq_tail;
+	struct io_uring_cqe *cqes;
+	struct io_uring_sqe *sqes;
+	char *sq, *cq;
+
+	if (ring < 0)
+		die("io_uring_setup");
+	sq = map_ring(ring, p.sq_off.array + p.sq_entries * sizeof(*sq_array), IORING_OFF_SQ_RING);
+	cq = map_ring(ring, p.cq_off.cqes + p.cq_entries * sizeof(*cqes), IORING_OFF_CQ_RING);
+	sqes = map_ring(ring, p.sq_entries * sizeof(*sqes), IORING_OFF_SQES);
+	sq_tail = (unsigned int *)(sq + p.sq_off.tail);
+	sq_array = (unsigned int *)(sq + p.sq_off.array);
+	cq_head = (unsigned int *)(cq + p.cq_off.head);
+	cq_tail = (unsigned int *)(cq + p.cq_off.tail);
+	cqes = (struct io_uring_cqe *)(cq + p.cq_off.cqes);
+
+	while (value < VALUES) {
+		unsigned int tail = *sq_tail;
+
+		for (count = 0; count < BATCH && value < VALUES; count++, value += step) {
+			unsigned int slot = tail++ & (p.sq_entries - 1);
+
+			sqes[slot] = (struct io_uring_sqe){
+				.opcode = IORING_OP_READ,
+				.flags = sqe_flags,
+				.ioprio = value,
+				.fd = disk,
+				.off = offset_of(value),
+				.addr = (uintptr_t)buffer,
+				.len = BLOCK,
+				.user_data = value,
+			};
+			sq_array[slot] = slot;
+		}
+		__atomic_store_n(sq_tail, tail, __ATOMIC_RELEASE);
+		/* one system call, one plug: requests of many levels are inserted together */
+		if (syscall(SYS_io_uring_enter, ring, count, count,
+			    IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP, NULL, 0) < 0)
+			die("io_uring_enter");
+		for (i = 0; i < count; i++) {
+			struct io_uring_cqe *cqe;
+
+			while (*cq_head == __atomic_load_n(cq_tail, __ATOMIC_ACQUIRE))
+				if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS,
+					    NULL, 0) < 0)
+					die("io_uring_enter");
+			cqe = &cqes[*cq_head & (p.cq_entries - 1)];
+			account(cqe->user_data, cqe->res);
+			__atomic_store_n(cq_head, *cq_head + 1, __ATOMIC_RELEASE);
+		}
+	}
+}
+
+static void read_inserted(const char *name, long inserted[LEVELS])
+{
+	char path[128], line[512];
+	unsigned int level;
+	long value;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/tailgate/%s", name);
+	f = fopen(path, "r");
+	if (!f)
+		die(path);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "level%u.inserted %ld", &level, &value) == 2 && level < LEVELS)
+			inserted[level] = value;
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	long before[LEVELS] = { 0 }, after[LEVELS] = { 0 };
+	unsigned int step = argc > 4 ? atoi(argv[4]) : 1, i;
+	int wrong = 0;
+	char path[128];
+
+	if (argc < 4)
+		return 2;
+	own = atoi(argv[3]);
+	snprintf(path, sizeof(path), "/dev/%s", argv[1]);
+	disk = open(path, O_RDONLY | O_DIRECT);
+	if (disk < 0)
+		die(path);
+	if (posix_memalign((void **)&buffer, BLOCK, BLOCK))
+		die("memory");
+	memset(buffer, 0, BLOCK);
+	if (argc > 5 && setresuid(65534, 65534, 65534))
+		die("setresuid");
+	read_inserted(argv[1], before);
+	if (!strcmp(argv[2], "aio"))
+		submit_aio(step);
+	else
+		submit_uring(step, !strcmp(argv[2], "sqpoll") ? IORING_SETUP_SQPOLL : 0,
+			     !strcmp(argv[2], "worker") ? IOSQE_ASYNC : 0);
+	read_inserted(argv[1], after);
+
+	printf("%s: %ld accepted, %ld invalid, %ld not permitted; inserted by level:", argv[2],
+	       accepted, refused_invalid, refused_permission);
+	for (i = 0; i < LEVELS; i++) {
+		printf(" %ld", after[i] - before[i]);
+		if (after[i] - before[i] != expected[i]) {
+			printf(" (expected %ld)", expected[i]);
+			wrong = 1;
+		}
+	}
+	puts("");
+	return wrong || !accepted;
+}

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What the parts share: disks, the scheduler, loads beside us, and the one check that every part ends with. A part is a
+# file <name>.sh that says in a sentence what it tests. It runs in a shell of its own, and ends with `fail`, `skip`, or
+# at its end.
+
+PARTS=/root/k2
+PATH=$PARTS:$PATH
+EXTRA=/lib/modules/extra
+FAULTS=/sys/module/vflash/parameters
+CPUS=$(grep -c ^processor /proc/cpuinfo)
+QUIET="--eta=never --output-format=terse --direct=1 --group_reporting=1 --randrepeat=1"
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+skip() {
+	echo "SKIP: $*"
+	exit 4
+}
+expect() { # WHAT GOT WANTED
+	[ "$2" = "$3" ] || fail "$1: '$2', expected '$3'"
+}
+
+# --- randomness: one seed for all, printed with a failure ---
+
+SEED_NOW=${SEED:-1}
+random() { # MAX: RANDOM_IS becomes 0 to MAX - 1
+	SEED_NOW=$(((SEED_NOW * 1103515245 + 12345) & 0x7fffffff))
+	RANDOM_IS=$(((SEED_NOW >> 8) % $1))
+}
+one_of() { # WORD...: ONE becomes one of them
+	random $#
+	shift $RANDOM_IS
+	ONE=$1
+}
+
+# --- disks and schedulers ---
+
+vflash() { # PARAMETER=VALUE...: /dev/vflash0, small and fast unless said otherwise
+	insmod $EXTRA/vflash.ko capacity_mib=256 dies=8 read_ns=50000 read_fixed_ns=10000 program_ns=20000 \
+		write_fixed_ns=10000 depth=64 queues=$CPUS "$@" || fail "vflash does not load with $*"
+	await 5 "no /dev/vflash0" test -b /dev/vflash0
+}
+null() { # PARAMETER=VALUE...: /dev/nullb0
+	modprobe null_blk nr_devices=1 gb=1 submit_queues=$CPUS "$@" || fail "null_blk does not load with $*"
+	await 5 "no /dev/nullb0" test -b /dev/nullb0
+}
+scheduler() { # DISK NAME
+	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
+	grep -q "\[$2\]" /sys/block/$1/queue/scheduler || fail "$1 has not taken $2"
+}
+k2() { # DISK [INFLIGHT_MAX]
+	[ -d /sys/module/k2 ] || insmod $EXTRA/k2.ko || fail "k2 does not load"
+	scheduler $1 k2
+	echo ${2:-32} > /sys/block/$1/queue/iosched/inflight_max
+}
+fault() { # NAME=VALUE...
+	for setting; do
+		echo ${setting#*=} > $FAULTS/${setting%%=*} || fail "vflash takes no $setting"
+	done
+}
+no_faults() {
+	fault error_every=0 requeue_every=0 lose_every=0 busy_every=0 devbusy_every=0 dontprep=0 timeout_requeue=0
+}
+
+# --- what k2 counts ---
+
+counted() { # DISK FIELD: a counter of /proc/tailgate, over all levels unless it has one of them
+	awk -v key="$2" '{ sub(/^level[0-8]\.inflight/, ""); plain = $1; sub(/^level[0-8]\./, "", plain) }
+		$1 == key || plain == key { sum += $2 } END { print sum + 0 }' /proc/tailgate/$1
+}
+completed() { # DISK: reads and writes that the block layer has seen the end of, each once however often it was issued
+	awk '{ print $1 + $5 }' /sys/block/$1/stat
+}
+idle() { # DISK
+	[ "$(counted $1 inflight)$(counted $1 queued)" = 00 ]
+}
+account() { # DISK: all requests have ended, and each that was inserted has left once
+	await 10 "$1 does not come to rest" idle $1
+	awk '{ split($1, part, ".") }
+		part[2] == "inserted" { inserted = $2; all_inserted += $2 }
+		part[2] == "dispatched" { dispatched = $2; all_dispatched += $2 }
+		part[2] == "merged" { all_merged += $2; if (inserted != dispatched + $2) wrong = 1 }
+		part[2] == "wait_us" { waits = 0; for (i = 2; i <= NF; i++) waits += $i; if (waits != dispatched) wrong = 1 }
+		(part[2] == "inflight" || part[2] == "queued" || $1 == "inflight") && $2 { wrong = 1 }
+		END { printf "%d inserted, %d dispatched, %d merged\n", all_inserted, all_dispatched, all_merged
+			exit wrong || NR < 50 }' /proc/tailgate/$1 || { cat /proc/tailgate/$1; fail "$1: counters do not balance"; }
+}
+bound() { # DISK BOUND: from now on, look at what is in flight
+	begin bound sample $1 $2
+	SAMPLER=$!
+}
+bound_kept() { # it never was above the bound
+	kill $(pidof sample)
+	end bound 5
+	cat /tmp/bound.out
+}
+
+# --- loads beside us ---
+
+uptime_ms() { # NOW becomes the time since boot
+	read -r NOW rest < /proc/uptime
+	NOW=${NOW%.*}${NOW#*.}0
+}
+await() { # SECONDS MESSAGE COMMAND...: until it succeeds; if it never does, that is the end
+	uptime_ms
+	deadline=$((NOW + $1 * 1000)) message=$2
+	shift 2
+	until "$@"; do
+		uptime_ms
+		[ $NOW -lt $deadline ] || stuck "$message"
+		usleep 10000
+	done
+}
+stuck() { # MESSAGE: show what hangs; after this the machine is of no use
+	touch /tmp/stuck
+	grep -v wait_us /proc/tailgate/* 2> /dev/null | grep -v ' 0$'
+	for pid in $(pidof fio); do
+		echo "fio $pid: $(sed -n 's/^State:\t//p' /proc/$pid/status), $(tr '\n' ';' < /proc/$pid/stack)"
+	done
+	for disk in /sys/kernel/debug/block/*[a-z0]; do
+		grep -s . $disk/requeue_list $disk/state $disk/hctx*/state $disk/hctx*/dispatch $disk/hctx*/busy \
+			$disk/hctx*/dispatch_busy | grep -v 'loop\|ram' | cut -c 26-
+	done
+	grep -s . /sys/block/*/inflight $FAULTS/*
+	echo w > /proc/sysrq-trigger
+	dmesg | sed -n '/Show Blocked State/,$p' | tail -80
+	fail "$1"
+}
+begin() { # NAME COMMAND...: run it beside us
+	rm -f /tmp/$1.code
+	(
+		name=$1
+		shift
+		"$@" > /tmp/$name.out 2>&1
+		echo $? > /tmp/$name.new
+		mv /tmp/$name.new /tmp/$name.code
+	) &
+}
+ended() { # NAME
+	[ -e /tmp/$1.code ]
+}
+end() { # NAME SECONDS [CODE]: wait until it ends, with this code
+	await $2 "$1 does not end" ended $1
+	read -r code < /tmp/$1.code
+	[ $code = ${3:-0} ] || {
+		grep -v '^3;' /tmp/$1.out | tail -20
+		fail "$1 ended with $code"
+	}
+}
+load() { # DISK FIO_OPTION...: run fio until it ends
+	disk=$1
+	shift
+	begin fio fio $QUIET --filename=/dev/$disk "$@"
+	end fio 120
+}
+more_than() { # DISK DISPATCHED
+	[ $(counted $1 dispatched) -gt $2 ]
+}
+progress() { # DISK [SECONDS]: something is dispatched within this time; emulation beside other work stands still at times
+	await ${2:-5} "$1: nothing is dispatched" more_than $1 $(counted $1 dispatched)
+}
+
+# --- from part to part ---
+
+complaints() { # since the beginning of a part; the same as the host looks for in the whole log
+	dmesg | sed -n "/tailgate: part $1\$/,\$p" | grep -E -A 15 \
+		'WARNING:|BUG:|Oops|INFO: task|INFO: rcu|Call Trace|general protection|refcount_t:|list_(add|del) corruption'
+}
+clean_up() { # take all disks and k2 away: whatever the part did, this works
+	for pid in $(pidof fio sample levels order); do
+		kill -9 $pid
+	done
+	wait
+	for cpu in /sys/devices/system/cpu/cpu[1-9]/online; do
+		[ ! -e $cpu ] || echo 1 > $cpu
+	done
+	grep -q ' /mnt ' /proc/mounts && umount /mnt
+	for module in vflash null_blk scsi_debug k2; do
+		[ ! -d /sys/module/$module ] || rmmod $module || return 1
+	done
+	[ ! -e /proc/tailgate ]
+}
+run_part() { # NAME [ARGUMENT]: its verdict (ok, skip, fail) and what it printed go to the host at once
+	echo "tailgate: part $*" > /dev/kmsg
+	read -r begin rest < /proc/uptime
+	(
+		part=$1
+		shift
+		. $PARTS/$part.sh
+	) > /tmp/part 2>&1
+	case $? in 0) verdict=ok ;; 4) verdict=skip ;; *) verdict=fail ;; esac
+	if [ ! -e /tmp/stuck ] && ! clean_up >> /tmp/part 2>&1; then
+		verdict=fail
+		echo "FAIL: the disks or k2 cannot be unloaded: $(lsmod | tr '\n' ' ')" >> /tmp/part
+		touch /tmp/stuck
+	fi
+	complaints "$*" >> /tmp/part && verdict=fail
+	read -r end rest < /proc/uptime
+	{
+		echo "$verdict $begin $end"
+		cat /tmp/part
+	} > /tmp/report
+	emit "part $*" /tmp/report
+	[ ! -e /tmp/stuck ] || exit 3
+	rm -rf /tmp/*.out /tmp/*.code
+}

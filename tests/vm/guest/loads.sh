@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that k2 is loaded, set, unset and unloaded under load, on two disks at once, and refused where it must be.
+vflash
+null irqmode=2 completion_nsec=20000 queue_mode=2
+for disk in vflash0 nullb0; do
+	begin $disk fio $QUIET --filename=/dev/$disk --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=16 --norandommap \
+		--time_based --runtime=100
+done
+for round in 1 2 3 4 5 6 7 8 9 10; do
+	insmod $EXTRA/k2.ko || fail "k2 does not load"
+	[ -d /proc/tailgate ] || fail "no /proc/tailgate"
+	scheduler vflash0 k2
+	expect "disks" "$(ls /proc/tailgate)" vflash0
+	scheduler nullb0 k2
+	expect "disks" "$(ls /proc/tailgate | tr '\n' ' ')" "nullb0 vflash0 "
+	echo 1 > /sys/block/vflash0/queue/iosched/inflight_max
+	progress vflash0 30
+	progress nullb0 30
+	expect "a disk's bound is its own" "$(cat /sys/block/nullb0/queue/iosched/inflight_max)" 32
+	rmmod k2 2> /dev/null && fail "k2 unloads while disks use it"
+	insmod $EXTRA/k2.ko 2> /dev/null && fail "k2 loads twice"
+	scheduler vflash0 none
+	expect "disks" "$(ls /proc/tailgate)" nullb0
+	rmmod k2 2> /dev/null && fail "k2 unloads while a disk uses it"
+	scheduler nullb0 mq-deadline
+	rmmod k2 || fail "k2 does not unload"
+	[ ! -e /proc/tailgate ] || fail "/proc/tailgate stays"
+done
+killall -INT fio
+await 20 "vflash0: no end" ended vflash0
+await 20 "nullb0: no end" ended nullb0
+insmod $EXTRA/k2.ko
+scheduler vflash0 k2
+exec 3< /proc/tailgate/vflash0 # held open while the scheduler goes
+head -1 <&3 > /dev/null
+scheduler vflash0 none
+exec 3<&-
+rmmod k2 || fail "k2 does not unload"

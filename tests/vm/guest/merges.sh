@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that merges of every kind leave the counters exact and the data right: bios with plugged requests, bios with
+# queued requests, queued requests with each other.
+vflash memory_backed=1 slots=1 depth=256
+k2 vflash0 1
+VERIFY="--verify=crc32c --do_verify=1 --verify_fatal=1"
+merged() { # requests merged by the block layer: reads and writes
+	awk '{ print $2 + $6 }' /sys/block/vflash0/stat
+}
+writes() { # WHAT FIO_OPTION...
+	what=$1
+	shift
+	before=$(merged)
+	load vflash0 --name=w --rw=write --bs=4k --size=2m $VERIFY "$@"
+	account vflash0
+	echo "$what: $(($(merged) - before)) bios joined another"
+	[ $(merged) -gt $before ] || fail "$what: nothing merged"
+}
+writes "batches of io_uring" --ioengine=io_uring --iodepth=64 --iodepth_batch=32 --iodepth_batch_complete_min=16
+writes "one by one into a queue that is backed up" --ioengine=libaio --iodepth=64
+for level in 0 3; do
+	writes "real-time level $level" --ioengine=libaio --iodepth=64 --prioclass=1 --prio=$level
+done
+
+# Neighbours that are plugged with strangers between them are queued as requests of their own; the bio that continues
+# the last one makes k2 look, and all of them join.
+cat > /tmp/iolog << 'LOG'
+fio version 2 iolog
+/dev/vflash0 add
+/dev/vflash0 open
+LOG
+for round in 0 1 2 3 4 5 6 7; do
+	start=$((round * 1048576))
+	for i in 0 1 2 3 4 5 6 7; do
+		echo "/dev/vflash0 write $((start + i * 4096)) 4096"
+		echo "/dev/vflash0 write $((start + 524288 + i * 8192)) 4096"
+	done
+	for i in 8 9 10 11; do
+		echo "/dev/vflash0 write $((start + i * 4096)) 4096"
+	done
+done >> /tmp/iolog
+echo "/dev/vflash0 close" >> /tmp/iolog
+load vflash0 --name=log --read_iolog=/tmp/iolog --ioengine=io_uring --iodepth=128 --iodepth_batch=20
+account vflash0
+echo "$(counted vflash0 merged) requests merged into another"
+[ $(counted vflash0 merged) -gt 0 ] || fail "no request merged into another"
+
+# Merging asks for the queue's lock and gives up if it is taken: many at once, each with its data checked.
+echo 8 > /sys/block/vflash0/queue/iosched/inflight_max
+load vflash0 --name=w --rw=write --bs=4k --size=1m --numjobs=4 --offset_increment=8m $VERIFY --ioengine=libaio \
+	--iodepth=32 --iodepth_batch=8
+account vflash0

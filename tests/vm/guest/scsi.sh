@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that passthrough commands are not counted, and that a SCSI disk is scanned and deleted under load.
+modprobe sd_mod
+modprobe scsi_debug dev_size_mb=32 delay=0 ndelay=20000 submit_queues=$CPUS max_queue=32 || fail "scsi_debug"
+disk_there() {
+	DISK=$(cd /sys/block && ls -d sd* 2> /dev/null)
+	[ -b /dev/$DISK ]
+}
+await 10 "no SCSI disk" disk_there
+k2 $DISK 4
+bound $DISK 4
+load $DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --number_ios=1000 --norandommap
+bound_kept
+account $DISK
+before=$(counted $DISK inserted)
+for i in 1 2 3; do
+	cat /sys/block/$DISK/device/vpd_pg80 > /dev/null
+	echo 1 > /sys/block/$DISK/device/rescan
+done
+account $DISK
+expect "inserted by passthrough commands" $(counted $DISK inserted) $before
+
+begin reads fio $QUIET --filename=/dev/$DISK --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=2 \
+	--time_based --runtime=20 --ignore_error=ENODEV:EIO:ENXIO
+progress $DISK 30
+for i in 1 2 3; do
+	echo 1 > /sys/block/$DISK/device/rescan
+	progress $DISK
+done
+echo 1 > /sys/block/$DISK/device/delete
+await 20 "fio does not notice that the disk is gone" ended reads
+[ ! -e /proc/tailgate/$DISK ] || fail "statistics of a disk that is gone"

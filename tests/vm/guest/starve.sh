@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests, and shows, that real-time readers who saturate the drive starve best effort, and that it goes on once they stop.
+vflash slots=16 read_ns=1000000
+k2 vflash0 8
+level8() {
+	counted vflash0 level8.dispatched
+}
+begin best fio $QUIET --filename=/dev/vflash0 --name=be --rw=randread --bs=4k --ioengine=libaio --iodepth=4 --norandommap \
+	--time_based --runtime=100
+progress vflash0 30
+begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=libaio --iodepth=16 --numjobs=3 \
+	--norandommap --prioclass=1 --prio=4 --time_based --runtime=4
+real_time() {
+	[ $(awk '$1 == "level4.inflight" { print $2 }' /proc/tailgate/vflash0) = 8 ]
+}
+await 5 "real-time requests do not fill the drive" real_time
+usleep 500000
+all=$(counted vflash0 dispatched) best=$(level8)
+usleep 2000000
+best=$(($(level8) - best)) all=$(($(counted vflash0 dispatched) - all))
+end rt 20
+echo "beside saturating real-time readers best effort gets $best of $all requests"
+[ $((best * 50)) -lt $all ] || fail "best effort is not held back"
+best=$(level8)
+uptime_ms
+latest=$((NOW + 1000))
+until [ $(level8) -gt $((best + 20)) ]; do
+	uptime_ms
+	[ $NOW -lt $latest ] || stuck "best effort does not go on"
+done
+killall -INT fio
+end best 20 128
+account vflash0

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that the knobs take what they should, refuse all else with the right error, and change nothing then.
+vflash
+k2 vflash0 8
+KNOBS=/sys/block/vflash0/queue/iosched
+shown() { # what the knobs are, both names of the bound
+	cat $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/rt_tags | tr '\n' ' '
+}
+refused() { # ERROR KNOB TEXT
+	before=$(shown)
+	expect "'$3' to $2" "$(put $KNOBS/$2 "$3")" $1
+	expect "after '$3' to $2" "$(shown)" "$before"
+}
+taken() { # KNOB TEXT ALL_AFTERWARDS
+	length=$(printf "$2" | wc -c)
+	expect "'$2' to $1" "$(put $KNOBS/$1 "$2")" $length
+	expect "after '$2' to $1" "$(shown)" "$3 "
+}
+rmmod_refused() {
+	rmmod k2 2> /dev/null && fail "k2 unloads while in use"
+}
+expect "at first" "$(shown)" "8 8 25 "
+for knob in inflight_max max_inflight rt_tags; do
+	for text in abc -1 '\n' 8x '8 9' ' 8' '' 0x 1.5 - + '8\n\n' -0; do
+		case $text in '') refused 0 $knob '' ;; *) refused EINVAL $knob "$text" ;; esac
+	done
+	for text in 65536 99999999999 18446744073709551615 18446744073709551616 4294967297; do
+		refused ERANGE $knob "$text"
+	done
+done
+for knob in inflight_max max_inflight; do
+	refused ERANGE $knob 0
+	taken $knob 1 "1 1 25"
+	taken $knob '65535\n' "65535 65535 25"
+	taken $knob 9 "9 9 25"
+	taken $knob +08 "8 8 25"
+done
+refused ERANGE rt_tags 91
+taken rt_tags 0 "8 8 0"
+taken rt_tags '90\n' "8 8 90"
+expect "shown in the statistics" "$(sed -n 's/^inflight_max //p; s/^rt_tags //p' /proc/tailgate/vflash0 | tr '\n' ' ')" "8 90 "
+expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/rt_tags /proc/tailgate/vflash0 | tr '\n' ' ')" \
+	"644 644 644 444 "
+expect "version" "$(head -1 /proc/tailgate/vflash0)" "k2 1"
+expect "names" "$(ls $KNOBS | tr '\n' ' ')" "inflight_max max_inflight rt_tags "

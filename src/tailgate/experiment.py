@@ -98,6 +98,8 @@ class Variant(_Strict):
     modes: tuple[ModeName, ...]
     schedulers: Annotated[tuple[Label, ...], Field(min_length=1)]
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    #: Instead of the mode's; several CPUs cost much host time.
+    rt_samples: Annotated[int, Field(ge=1)] | None = None
     machine: Machine
     drive: dict[str, int] = {}
 

@@ -192,8 +192,10 @@ def _write_sources(lab: vm.Lab, folder: Path) -> None:
     sources.mkdir(parents=True, exist_ok=True)
     spec = lab.run.spec
     beside = lab.path.parent
-    for file in (lab.path, beside / spec.job, beside / spec.paper.file, lab.drive_path, *lab.module_files):
+    for file in (lab.path, beside / spec.job, beside / spec.paper.file, lab.drive_path):
         shutil.copy(file, sources / file.name)
+    for name, data in lab.modules.items():
+        (sources / name).write_bytes(data)
 
 
 def _finish(lab: vm.Lab, folder: Path, command: str, began: datetime) -> None:

@@ -64,6 +64,7 @@ class Chunk:
     scheduler: Scheduler
     seed: int
     background_rates: tuple[float, ...]
+    rt_samples: int
     variant: int | None = None
 
     @property
@@ -76,14 +77,20 @@ class Chunk:
 def chunks(run: Run) -> list[Chunk]:
     """The boots of a run, in the order of the experiment file."""
     chosen = [s.label for s in run.schedulers]
-    out = [Chunk(s, seed, run.mode.background_rates) for s in run.schedulers for seed in run.mode.seeds]
+    mode = run.mode
+    out = [Chunk(s, n, mode.background_rates, mode.rt_samples) for s in run.schedulers for n in mode.seeds]
     for i in run.variants:
         variant = run.spec.variants[i]
         out += [
-            Chunk(run.schedulers[chosen.index(label)], seed, variant.background_rates, i)
+            Chunk(
+                run.schedulers[chosen.index(label)],
+                mode.seeds[0],
+                variant.background_rates,
+                variant.rt_samples or mode.rt_samples,
+                i,
+            )
             for label in variant.schedulers
             if label in chosen
-            for seed in run.mode.seeds[:1]
         ]
     return out
 
@@ -216,7 +223,7 @@ def _measurement(
     block_us = None
     if rate == 0 and after.reads > before.reads:
         block_us = (after.read_ms - before.read_ms) * 1000 / (after.reads - before.reads) / k
-    if rt is None or rt.ios < run.mode.rt_samples:
+    if rt is None or rt.ios < chunk.rt_samples:
         status = "short"
     elif idle < IDLE_REFUSED and about["mode"] == "icount":
         status = "cpu-bound"

@@ -104,7 +104,7 @@ def write(
         place.mkdir(parents=True)
         bound = int(chunk.scheduler.knobs.get("inflight_max", 96))
         for i, rate in enumerate(chunk.background_rates):
-            files = point_files(random, bound, rate, run.mode.rt_samples, dilation, idle)
+            files = point_files(random, bound, rate, chunk.rt_samples, dilation, idle)
             for name, content in files.items():
                 (place / f"p{i}.{name}").write_bytes(content)
         about = {"dilation": dilation, "smp": 1, "kernel": "1.2", "mode": mode_name, "complete": True}

@@ -72,7 +72,8 @@ class Lab:
         self.run = run
         self.path = path
         self.kernel = kernel
-        self.module_files = [module_folder / f"{name}.ko" for name in OUR_MODULES]
+        #: Read once: a build must not change them halfway.
+        self.modules = {f"{name}.ko": (module_folder / f"{name}.ko").read_bytes() for name in OUR_MODULES}
         self.job = fiojob.parse(path.parent / run.spec.job)
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
@@ -100,7 +101,7 @@ class Lab:
             "variants": list(self.run.variants),
             "job": _digest(self.job.path),
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
-            "modules": {f.name: _digest(f) for f in self.module_files},
+            "modules": {name: hashlib.sha256(data).hexdigest() for name, data in self.modules.items()},
             "kernel": self.kernel.release,
             "qemu": qemu,
             "fio": _digest(Path(shutil.which("fio") or "")),
@@ -139,7 +140,7 @@ class Lab:
                 real_time=self.real_time.name,
                 background=self.background.name,
                 background_mib_s=share,
-                rt_samples=run.mode.rt_samples,
+                rt_samples=attempt.chunk.rt_samples,
                 limit_s=run.mode.limit_s,
                 seed=attempt.chunk.seed,
                 dilation=attempt.dilation,
@@ -190,8 +191,9 @@ class Lab:
         waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
         think = self.real_time.options.get("thinktime")
         think_s = fiojob.time_us(self.job, "thinktime", think) / 1e6 if think else 0.0
-        seconds = min(self.run.mode.rt_samples * (think_s + waiting), self.run.mode.limit_s)
-        ios = self.run.mode.rt_samples + (seconds + LEAD_S) * iops * background_rate
+        samples = attempt.chunk.rt_samples
+        seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
+        ios = samples + (seconds + LEAD_S) * iops * background_rate
         interrupts_s = 2.0 * seconds * attempt.dilation if attempt.machine.slice_us else 0.0
         return FIO_S + ios * (IO_S + IO_KIB_S * spec.sweep.block_size_kib) + interrupts_s
 
@@ -262,8 +264,7 @@ class Lab:
                 script=self.guest_script(attempt),
                 files=files,
                 modules=stock,
-                # Those that were copied when the run began: a build must not change them halfway.
-                module_files=[folder / "sources" / f.name for f in self.module_files],
+                module_files=[folder / "sources" / name for name in self.modules],
                 programs=("fio",),
                 limit_s=round(limit_s),
                 # A lost lock shows only here; three times the estimate, and other guests beside this one.
@@ -357,8 +358,8 @@ def _share_out_cpus(mode: str, jobs: int) -> Callable[[], None]:
     """What each worker calls first: it takes one of the host's CPUs, for itself and the machines it starts.
 
     In virtual time QEMU's main loop adds the idle time to the clock when it finds the virtual CPU halted. On
-    another host CPU it may find that before the instructions up to the halt are counted, and the clock is some ns
-    ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU the two take
+    another host CPU it may find that before the instructions up to the halt are counted, and the clock is some
+    ns ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU they take
     turns; that is also a fifth cheaper, as neither has to wake the other across CPUs.
     """
     cpus = sorted(os.sched_getaffinity(0))

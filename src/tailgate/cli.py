@@ -37,7 +37,7 @@ examples:
   tailgate run k2/fig8                   nine loads, 4000 each; stop it and start it again as you like
   tailgate run k2/fig8 --quick --schedulers none,k2-8 --json > points.json
   tailgate run my/experiment.toml        an experiment of your own
-  tailgate report runs/k2/fig8/*         one HTML file of several runs
+  tailgate report RUN RUN                one HTML file of several run directories
 
 exit status: 0 done, 1 a run failed, 2 the command or a file is not right
 """

@@ -358,9 +358,9 @@ def _share_out_cpus(mode: str, jobs: int) -> Callable[[], None]:
     """What each worker calls first: it takes one of the host's CPUs, for itself and the machines it starts.
 
     In virtual time QEMU's main loop adds the idle time to the clock when it finds the virtual CPU halted. On
-    another host CPU it may find that before the instructions up to the halt are counted, and the clock is some
-    ns ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU they take
-    turns; that is also a fifth cheaper, as neither has to wake the other across CPUs.
+    another host CPU it may find that before the instructions up to the halt are counted, and the clock is
+    some ns ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU they
+    take turns; that is also a fifth cheaper, as neither has to wake the other across CPUs.
     """
     cpus = sorted(os.sched_getaffinity(0))
     turn = itertools.count()

@@ -20,6 +20,7 @@ SYMBOLS: Mapping[str, str] = {"p50": "circle", "p99": "diamond", "p99.9": "squar
 #: Low to high load: distinguishable in grey, on white and on black.
 COLOURS = ("#3b6fd4", "#2a9d8f", "#c9a227", "#d1495b")
 PUBLISHED = "#9b5de5"
+FEW_LOADS = 4
 #: Where a logarithmic latency axis is labelled.
 TICKS_MS = [m * 10**e for e in (-2, -1, 0, 1, 2) for m in (1, 2, 5)]
 
@@ -148,7 +149,8 @@ def _traces(loaded: Loaded, label: str) -> list[dict[str, object]]:
         rows = [(p, rt, p.flow(bg_name)) for p in points if (rt := p.flow(rt_name)) and rt.histogram.n]
         trace: dict[str, object] = {
             "type": "scatter",
-            "mode": "lines+markers",
+            # Between few loads a line would claim what was not measured.
+            "mode": "lines+markers" if len(rows) > FEW_LOADS else "markers",
             "name": key,
             "x": [bg.mib_s if bg else 0.0 for _, _, bg in rows],
             "y": [rt.lat_us[key] / 1000 for _, rt, _ in rows],

@@ -352,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="tailgate calibrate",
         description="Fit a drive file's parameters that say `fitted = true` to Table I and the `none` "
-        "rows of the K2 paper, and print what is left over. Takes about two minutes.",
+        "rows of the K2 paper, and print what is left over. Takes a few minutes.",
     )
     parser.add_argument("drive", type=Path, help="drive file, for example drives/970evo.toml")
     parser.add_argument("--check", action="store_true", help="fit nothing: only print what is left over")
@@ -363,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--evaluations",
         type=int,
-        default=80,
+        default=200,
         help="of the model, at most, for each group (default %(default)s)",
     )
     options = parser.parse_args(arguments)

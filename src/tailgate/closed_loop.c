@@ -168,9 +168,12 @@ int main(int argc, char **argv)
 		process->first_sector = part * p / (2 * load.kib) * (2 * load.kib);
 		process->end_sector = process->first_sector + part;
 		process->next_sector = process->first_sector;
-		if (load.rate_mib_s && p < rt)
+		if (load.rate_mib_s && p < rt) {
 			process->period_ns =
 				load.kib * 1000000000 / 1024 * load.processes / load.rate_mib_s;
+			/* not in step */
+			process->next_ns = process->period_ns * p / load.processes;
+		}
 		for (d = 0; d < (p < rt ? load.depth : load.rt ? 1 : 0); d++) {
 			struct tagged *t = &tags[p * load.depth + d];
 

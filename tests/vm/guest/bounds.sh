@@ -28,6 +28,5 @@ for share in 0 90 25; do
 	echo $share > /sys/block/vflash0/queue/iosched/rt_tags
 	progress vflash0
 done
-killall -INT fio
-end load 20 128
+stop load
 account vflash0

@@ -16,7 +16,6 @@ for round in 1 2 3; do
 		progress vflash0
 	done
 done
-killall -INT fio
-await 20 "the load does not end" ended load
+stop load
 bound_kept
 account vflash0

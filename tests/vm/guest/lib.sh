@@ -149,6 +149,12 @@ end() { # NAME SECONDS [CODE]: wait until it ends, with this code
 		fail "$1 ended with $code"
 	}
 }
+stop() { # NAME...: kill the loads; a process with I/O on its way ends only when the kernel has ended all of it
+	killall -9 fio # not INT: fio, whatever the scheduler, may then wait for I/O that it never submitted
+	for name; do
+		await 20 "$name does not end" ended $name
+	done
+}
 load() { # DISK FIO_OPTION...: run fio until it ends
 	disk=$1
 	shift

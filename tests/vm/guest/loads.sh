@@ -26,9 +26,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	rmmod k2 || fail "k2 does not unload"
 	[ ! -e /proc/tailgate ] || fail "/proc/tailgate stays"
 done
-killall -INT fio
-await 20 "vflash0: no end" ended vflash0
-await 20 "nullb0: no end" ended nullb0
+stop vflash0 nullb0
 insmod $EXTRA/k2.ko
 scheduler vflash0 k2
 exec 3< /proc/tailgate/vflash0 # held open while the scheduler goes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that merges of every kind leave the counters exact and the data right: bios with plugged requests, bios with
 # queued requests, queued requests with each other.
-vflash memory_backed=1 slots=1 depth=256
+vflash memory_backed=1 slots=1 depth=256 write_fixed_ns=500000
 k2 vflash0 1
 VERIFY="--verify=crc32c --do_verify=1 --verify_fatal=1"
 merged() { # requests merged by the block layer: reads and writes

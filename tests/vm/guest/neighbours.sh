@@ -46,7 +46,7 @@ k2 nullb0 4
 bound nullb0 4
 load nullb0 \
 	--name=small --rw=randread --bs=4k --ioengine=io_uring --hipri=1 --iodepth=16 --numjobs=2 --number_ios=2000 \
-	--name=large --rw=randwrite --bs=256k --ioengine=io_uring --hipri=1 --iodepth=4 --number_ios=50 \
+	--name=large --rw=randwrite --bs=64k --ioengine=io_uring --hipri=1 --iodepth=4 --number_ios=50 \
 	--name=sync --rw=randread --bs=4k --ioengine=pvsync2 --hipri=1 --prioclass=1 --prio=2 --number_ios=1000
 bound_kept
 account nullb0

@@ -28,6 +28,5 @@ until [ $(level8) -gt $((best + 20)) ]; do
 	uptime_ms
 	[ $NOW -lt $latest ] || stuck "best effort does not go on"
 done
-killall -INT fio
-end best 20 128
+stop best
 account vflash0

@@ -107,3 +107,15 @@ def test_too_large_a_job_is_the_users_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="reach the guest"):
         snapshot.write_window(tmp_path / "window", 1, 0, bytes(snapshot.WINDOW_MIB << 20))
     assert not (tmp_path / "window").exists()
+
+
+def test_snapshots_time_is_rounded() -> None:
+    """However often QEMU's main loop skipped idle time while the snapshot was made, the time is the same."""
+
+    def state(skipped_ns: int) -> bytes:
+        section = b"\x05\x0ctimer/icount\0\0\0\x01" + skipped_ns.to_bytes(8, "big") + (7).to_bytes(8, "big")
+        return b"before" + section + b"after"
+
+    for skipped_ns in (19_998_550_369, 20_001_242_241, 20_003_934_113):
+        assert snapshot._round_time(state(skipped_ns)) == state(20_050_000_000)
+    assert snapshot._round_time(b"no such section") == b"no such section"

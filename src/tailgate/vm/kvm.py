@@ -7,13 +7,12 @@ A device node proves nothing: /dev/kvm may open where QEMU aborts at once, or wh
 import json
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
 from tailgate.kernels import cached_kernels
-from tailgate.vm import initramfs, qemu
+from tailgate.vm import initramfs, qemu, scratch
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -52,8 +51,8 @@ def boots() -> bool:
     kernels = list(cached_kernels().values())
     if not kernels:
         raise UsageError("no guest kernel to try KVM with: run `make setup-demo`")
-    with tempfile.TemporaryDirectory(prefix="kvm-", dir=cache_dir()) as scratch:
-        initrd, log = Path(scratch, "initrd"), Path(scratch, "log")
+    with scratch.folder() as place:
+        initrd, log = place / "initrd", place / "log"
         initrd.write_bytes(initramfs.shell_only(INIT))
         command = [*qemu.command_line(qemu.Machine(kernels[0], "kvm"), log, log), "-initrd", str(initrd)]
         try:

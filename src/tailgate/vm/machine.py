@@ -10,15 +10,13 @@ import contextlib
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.vm import cpio, initramfs, qemu, snapshot
+from tailgate.vm import cpio, initramfs, qemu, scratch, snapshot
 from tailgate.vm.channel import End, Mark, Message, Reader, Record, TimeOut
 from tailgate.vm.qemu import Machine
 
@@ -100,15 +98,14 @@ def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes],
     for file in (log, out / "dmesg", out / "command"):
         file.unlink(missing_ok=True)
     log.touch()
-    cache_dir().mkdir(parents=True, exist_ok=True)
     reader, story = Reader(), Story()
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="vm-", dir=cache_dir()) as scratch,
-            _command(machine, job, Path(scratch), log, stops) as (command, qmp),
+            scratch.folder() as place,
+            _command(machine, job, place, log, stops) as (command, qmp),
         ):
             (out / "command").write_text(shlex.join(command) + "\n")
-            sent = Path(scratch, "sent")
+            sent = place / "sent"
             sent.touch()
             with qemu.Process(command, log, stops, qmp) as process, sent.open("rb") as channel:
                 running = True
@@ -136,15 +133,15 @@ def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes],
 
 @contextlib.contextmanager
 def _command(
-    machine: Machine, job: Job, scratch: Path, log: Path, stops: int
+    machine: Machine, job: Job, place: Path, log: Path, stops: int
 ) -> Iterator[tuple[list[str], bytes]]:
-    """QEMU's command for a job, and its input. The channel goes to the file `sent` in `scratch`."""
+    """QEMU's command for a job, and its input. The channel goes to the file `sent` in `place`."""
     tree = initramfs.stock_modules(machine.kernel, job.modules)
     tree |= initramfs.job(job.script, job.files, job.module_files, job.programs)
-    sent = scratch / "sent"
+    sent = place / "sent"
     if machine.mode in snapshot.SETTLE_S:
         with snapshot.prepared(machine, stops) as prepared:
-            window = scratch / "window"
+            window = place / "window"
             snapshot.write_window(window, job.limit_s, machine.slice_us, cpio.archive(tree))
             shutil.copyfile(prepared / "log", log)
             yield snapshot.command_line(machine, prepared, window, log, sent)
@@ -153,7 +150,7 @@ def _command(
         return
     tree |= initramfs.stock_modules(machine.kernel, (*snapshot.MODULES, *job.modules))
     tree["root/limits"] = cpio.file(f"{job.limit_s} 0\n".encode())
-    initrd = scratch / "initrd"
+    initrd = place / "initrd"
     initrd.write_bytes(cpio.archive(initramfs.system() | tree))
     yield [*qemu.command_line(machine, log, sent), "-initrd", str(initrd)], b""
 

@@ -101,8 +101,17 @@ class Process:
     #: How often `stop_all` was called. Who starts processes later on notes it first.
     stops = 0
 
-    def __init__(self, command: Sequence[str], errors: Path, stops: int, qmp: bytes = b"") -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        errors: Path,
+        stops: int,
+        qmp: bytes = b"",
+        inherited: Sequence[int] = (),
+    ) -> None:
         """What QEMU itself has to say goes to the end of the file `errors`; `qmp` is written to its input.
+
+        `inherited` are descriptors that it gets under the same numbers.
 
         StoppedError if `stop_all` was called since `stops` was noted.
         """
@@ -120,6 +129,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
+                pass_fds=inherited,
                 start_new_session=True,  # Ctrl-C is for us alone, we end QEMU ourselves
             )
             self._running.add(self)

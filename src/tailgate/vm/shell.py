@@ -5,16 +5,14 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tailgate import drive as drives
 from tailgate import modules
-from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
 from tailgate.kernels import LABELS, resolve
-from tailgate.vm import cpio, initramfs, kvm, qemu
+from tailgate.vm import cpio, initramfs, kvm, qemu, scratch
 
 STOCK_MODULES = ("null_blk", "bfq", "kyber-iosched", "mq-deadline", "brd", "ext4")
 INTRODUCTION = """\
@@ -68,10 +66,10 @@ def run(machine: qemu.Machine, drive: drives.Drive, module_files: Sequence[Path]
     )
     tree |= initramfs.job(script, {"/root/introduction": introduction}, module_files, ("fio",))
     tree["root/limits"] = cpio.file(b"1000000 0\n")
-    with tempfile.TemporaryDirectory(prefix="shell-", dir=cache_dir()) as name:
-        initrd, log = Path(name, "initrd"), Path(name, "log")
+    with scratch.folder() as place:
+        initrd, log = place / "initrd", place / "log"
         initrd.write_bytes(cpio.archive(tree))
-        command = qemu.command_line(machine, log, Path(name, "sent"))
+        command = qemu.command_line(machine, log, place / "sent")
         at = next(i for i, word in enumerate(command) if word.startswith("file,id=console,"))
         command[at] = "stdio,id=console,signal=off"
         print("booting takes a few seconds ...", flush=True)

@@ -17,14 +17,13 @@ import hashlib
 import json
 import shutil
 import socket
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.vm import cpio, initramfs, qemu
+from tailgate.vm import cpio, initramfs, qemu, scratch
 from tailgate.vm.qemu import Machine
 
 #: Without these the guest cannot talk to the host, and not read the job.
@@ -60,10 +59,11 @@ def prepared(machine: Machine, stops: int) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not snapshot.is_dir():
                 _make_room(folder)
-                with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as new:
-                    _boot(machine, initrd, Path(new), stops)
-                    Path(new).rename(snapshot)
-                    Path(new).mkdir()  # for the block to remove
+                with scratch.folder() as place:
+                    new = place / "snapshot"
+                    new.mkdir()
+                    _boot(machine, initrd, place, new, stops)
+                    new.rename(snapshot)
             fcntl.flock(lock, fcntl.LOCK_SH)
         snapshot.touch()
         yield snapshot
@@ -131,7 +131,7 @@ def _key(machine: Machine, initrd: bytes) -> str:
 
 def _make_room(folder: Path) -> None:
     """Remove the snapshots that were not used for longest, so that one more may come."""
-    snapshots = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("new-")]
+    snapshots = [p for p in folder.iterdir() if p.is_dir()]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT - 1 :]:
         with (folder / f"{old.name}.lock").open("w") as lock, contextlib.suppress(BlockingIOError):
@@ -139,71 +139,68 @@ def _make_room(folder: Path) -> None:
             shutil.rmtree(old)
 
 
-def _boot(machine: Machine, archive: bytes, into: Path, stops: int) -> None:
-    """Boot, and write `ram`, `state` and `log` when the guest says that it is ready."""
-    with tempfile.TemporaryDirectory(prefix="boot-", dir=cache_dir()) as name:
-        scratch = Path(name)
-        initrd, window, control, log = (scratch / n for n in ("initrd", "window", "control", "log"))
-        initrd.write_bytes(archive)
-        write_window(window, 0, 0, b"")
-        log.touch()
-        command = _machine(machine, into / "ram", window, "on", log, scratch / "sent")
-        command += ["-initrd", str(initrd), "-qmp", f"unix:{qemu.path(control)},server=on,wait=off"]
-        with qemu.Process(command, log, stops) as process:
+def _boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int) -> None:
+    """Boot, and write `ram`, `state` and `log` into a folder when the guest says that it is ready."""
+    initrd, window, log = place / "initrd", place / "window", into / "log"
+    initrd.write_bytes(archive)
+    write_window(window, 0, 0, b"")
+    log.touch()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [
+            *_machine(machine, into / "ram", window, "on", log, place / "sent"),
+            *("-initrd", str(initrd), "-mon", "chardev=control,mode=control"),
+            *("-chardev", f"socket,id=control,fd={theirs.fileno()}"),
+        ]
+        with qemu.Process(command, log, stops, inherited=(theirs.fileno(),)) as process:
+            theirs.close()
             try:
-                with _Control(control, process) as monitor:
-                    monitor.until(lambda m: m.get("event") == "STOP")
-                    names = ("events", "x-ignore-shared")
-                    on = [{"capability": c, "state": True} for c in names]
-                    monitor.send(_qmp("migrate-set-capabilities", capabilities=on))
-                    monitor.send(_qmp("migrate", uri=f"file:{into / 'state'}"))
-                    ends = ("completed", "failed")
-                    end = monitor.until(
-                        lambda m: m.get("event") == "MIGRATION" and m["data"]["status"] in ends
-                    )
-                    if end["data"]["status"] == "failed":
-                        raise BootError("QEMU cannot write the snapshot")
+                _take(ours, into / "state")
+                (into / "state").write_bytes(_round_time((into / "state").read_bytes()))
             except OSError as e:
                 if process.stops != stops:
                     raise qemu.StoppedError from e
                 raise BootError(log.read_text(errors="replace")) from e
-        shutil.copy(log, into / "log")
+
+
+def _round_time(state: bytes) -> bytes:
+    """The same state a little later: at a time that does not depend on how fast QEMU's main loop was.
+
+    While that learns that the CPUs have stopped, it may skip idle time once more, by a few milliseconds. The
+    time skipped so far is the first number of the section timer/icount. Of the 50 ms that follow, the guest
+    notices as much as of a pause.
+    """
+    name = b"timer/icount"
+    at = state.find(name) + len(name) + 4  # and the section's version
+    if at < len(name) + 4:
+        return state  # a machine that runs by the host's clock
+    skipped_ns = int.from_bytes(state[at : at + 8], "big", signed=True)
+    tenth = 100_000_000
+    later = (skipped_ns + tenth // 2) // tenth * tenth + tenth // 2
+    return state[:at] + later.to_bytes(8, "big", signed=True) + state[at + 8 :]
+
+
+def _take(control: socket.socket, state: Path) -> None:
+    """Wait for the guest to stop, and let QEMU write the state; OSError if it does not come to that."""
+    control.settimeout(BOOT_LIMIT_S)
+    capabilities = [{"capability": name, "state": True} for name in ("events", "x-ignore-shared")]
+    with control.makefile("rb") as messages:
+
+        def until(event: str, *statuses: str) -> str:
+            for line in messages:
+                message: dict[str, Any] = json.loads(line)
+                status = str(message.get("data", {}).get("status"))
+                if message.get("event") == event and (not statuses or status in statuses):
+                    return status
+            raise ConnectionError("QEMU ended")
+
+        control.sendall(_qmp("qmp_capabilities"))
+        until("STOP")
+        control.sendall(_qmp("migrate-set-capabilities", capabilities=capabilities))
+        control.sendall(_qmp("migrate", uri=f"file:{state}"))
+        if until("MIGRATION", "completed", "failed") == "failed":
+            raise OSError("QEMU cannot write the snapshot")
 
 
 def _qmp(command: str, **arguments: object) -> bytes:
     return json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
-
-
-class _Control:
-    """A connection to QEMU's monitor; OSError if it ends or takes too long."""
-
-    def __init__(self, at: Path, process: qemu.Process) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        while True:
-            try:
-                self._socket.connect(str(at))
-                break
-            except OSError:
-                if not process.wait(0.01):
-                    raise
-        self._socket.settimeout(BOOT_LIMIT_S)
-        self._answers = self._socket.makefile("rb")
-        self.send(_qmp("qmp_capabilities"))
-
-    def __enter__(self) -> "_Control":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._answers.close()
-        self._socket.close()
-
-    def send(self, command: bytes) -> None:
-        self._socket.sendall(command)
-
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first message that is wanted."""
-        for line in self._answers:
-            message: dict[str, Any] = json.loads(line)
-            if wanted(message):
-                return message
-        raise ConnectionError("QEMU ended")

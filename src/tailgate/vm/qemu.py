@@ -98,8 +98,8 @@ class StoppedError(Exception):
 def _main_loop_first() -> tuple[str, ...]:
     """The command that gives QEMU's main loop the host's CPU whenever it wants it, if we may ask for that.
 
-    In virtual time the main loop adds the idle time to the clock. On a busy host, when it is late, it may find
-    the virtual CPU halted before the last instructions are counted, and adds too much (QEMU 10,
+    In virtual time the main loop adds the idle time to the clock. On a busy host, when it is late, it may
+    find the virtual CPU halted before the last instructions are counted, and adds too much (QEMU 10,
     icount_start_warp_timer): 3 of 7 boots differed from those before at a load of 8, 0 of 14 with this. Only
     that thread is real-time, the others start without it; the main loop sleeps most of the time.
     """

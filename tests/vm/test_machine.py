@@ -250,6 +250,23 @@ def test_virtual_time_is_the_same_each_time(
     assert 100_000 < rt["read"]["clat_ns"]["min"] < 130_000
 
 
+def test_snapshots_are_the_same_whenever_they_are_made(
+    guest: Guest,
+    newest: Kernel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    same_twice: Callable[[Callable[[], str]], str],
+) -> None:
+    times = iter(range(3))
+
+    def measure() -> str:
+        monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / f"cache{next(times)}"))
+        assert guest.run(Machine(newest), Job(FIO, modules=["null_blk"])).reason == "ok"
+        return guest.records["fio.json"] + guest.records["idle"]
+
+    same_twice(measure)
+
+
 def test_slices_bound_the_wait_for_a_busy_neighbour(guest: Guest, newest: Kernel) -> None:
     script = """
 	taskset 2 sh -c 'while :; do :; done' &

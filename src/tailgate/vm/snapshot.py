@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A guest that has booted and waits for its job, kept in the cache.
 
-Booting takes seconds of CPU time, going on from a snapshot a tenth of one. The guest's memory is a file.
-It boots once, with init's last act a write to the pvpanic device, which stops the machine at that very
-instruction; QEMU writes the state of the devices into a second file. Every machine made from it maps the
-memory privately and goes on from there: the same in every bit each time.
+Booting takes seconds of CPU time, going on from a snapshot a few tenths of one. The guest boots once, with
+init's last act a write to the pvpanic device, which stops the machine at that very instruction; QEMU writes
+its state into a file. Every machine made from it goes on from there: the same in every bit each time.
 
-The job then comes through the memory of a PCI device (ivshmem), which is there at once when the guest
-looks; the guest waits for nobody. QEMU's migration leaves out memory that is a shared file if it is asked
-to (x-ignore-shared): while the snapshot is made both are shared, afterwards both are private.
+The job then comes through the memory of a PCI device (ivshmem), which is there at once when the guest looks;
+the guest waits for nobody. That memory must not be part of the snapshot. QEMU leaves out memory that is a
+shared file if it is asked to (x-ignore-shared): while the snapshot is made the window is shared, afterwards
+it is private. (All of the guest's memory could be such a file, and need not be read; but then it would have
+no huge pages, and whatever the guest does would take longer.)
 """
 
 import contextlib
@@ -73,7 +74,7 @@ def command_line(
     machine: Machine, snapshot: Path, window: Path, log: Path, sent: Path
 ) -> tuple[list[str], bytes]:
     """QEMU's command for a machine that goes on from a snapshot, and what it reads from its input."""
-    command = _machine(machine, snapshot / "ram", window, "off", log, sent)
+    command = _machine(machine, window, "off", log, sent)
     qmp = (
         _qmp("qmp_capabilities"),
         _qmp("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}]),
@@ -97,17 +98,13 @@ def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> N
         out.truncate(size)
 
 
-def _machine(machine: Machine, ram: Path, window: Path, share: str, log: Path, sent: Path) -> list[str]:
+def _machine(machine: Machine, window: Path, share: str, log: Path, sent: Path) -> list[str]:
     """The machine as it must be both when a snapshot is made and when it is used."""
-    ram_file = (
-        f"memory-backend-file,id=ram,size={machine.memory_mib}M,share={share},mem-path={qemu.path(ram)}"
-    )
     window_file = (
         f"memory-backend-file,id=window,size={WINDOW_MIB}M,share={share},mem-path={qemu.path(window)}"
     )
     return [
         *qemu.command_line(machine, log, sent, f"tailgate.settle_s={SETTLE_S[machine.mode]}"),
-        *("-object", ram_file, "-machine", "memory-backend=ram"),
         *("-object", window_file, "-device", "ivshmem-plain,memdev=window,master=on"),
         *("-device", "pvpanic", "-action", "panic=pause"),
         *("-global", "migration.store-global-state=off"),  # so that it runs, although the snapshot was paused
@@ -120,7 +117,7 @@ def _key(machine: Machine, initrd: bytes) -> str:
     if not program.exists():
         raise UsageError(f"{qemu.QEMU} is missing: run `make setup-demo`")
     nowhere = Path("-")
-    parts: list[object] = [_machine(machine, nowhere, nowhere, "", nowhere, nowhere)]
+    parts: list[object] = [_machine(machine, nowhere, "", nowhere, nowhere)]
     parts.append(hashlib.sha256(initrd).hexdigest())
     for file in (program, machine.kernel.vmlinux):
         status = file.stat()
@@ -140,7 +137,7 @@ def _make_room(folder: Path) -> None:
 
 
 def _boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int) -> None:
-    """Boot, and write `ram`, `state` and `log` into a folder when the guest says that it is ready."""
+    """Boot, and write `state` and `log` into a folder when the guest says that it is ready."""
     initrd, window, log = place / "initrd", place / "window", into / "log"
     initrd.write_bytes(archive)
     write_window(window, 0, 0, b"")
@@ -148,7 +145,7 @@ def _boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command = [
-            *_machine(machine, into / "ram", window, "on", log, place / "sent"),
+            *_machine(machine, window, "on", log, place / "sent"),
             *("-initrd", str(initrd), "-mon", "chardev=control,mode=control"),
             *("-chardev", f"socket,id=control,fd={theirs.fileno()}"),
         ]
@@ -170,9 +167,9 @@ def _round_time(state: bytes) -> bytes:
     time skipped so far is the first number of the section timer/icount. Of the 50 ms that follow, the guest
     notices as much as of a pause.
     """
-    name = b"timer/icount"
-    at = state.find(name) + len(name) + 4  # and the section's version
-    if at < len(name) + 4:
+    section = b"\x05\x0ctimer/icount" + (1).to_bytes(4, "big")  # a subsection, its name, its version
+    at = state.find(section) + len(section)
+    if at < len(section):
         return state  # a machine that runs by the host's clock
     skipped_ns = int.from_bytes(state[at : at + 8], "big", signed=True)
     tenth = 100_000_000
@@ -197,6 +194,7 @@ def _take(control: socket.socket, state: Path) -> None:
         control.sendall(_qmp("qmp_capabilities"))
         until("STOP")
         control.sendall(_qmp("migrate-set-capabilities", capabilities=capabilities))
+        control.sendall(_qmp("migrate-set-parameters", **{"max-bandwidth": 0}))
         control.sendall(_qmp("migrate", uri=f"file:{state}"))
         if until("MIGRATION", "completed", "failed") == "failed":
             raise OSError("QEMU cannot write the snapshot")

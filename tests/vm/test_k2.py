@@ -66,6 +66,7 @@ class Boot:
     name: str
     parts: list[str]
     results: dict[str, Future[Part]] = field(default_factory=dict)
+    cpu_s: float = 0.0
 
     def run(self, programs: Path, out: Path) -> None:
         """Boot it. Each part's result is there as soon as it has ended."""
@@ -107,6 +108,7 @@ class Boot:
                 out,
                 keep,
             )
+            self.cpu_s = outcome.cpu_s
             ending = Part("fail", f"the machine ended before: {outcome.reason}\n{outcome.complaint}", {})
         except BaseException as e:  # whoever waits for a result must hear of it
             ending = Part("fail", f"the machine could not run: {e!r}", {})
@@ -173,7 +175,7 @@ def test_part(boots: Mapping[str, Boot], machine_name: str, part: str) -> None:
 
 
 def check_tags(records: Mapping[str, bytes]) -> None:
-    """Real-time p99 with 64 and 8 scheduler tags is near that with 1023; what 4 and 2 give is printed."""
+    """Real-time p99 with 64 and 8 scheduler tags is near that with 1023; what 4 gives is printed."""
     p99_us = {}
     for name, content in records.items():
         rt = next(job for job in json.loads(content)["jobs"] if job["jobname"] == "rt")

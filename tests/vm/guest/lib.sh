@@ -123,7 +123,7 @@ stuck() { # MESSAGE: show what hangs; after this the machine is of no use
 		grep -s . $disk/requeue_list $disk/state $disk/hctx*/state $disk/hctx*/dispatch $disk/hctx*/busy \
 			$disk/hctx*/dispatch_busy | grep -v 'loop\|ram' | cut -c 26-
 	done
-	grep -s . /sys/block/*/inflight $FAULTS/*
+	grep -s . /sys/block/*/inflight $FAULTS/*_every $FAULTS/dontprep
 	echo w > /proc/sysrq-trigger
 	dmesg | sed -n '/Show Blocked State/,$p' | tail -80
 	fail "$1"

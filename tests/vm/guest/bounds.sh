@@ -13,7 +13,7 @@ filled() { # to the bound: 96 background requests may be had, 128 are offered
 for bound in 1 64 1 8 2 3 2 64 63 64 1 2 32 31 1 64; do
 	echo $bound > $BOUND
 	progress vflash0
-	await 5 "the drive is not filled to $bound" filled $bound
+	await 30 "the drive is not filled to $bound" filled $bound
 done
 for round in $(seq 100); do # faster than a request
 	random 64

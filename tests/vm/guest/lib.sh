@@ -40,11 +40,11 @@ one_of() { # WORD...: ONE becomes one of them
 vflash() { # PARAMETER=VALUE...: /dev/vflash0, small and fast unless said otherwise
 	insmod $EXTRA/vflash.ko capacity_mib=256 dies=8 read_ns=50000 read_fixed_ns=10000 program_ns=20000 \
 		write_fixed_ns=10000 depth=64 queues=$CPUS "$@" || fail "vflash does not load with $*"
-	await 5 "no /dev/vflash0" test -b /dev/vflash0
+	await 30 "no /dev/vflash0" test -b /dev/vflash0
 }
 null() { # PARAMETER=VALUE...: /dev/nullb0
 	modprobe null_blk nr_devices=1 gb=1 submit_queues=$CPUS "$@" || fail "null_blk does not load with $*"
-	await 5 "no /dev/nullb0" test -b /dev/nullb0
+	await 30 "no /dev/nullb0" test -b /dev/nullb0
 }
 scheduler() { # DISK NAME
 	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
@@ -77,7 +77,7 @@ idle() { # DISK
 	[ "$(counted $1 inflight)$(counted $1 queued)" = 00 ]
 }
 account() { # DISK: all requests have ended, and each that was inserted has left once
-	await 10 "$1 does not come to rest" idle $1
+	await 60 "$1 does not come to rest" idle $1
 	awk '{ split($1, part, ".") }
 		part[2] == "inserted" { inserted = $2; all_inserted += $2 }
 		part[2] == "dispatched" { dispatched = $2; all_dispatched += $2 }
@@ -152,7 +152,7 @@ end() { # NAME SECONDS [CODE]: wait until it ends, with this code
 stop() { # NAME...: kill the loads; a process with I/O on its way ends only when the kernel has ended all of it
 	killall -9 fio # not INT: fio, whatever the scheduler, may then wait for I/O that it never submitted
 	for name; do
-		await 20 "$name does not end" ended $name
+		await 60 "$name does not end" ended $name
 	done
 }
 load() { # DISK FIO_OPTION...: run fio until it ends
@@ -165,7 +165,7 @@ more_than() { # DISK DISPATCHED
 	[ $(counted $1 dispatched) -gt $2 ]
 }
 progress() { # DISK [SECONDS]: something is dispatched within this time; emulation beside other work stands still at times
-	await ${2:-5} "$1: nothing is dispatched" more_than $1 $(counted $1 dispatched)
+	await ${2:-30} "$1: nothing is dispatched" more_than $1 $(counted $1 dispatched)
 }
 
 # --- from part to part ---

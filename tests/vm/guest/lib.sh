@@ -184,7 +184,12 @@ clean_up() { # take all disks and k2 away: whatever the part did, this works
 	done
 	grep -q ' /mnt ' /proc/mounts && umount /mnt
 	for module in vflash null_blk scsi_debug k2; do
-		[ ! -d /sys/module/$module ] || rmmod $module || return 1
+		tries=0 # what was killed may still be ending
+		until [ ! -d /sys/module/$module ] || rmmod $module 2> /dev/null; do
+			[ $tries -lt 100 ] || return 1
+			tries=$((tries + 1))
+			usleep 100000
+		done
 	done
 	[ ! -e /proc/tailgate ]
 }

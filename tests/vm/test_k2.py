@@ -37,7 +37,8 @@ PROGRAMS = ("fio", "mke2fs", "chrt")
 
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
-    *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi", "bounds", "starve"),
+    *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
+    *("bounds", "reserve", "starve"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)

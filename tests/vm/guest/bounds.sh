@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that raising or lowering the bound of a saturated drive never stalls it, and that the drive fills to the new bound.
+# Tests that raising or lowering the bound of a saturated drive never stalls it, and that the drive fills to the new bound;
+# also when nobody submits any more, so that only completions can keep it going.
 vflash slots=256 depth=256 read_ns=2000000
 k2 vflash0 1
 echo 256 > /sys/block/vflash0/queue/nr_requests
@@ -30,3 +31,17 @@ for share in 0 90 25; do
 done
 stop load
 account vflash0
+
+all_queued() { # what `order` submits: reads without an answer in between
+	[ $(counted vflash0 inserted) -ge $((before + 48 * CPUS)) ]
+}
+echo 1023 > /sys/block/vflash0/queue/nr_requests
+for change in "1 64" "64 1" "1 2" "2 3" "3 1" "8 7" "1 65535"; do
+	echo ${change% *} > $BOUND
+	before=$(counted vflash0 inserted)
+	begin batch order vflash0 $SEED $CPUS
+	await 20 "the reads are not queued" all_queued
+	echo ${change#* } > $BOUND
+	await 20 "the reads do not end" ended batch
+	account vflash0
+done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that whatever the driver does with a request, k2 counts it in once and out once, and never more than the bound.
-vflash memory_backed=1 timeout_ms=100
+vflash memory_backed=1 timeout_ms=100 read_ns=500000
 k2 vflash0 8
 echo 2 > /sys/block/vflash0/queue/nomerges
 IOS=600
@@ -52,3 +52,4 @@ reads "all of it" $ANYHOW
 fault requeue_every=11 dontprep=1 busy_every=13 devbusy_every=17 lose_every=199 timeout_requeue=1
 reads "all of it, not prepared again" --ioengine=io_uring --numjobs=2 --prioclass=1 --prio=3
 bound_kept
+expect "in the drive at a time, by its own count" "$(sed -n 's/slots_used_max //p' $FAULTS/statistics)" 8

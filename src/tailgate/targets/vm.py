@@ -46,8 +46,8 @@ SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", 
 OUR_MODULES = ("k2", "vflash")
 SAMPLER = "cat /proc/timer_list /sys/block/vflash0/stat"
 
-# Seconds of one host CPU: a boot (more with each vCPU), fio's start and end, an I/O and each KiB of it.
-BOOT_S, BOOT_VCPU_S, FIO_S, IO_S, IO_KIB_S = 5.0, 1.3, 0.5, 2.0e-4, 1.0e-6
+# Seconds of one host CPU: a start from a snapshot, fio's start and end, an I/O and each KiB of it.
+START_S, FIO_S, IO_S, IO_KIB_S = 0.5, 0.5, 2.0e-4, 1.0e-6
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,8 @@ class Lab:
         return FIO_S + ios * (IO_S + IO_KIB_S * spec.sweep.block_size_kib) + interrupts_s
 
     def chunk_s(self, attempt: Attempt) -> float:
-        """Estimate of a chunk's wall time in seconds of one host CPU, its boot included."""
-        boot = BOOT_S + BOOT_VCPU_S * (attempt.machine.smp - 1)
-        return boot + sum(self.point_s(attempt, rate) for rate in attempt.chunk.background_rates)
+        """Estimate of a chunk's wall time in seconds of one host CPU, its start included."""
+        return START_S + sum(self.point_s(attempt, rate) for rate in attempt.chunk.background_rates)
 
     # --- measuring ----------------------------------------------------------------------------------------
 
@@ -312,7 +311,7 @@ def measure_run(lab: Lab, folder: Path, chunks: Sequence[Chunk], jobs: int, prog
     attempts = [lab.attempt(c) for c in chunks if not complete(folder, c)]
     attempts.sort(key=lab.chunk_s, reverse=True)
     weights = {
-        (a.chunk.name, i): lab.point_s(a, rate) + (BOOT_S if i == 0 else 0)
+        (a.chunk.name, i): lab.point_s(a, rate) + (START_S if i == 0 else 0)
         for a in attempts
         for i, rate in enumerate(a.chunk.background_rates)
     }

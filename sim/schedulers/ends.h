@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where queued requests end: what a bio that begins there can join (the kernel's elv_rqhash). A scheduler embeds a node in
+ * the words of a request that are its own.
+ */
+#ifndef TAILGATE_SIM_ENDS_H
+#define TAILGATE_SIM_ENDS_H
+
+#include "scheduler.h"
+
+#define ENDS_BITS 10
+
+struct ends_node {
+	struct ends_node *next, **at; /* @at: who points here; NULL: not in a table */
+};
+
+/* Zeroed it is empty. */
+struct ends {
+	struct ends_node *buckets[1 << ENDS_BITS];
+};
+
+static inline struct ends_node **ends_at(struct ends *ends, u64 sector)
+{
+	return &ends->buckets[sector * 0x9e3779b97f4a7c15u >> (64 - ENDS_BITS)];
+}
+
+/* The youngest comes first in its bucket. */
+static inline void ends_add(struct ends *ends, struct ends_node *node, u64 sector)
+{
+	struct ends_node **bucket = ends_at(ends, sector);
+
+	node->next = *bucket;
+	node->at = bucket;
+	if (node->next)
+		node->next->at = &node->next;
+	*bucket = node;
+}
+
+static inline void ends_delete(struct ends_node *node)
+{
+	if (!node->at)
+		return;
+	*node->at = node->next;
+	if (node->next)
+		node->next->at = node->at;
+	node->at = NULL;
+}
+
+/* May a bio grow @rq? The block layer merges what is of one kind and priority, and no larger than the drive takes. */
+static inline bool sim_may_grow(const struct sim_request *rq, u32 sectors, u8 op, u16 ioprio,
+				u32 max_sectors)
+{
+	return rq->op == op && rq->ioprio == ioprio && rq->sectors + sectors <= max_sectors;
+}
+
+#endif

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Binds sched/k2.c to the simulator's block layer, as kernel/k2.c binds it to the kernel's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../sched/k2.h"
+#include "ends.h"
+#include "scheduler.h"
+
+/* Requests older than two generations are not joined any more, as in kernel/k2.c. */
+#define K2_GENERATION 128
+
+/**
+ * struct k2_private - what lies in a request's own words
+ * @entry: K2's
+ * @end: where it ends
+ * @generation: in which it was inserted, or grew last
+ */
+struct k2_private {
+	struct k2_entry entry;
+	struct ends_node end;
+	u32 generation;
+};
+
+_Static_assert(sizeof(struct k2_private) <= sizeof(((struct sim_request *)0)->elv), "size");
+
+static inline struct k2_private *k2_private(struct sim_request *rq)
+{
+	return (struct k2_private *)rq->elv;
+}
+
+static inline struct sim_request *k2_request(struct k2_entry *e)
+{
+	return container_of((void *)e, struct sim_request, elv);
+}
+
+static inline struct list_head *k2_node(struct k2_entry *e)
+{
+	return &k2_request(e)->node;
+}
+
+static inline struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return &k2_private(list_entry(node, struct sim_request, node))->entry;
+}
+
+#include "../../sched/k2.c"
+
+/**
+ * struct k2_drive - a drive
+ * @device: its block layer
+ * @ends: of the requests that a bio may join
+ * @generation: of the latest insertion
+ * @left: insertions that this generation still takes
+ * @ctxs: as K2 wants them
+ * @memory: of the ctxs
+ * @k2: the scheduler
+ */
+struct k2_drive {
+	struct sim_device *device;
+	struct ends ends;
+	u32 generation, left;
+	struct k2_ctx **ctxs;
+	struct k2_ctx *memory;
+	struct k2 *k2;
+};
+
+/* K2 asks for the time without an argument, and simulations may run in several threads. */
+static _Thread_local u64 k2_now_ns;
+
+static u64 k2_now(void)
+{
+	return k2_now_ns;
+}
+
+static void k2_wake(void *argument, struct k2_ctx *ctx)
+{
+	struct k2_drive *d = argument;
+
+	d->device->run(d->device, ctx->index);
+}
+
+static void *k2_zalloc(size_t size)
+{
+	size_t whole = DIV_ROUND_UP(size, L1_CACHE_BYTES) * L1_CACHE_BYTES;
+	void *memory = aligned_alloc(L1_CACHE_BYTES, whole);
+
+	return memory ? memset(memory, 0, whole) : NULL;
+}
+
+static void k2_free(struct k2_drive *d)
+{
+	free(d->ctxs);
+	free(d->memory);
+	free(d->k2);
+	free(d);
+}
+
+static void *k2_create(struct sim_device *device)
+{
+	struct k2_drive *d = calloc(1, sizeof(*d));
+	unsigned int i;
+
+	if (!d)
+		return NULL;
+	d->device = device;
+	d->ctxs = calloc(device->queues, sizeof(*d->ctxs));
+	d->memory = k2_zalloc(device->queues * sizeof(*d->memory));
+	d->k2 = k2_zalloc(k2_size(device->queues));
+	if (!d->ctxs || !d->memory || !d->k2) {
+		k2_free(d);
+		return NULL;
+	}
+	k2_init(d->k2, d->ctxs, device->queues, k2_wake, d);
+	for (i = 0; i < device->queues; i++)
+		k2_init_ctx(d->k2, &d->memory[i], i);
+	return d;
+}
+
+static bool k2_destroy(void *s)
+{
+	struct k2_drive *d = s;
+	bool empty = k2_deinit(d->k2);
+
+	k2_free(d);
+	return empty;
+}
+
+static int k2_set_knob(void *s, u32 knob, u64 value)
+{
+	struct k2_drive *d = s;
+	int err = k2_configure(d->k2, knob, value);
+
+	/* any hardware queue dispatches for all */
+	if (!err && k2_queued(d->k2))
+		d->device->run(d->device, 0);
+	return err;
+}
+
+static inline bool k2_is_rt(u16 ioprio)
+{
+	return SIM_IOPRIO_CLASS(ioprio) == 1;
+}
+
+static void k2_note_end(struct k2_drive *d, struct sim_request *rq)
+{
+	struct k2_private *p = k2_private(rq);
+
+	if (!d->left--) {
+		d->left = K2_GENERATION;
+		d->generation++;
+	}
+	p->generation = d->generation;
+	ends_add(&d->ends, &p->end, rq->sector + rq->sectors);
+}
+
+static void k2_insert_request(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
+{
+	struct k2_drive *d = s;
+	struct k2_ctx *ctx = d->ctxs[rq->queue];
+	struct k2_entry *e = &k2_private(rq)->entry;
+	unsigned int level = k2_is_rt(rq->ioprio) ? rq->ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
+
+	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
+		k2_note_end(d, rq);
+	k2_insert_begin(ctx);
+	k2_insert(ctx, e, level, at_head, e->state == K2_RETURNED ? now_ns : rq->start_ns);
+	k2_insert_end(d->k2, ctx);
+}
+
+static void k2_picked(struct k2_entry *e)
+{
+	ends_delete(&k2_private(k2_request(e))->end);
+}
+
+static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
+{
+	struct k2_drive *d = s;
+	struct k2_entry *e;
+
+	(void)queue;
+	k2_now_ns = now_ns;
+	e = k2_dispatch(d->k2, k2_now, k2_picked);
+	return e ? k2_request(e) : NULL;
+}
+
+static bool k2_queue_has_work(void *s, u32 queue)
+{
+	struct k2_drive *d = s;
+
+	(void)queue;
+	return k2_has_work(d->k2);
+}
+
+static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
+{
+	struct k2_drive *d = s;
+
+	(void)now_ns;
+	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry);
+}
+
+static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
+{
+	struct k2_drive *d = s;
+
+	(void)op, (void)sync;
+	return k2_is_rt(ioprio) ? tags : k2_limit(d->k2, tags);
+}
+
+static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
+					u32 max_sectors)
+{
+	struct k2_drive *d = s;
+	struct ends_node *node;
+
+	for (node = *ends_at(&d->ends, sector); node; node = node->next) {
+		struct k2_private *p = container_of(node, struct k2_private, end);
+		struct sim_request *rq = k2_request(&p->entry);
+
+		if (rq->sector + rq->sectors != sector || d->generation - p->generation > 1 ||
+		    !sim_may_grow(rq, sectors, op, ioprio, max_sectors))
+			continue;
+		spin_lock(&d->k2->lock);
+		k2_collect(d->k2); /* whoever merges collects */
+		spin_unlock(&d->k2->lock);
+		ends_delete(node);
+		rq->sectors += sectors;
+		k2_note_end(d, rq);
+		return rq;
+	}
+	return NULL;
+}
+
+static const struct sim_knob k2_knobs[] = {
+#define K2_SIM_KNOB(name, unit, least, most, initial, ...) { #name, least, most, initial },
+	K2_KNOBS(K2_SIM_KNOB)
+#undef K2_SIM_KNOB
+};
+
+const struct sim_scheduler sim_k2 = {
+	.name = "k2",
+	.single_queue = true,
+	.knob_count = K2_KNOB_COUNT,
+	.knobs = k2_knobs,
+	.create = k2_create,
+	.destroy = k2_destroy,
+	.configure = k2_set_knob,
+	.insert = k2_insert_request,
+	.dispatch = k2_dispatch_request,
+	.has_work = k2_queue_has_work,
+	.finish = k2_finish_request,
+	.limit = k2_limit_tags,
+	.try_merge = k2_try_merge,
+};

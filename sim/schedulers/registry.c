@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The schedulers that the simulator offers: a declaration and an entry each. */
+#include "scheduler.h"
+
+extern const struct sim_scheduler sim_k2;
+
+const struct sim_scheduler *const sim_schedulers[] = { &sim_k2, NULL };

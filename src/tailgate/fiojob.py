@@ -83,8 +83,8 @@ class JobFile:
         return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
 
 
-def parse(path: Path) -> JobFile:
-    """Read a job file. UsageError names file and line."""
+def parse(path: Path, *, reserved: Mapping[str, str] = RESERVED) -> JobFile:
+    """Read a job file, in which the options `reserved` must not stand. UsageError names file and line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -115,8 +115,8 @@ def parse(path: Path) -> JobFile:
             raise UsageError(f"{path}:{number}: include is not followed; expected the options themselves")
         if not re.fullmatch(r"[A-Za-z0-9_]+", key):
             raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
-        if key in RESERVED:
-            raise UsageError(f"{path}:{number}: {key} must not stand here: {RESERVED[key]}")
+        if key in reserved:
+            raise UsageError(f"{path}:{number}: {key} must not stand here: {reserved[key]}")
         current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
         current[key] = Option(value, number)
     if not sections:
@@ -140,18 +140,23 @@ def time_us(job: JobFile, key: str, option: Option) -> int:
 
 
 def rates(job: JobFile, key: str, option: Option) -> list[int | None]:
-    """A rate option: bytes/s or I/O/s for reads, writes, trims; None where a direction is left out."""
+    """An option of bytes, bytes/s or I/O/s for reads, writes, trims; None where a direction is left out."""
     parsed: list[int | None] = []
-    for part in option.value.lower().split(","):
-        match = re.fullmatch(r"(\d+)\s*(?:([kmgtp])(i?b?))?", part.strip())
-        if part.strip() and not match:
+    for part in option.value.split(","):
+        value = amount(part)
+        if value is None and part.strip():
             raise job.fail(key, option, "a whole number with k, m or g, or such numbers for read,write,trim")
-        if not match:
-            parsed.append(None)
-            continue
-        base = 1000 if match[3] == "ib" else 1024
-        parsed.append(int(match[1]) * (base ** _POWERS[match[2]] if match[2] else 1))
+        parsed.append(value)
     return parsed
+
+
+def amount(text: str) -> int | None:
+    """A whole number with fio's suffixes, such as 64k; None for what is not one."""
+    match = re.fullmatch(r"(\d+)\s*(?:([kmgtp])(i?b?))?", text.strip().lower())
+    if not match:
+        return None
+    base = 1000 if match[3] == "ib" else 1024
+    return int(match[1]) * (base ** _POWERS[match[2]] if match[2] else 1)
 
 
 def integer(job: JobFile, section: Section, key: str, default: int) -> int:

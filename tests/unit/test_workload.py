@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Job files as the simulator reads them: what is modelled, with which defaults, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from tailgate import fiojob, workload
+from tailgate.errors import UsageError
+from tailgate.workload import Process, TracedIo
+
+MIB = 1 << 20
+CAPACITY = 4096 * MIB
+GLOBAL = "[global]\nfilename=/dev/vflash0\ndirect=1\nnorandommap\n"
+
+
+def read(tmp_path: Path, text: str, seed: int | None = None) -> list[Process]:
+    path = tmp_path / "job.fio"
+    path.write_text(text)
+    job = fiojob.parse(path, reserved={})
+    return workload.processes(job, [s.name for s in job.sections], CAPACITY, seed)
+
+
+def one(tmp_path: Path, options: str) -> Process:
+    [process] = read(tmp_path, f"{GLOBAL}[a]\n{options}\n")
+    return process
+
+
+def test_defaults_are_fios(tmp_path: Path) -> None:
+    process = one(tmp_path, "")
+    assert process == Process(
+        synchronous=True,
+        sequential=True,
+        size=CAPACITY,
+        bytes_max=CAPACITY,
+        seed=workload.process_seed(1, 1),
+    )
+
+
+def test_processes_of_a_point(tmp_path: Path) -> None:
+    common = "rw=randread\nbs=64k\nrandseed=7\nio_size=100t\n"
+    parts = (
+        f"[background]\nioengine=libaio\niodepth=32\nnumjobs=3\nramp_time=50000us\nrate=1048576\n{common}",
+        f"[rt]\nioengine=psync\niodepth=9\nthinktime=2000us\nprioclass=1\nprio=3\nnumber_ios=400\nexitall=1\n"
+        f"startdelay=50000us\nruntime=30000000us\nexec_prerun=cat /proc/stat\n{common}",
+    )
+    *background, rt = read(tmp_path, GLOBAL + "\n".join(parts))
+    assert len(background) == 3
+    for process in background:
+        assert (process.flow, process.synchronous, process.depth) == (0, False, 32)
+        assert process.ramp_ns == 50_000_000
+        assert process.rate_bytes[0] == MIB
+        assert process.block_sizes[0] == ((65536, 100),)
+        assert (process.sequential, process.exhaustive, process.ends_all) == (False, False, False)
+    assert (rt.flow, rt.synchronous, rt.depth) == (1, True, 1)
+    assert rt.ioprio == 1 << 13 | 3
+    assert (rt.think_ns, rt.start_ns, rt.runtime_ns) == (2_000_000, 50_000_000, 30_000_000_000)
+    assert (rt.ios_max, rt.ends_all, rt.bytes_max) == (400, True, 100 << 40)
+    assert len({p.seed for p in (*background, rt)}) == 4
+
+
+def test_seed_replaces_the_jobs(tmp_path: Path) -> None:
+    text = f"{GLOBAL}[a]\nrandseed=7\n"
+    assert read(tmp_path, text, 9) == read(tmp_path, text.replace("7", "9"))
+    assert read(tmp_path, text, 9) != read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("rw=randwrite", {"share": (0, 100), "sequential": False}),
+        ("rw=write", {"share": (0, 100), "sequential": True}),
+        ("readwrite=rw", {"share": (50, 50), "sequential": True}),
+        ("rw=randrw\nrwmixread=70", {"share": (70, 30), "sequential": False}),
+        ("rw=randrw\nrwmixread=70\nrwmixwrite=80", {"share": (20, 80)}),
+        ("bs=8k,32k", {"block_sizes": (((8192, 100),), ((32768, 100),))}),
+        ("blocksize=8k", {"block_sizes": (((8192, 100),), ((8192, 100),))}),
+        ("bs=,8k", {"block_sizes": (((4096, 100),), ((8192, 100),))}),
+        ("bs=8k,", {"block_sizes": (((8192, 100),), ((4096, 100),))}),
+        ("bssplit=4k/90:64k/10", {"block_sizes": (((4096, 90), (65536, 10)),) * 2}),
+        ("bssplit=4k/50:64k/:128k/", {"block_sizes": (((4096, 50), (65536, 25), (131072, 25)),) * 2}),
+        ("bssplit=4k/100,8k/100", {"block_sizes": (((4096, 100),), ((8192, 100),))}),
+        ("rw=randread\nba=8k", {"align": 8192}),
+        ("rw=randread\nblockalign=4k", {"align": 0}),
+        ("rw=read\nba=8k", {"align": 0}),
+        ("rw=randread\nnorandommap=0", {"exhaustive": True}),
+        ("rw=randread\nnorandommap=0\nblockalign=8k", {"exhaustive": False}),
+        ("rw=randread\nnorandommap=0\nrandom_distribution=zipf", {"exhaustive": False}),
+        ("random_distribution=zipf:1.2", {"distribution": "zipf", "distribution_parameter": 1.2}),
+        ("random_distribution=zipf", {"distribution": "zipf", "distribution_parameter": 1.1}),
+        ("random_distribution=pareto:0.3", {"distribution": "pareto", "distribution_parameter": 0.3}),
+        ("random_distribution=normal:10", {"distribution": "normal", "distribution_parameter": 10.0}),
+        ("rate=1m", {"rate_bytes": (MIB, MIB)}),
+        ("rate=1m,2m", {"rate_bytes": (MIB, 2 * MIB)}),
+        ("rate=,2m", {"rate_bytes": (0, 2 * MIB)}),
+        ("rate=2m,", {"rate_bytes": (2 * MIB, 0)}),
+        ("rate_iops=500\nrate_process=poisson", {"rate_ios": (500, 500), "rate_poisson": True}),
+        (
+            "thinktime=1ms\nthinktime_spin=2ms\nthinktime_blocks=4",
+            {"think_spin_ns": 10**6, "think_blocks": 4},
+        ),
+        ("offset=1g", {"offset": 1 << 30, "size": CAPACITY - (1 << 30), "bytes_max": CAPACITY - (1 << 30)}),
+        ("size=1g", {"size": 1 << 30, "bytes_max": 1 << 30}),
+        ("size=1g\nio_size=2g", {"size": 1 << 30, "bytes_max": 2 << 30}),
+        ("filesize=1g\noffset=256m", {"offset": 256 * MIB, "size": 768 * MIB}),
+        ("size=25%\noffset=50%", {"offset": 2048 * MIB, "size": 1024 * MIB}),
+        ("bs=1m\noffset=33%", {"offset": 1352 * MIB}),  # 1351.68, to the next block
+        ("time_based\nruntime=1s", {"bytes_max": 0, "runtime_ns": 10**9}),
+        ("timeout=3", {"runtime_ns": 3 * 10**9}),
+        ("number_ios=1k", {"ios_max": 1024}),
+        ("prio=2", {"ioprio": 2 << 13 | 2}),
+        ("prioclass=3", {"ioprio": 3 << 13}),
+        ("sync=1", {"through": True}),
+        ("sync=dsync", {"through": True}),
+        ("sync=none", {"through": False}),
+        ("ioengine=io_uring\niodepth=8", {"synchronous": False, "depth": 8}),
+        ("ioengine=pvsync2", {"synchronous": True}),
+        ("cgroup=noisy", {"cgroup": "noisy"}),
+        ("name=x\ngroup_reporting\nthread\niomem_align=2m\nwrite_lat_log=x\niodepth_batch=1", {}),
+    ],
+)
+def test_options(tmp_path: Path, options: str, expected: dict[str, object]) -> None:
+    process = one(tmp_path, options)
+    assert {key: getattr(process, key) for key in expected} == expected
+
+
+def test_offset_increment_is_per_process(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{GLOBAL}[a]\nnumjobs=3\noffset=1m\noffset_increment=10%\nsize=1m\n")
+    assert [p.offset for p in found] == [MIB + i * (CAPACITY // 10) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("verify=crc32c", "verify: not modelled by the simulator"),
+        ("iodepth_batch=8", "iodepth_batch: the simulator models 1 only, got '8'"),
+        ("thinktim=2ms", "thinktim: not modelled"),
+        ("direct=0", "[a]: expected direct=1, as buffered I/O is not modelled"),
+        ("buffered=1", "buffered: the simulator models 0 only"),
+        ("filename=/dev/a:/dev/b", "[a]: expected one filename="),
+        ("rw=randread:8", "rw: expected read, write"),
+        ("rw=trim", "rw: expected read, write"),
+        ("rw=", "rw: expected read, write"),
+        ("rwmixread=101\nrw=rw", "rwmixread: expected a whole number, 0 to 100"),
+        ("bs=4000", "bs: expected a multiple of 512"),
+        ("bs=0", "bs: expected a multiple of 512"),
+        ("bs=-4k", "bs: expected a whole number"),
+        ("bs=4kk", "bs: expected a whole number"),
+        ("bssplit=4k/50:8k/40", "bssplit: expected sizes with percentages"),
+        ("bssplit=4k/80:8k/40", "bssplit: expected sizes with percentages"),
+        ("size=-5", "size: expected a whole number of bytes"),
+        ("size=5g", "size: expected at least one block"),
+        ("size=1k", "size: expected at least one block"),
+        ("size=101%", "size: expected at most 100%"),
+        ("offset=4g", "offset: expected a place within the drive"),
+        ("filesize=5g", "filesize: expected a place within the drive"),
+        ("iodepth=0", "iodepth: expected a whole number, 1 to 65535"),
+        ("numjobs=x", "numjobs: expected a whole number, 1 to 4096"),
+        ("thinktime=2 bananas", "thinktime: expected a whole number with us"),
+        ("rate=1m\nrate_iops=5", "rate: expected either rate or rate_iops"),
+        ("rate_process=bursty", "rate_process: expected linear or poisson"),
+        ("random_distribution=zoned:60/10", "random_distribution: expected random, zipf"),
+        ("random_distribution=zipf:1", "random_distribution: expected zipf other than 0 and 1"),
+        ("ioengine=mmap", "ioengine: expected one of io_uring, libaio"),
+        ("ioengine=vsync\niodepth=4", "iodepth: expected 1 with vsync"),
+        ("prio=8", "prio: expected a whole number, 0 to 7"),
+        ("prioclass=4", "prioclass: expected a whole number, 0 to 3"),
+        ("sync=yes", "sync: expected none, sync or dsync"),
+        ("norandommap=2", "norandommap: expected 0 or 1"),
+        ("rw=randread\nba=4k,8k\nrw=randrw", "blockalign: expected one value"),
+        ("rw=randread\nnorandommap=0\nbssplit=4k/50:8k/50", "[a]: expected norandommap: blocks of several"),
+        ("time_based", "time_based: expected a runtime"),
+        ("time_based\nruntime=1\nnumber_ios=5", "time_based: fio ignores number_ios"),
+        ("stonewall", "stonewall: the simulator models 0 only"),
+        ("read_iolog=no.log", "read_iolog: expected a readable trace beside the job file"),
+    ],
+)
+def test_refused_with_file_and_line(tmp_path: Path, options: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        one(tmp_path, options)
+    name = message.replace("blockalign", "ba").partition(":")[0]
+    lines = [*GLOBAL.splitlines(), "", *options.splitlines()]
+    at = [n for n, line in enumerate(lines, 1) if line.partition("=")[0] == name]
+    assert message.replace("blockalign", "ba") in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'job.fio'}:{at[-1] if at else ''}")
+    assert "\n" not in str(caught.value)
+
+
+def test_section_is_named_where_no_line_is_wrong(tmp_path: Path) -> None:
+    for text, message in (
+        ("[a]\nfilename=/dev/x\n", ":1: [a]: expected direct=1"),
+        ("[a]\ndirect=1\n", ":1: [a]: expected one filename="),
+        ("[a]\ndirect=1\nfilename=x\n[b]\ndirect=1\nfilename=y\n", ":6: filename: there is one drive"),
+    ):
+        with pytest.raises(UsageError, match=r".") as caught:
+            read(tmp_path, text)
+        assert str(caught.value).startswith(f"{tmp_path / 'job.fio'}{message}")
+
+
+TRACE = """fio version 3 iolog
+0 /dev/vflash0 add
+0 /dev/vflash0 open
+100 /dev/vflash0 read 0 4096
+350 /dev/vflash0 write 1048576 65536
+
+350 /dev/vflash0 read 8192 512
+400 /dev/vflash0 close
+"""
+
+
+def test_trace(tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_text(TRACE)
+    process = one(tmp_path, "read_iolog=t.log\nioengine=libaio\niodepth=64\nnumber_ios=2")
+    # fio does not wait before the first time that is not 0.
+    assert process.trace == (
+        TracedIo(0, 0, 0, 4096),
+        TracedIo(250_000, 1, MIB, 65536),
+        TracedIo(250_000, 0, 8192, 512),
+    )
+    assert (process.bytes_max, process.ios_max, process.depth) == (0, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version 3", "version 2", "t.log:1: expected the first line 'fio version 3 iolog'"),
+        (
+            "350 /dev/vflash0 write 1048576 65536",
+            "350 /dev/vflash0 write 1048576",
+            "t.log:5: expected 'time file action",
+        ),
+        (
+            "350 /dev/vflash0 write 1048576 65536",
+            "350 /dev/vflash0 trim 0 4096",
+            "t.log:5: trim: not modelled",
+        ),
+        ("350 /dev/vflash0 write 1048576 65536", "350 /dev/vfl", "t.log:5: expected 'time file action"),
+        ("350 /dev/vflash0 write", "50 /dev/vflash0 write", "t.log:5: expected a time of at least 100"),
+        ("350 /dev/vflash0 write", "350 /dev/sda write", "t.log:5: /dev/sda: there is one drive"),
+        ("1048576 65536", "1048577 65536", "t.log:5: expected whole sectors"),
+        ("1048576 65536", "-1048576 65536", "t.log:5: expected an offset and a length in bytes"),
+        ("1048576 65536", "4294967296 65536", "t.log:5: expected whole sectors within the drive's"),
+    ],
+)
+def test_broken_trace_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in TRACE
+    (tmp_path / "t.log").write_text(TRACE.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        one(tmp_path, "read_iolog=t.log")
+    assert message in str(caught.value)
+
+
+def test_trace_excludes_what_is_not_modelled_with_it(tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_text(TRACE)
+    with pytest.raises(UsageError, match="rate_iops: not modelled together with read_iolog"):
+        one(tmp_path, "read_iolog=t.log\nrate_iops=5")

@@ -50,7 +50,8 @@ static inline void ends_delete(struct ends_node *node)
 static inline bool sim_may_grow(const struct sim_request *rq, u32 sectors, u8 op, u16 ioprio,
 				u32 max_sectors)
 {
-	return rq->op == op && rq->ioprio == ioprio && rq->sectors + sectors <= max_sectors;
+	return (op == SIM_READ || op == SIM_WRITE) && rq->op == op && rq->ioprio == ioprio &&
+	       rq->sectors + sectors <= max_sectors;
 }
 
 #endif

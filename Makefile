@@ -5,10 +5,10 @@
 
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
-C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]')
+C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
 .PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
-	format build-test unit vm-test lock clean clean-host
+	format build-test unit vm-test lock clean clean-host sim
 
 help: ## these lines
 	@echo "Tailgate: I/O schedulers for real-time latency on flash drives, and the lab that measures them."
@@ -28,6 +28,7 @@ check: ## set-up and every test: lint, unit, modules' build, virtual machines on
 		"90|Debian packages|setup/host.sh check" \
 		"45|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
 		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"30|simulator|make -s sim" \
 		"25|lint|make -s lint" \
 		"30|modules at W=1 and under sparse|make -s build-test" \
 		"60|unit tests|make -s unit" \
@@ -96,6 +97,8 @@ kernels:
 modules: ## kernel modules for both guests, in build/
 	@$(BIN)/python -m tailgate.modules stable backports
 
+sim: build/sim.stamp ## the simulator, into .venv
+
 venv: build/venv.stamp
 venv-dev: build/venv-dev.stamp
 
@@ -107,6 +110,13 @@ build/venv.stamp: requirements.lock pyproject.toml
 build/venv-dev.stamp: requirements-dev.lock requirements.lock pyproject.toml
 	$(call install,$<)
 	@touch build/venv.stamp $@
+
+build/sim.stamp: build/venv-dev.stamp $(shell find sim sched flash -type f)
+	@echo "simulator: compiling"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--force-reinstall ./sim
+	@touch $@
+	@echo "simulator: ready"
 
 define install
 @mkdir -p build
@@ -123,5 +133,5 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 	--no-emit-index-url --no-header pyproject.toml --group build
 lock:
 	$(LOCK) -o requirements.lock
-	$(LOCK) --group dev -c requirements.lock -o requirements-dev.lock
+	$(LOCK) --group sim --group dev -c requirements.lock -o requirements-dev.lock
 	sed -i '1i # SPDX-License-Identifier: GPL-2.0-only' requirements.lock requirements-dev.lock

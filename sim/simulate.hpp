@@ -7,10 +7,12 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-namespace tailgate::sim {
+namespace tailgate::sim
+{
 
 /// What a caller got wrong, in one line.
 struct UsageError : std::runtime_error {
@@ -20,7 +22,7 @@ struct UsageError : std::runtime_error {
 enum Direction : unsigned { READ, WRITE, DIRECTIONS };
 
 /// Sizes of a process's requests: each with its share in percent; the shares add up to 100.
-using BlockSizes = std::vector<std::pair<uint32_t, uint32_t>>;
+using BlockSizes = std::vector<std::pair<uint32_t, uint32_t> >;
 
 /// One request of a trace: at `at_ns` after the start of the process, whatever became of those before.
 struct TracedIo {
@@ -41,11 +43,14 @@ struct Process {
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent
 	bool sequential = false;
 	uint64_t offset = 0, size = 0; ///< the part of the drive that it uses; size 0: all of it
-	std::array<BlockSizes, DIRECTIONS> block_sizes = { { { { 4096, 100 } }, { { 4096, 100 } } } };
+	std::array<BlockSizes, DIRECTIONS> block_sizes = { { { { 4096, 100 } },
+							     { { 4096, 100 } } } };
 	uint32_t align = 0; ///< blockalign; 0: the least block size
 	Distribution distribution = Distribution::RANDOM;
-	double distribution_parameter = 0; ///< zipf theta, pareto power, normal deviation in percent
-	bool exhaustive = false; ///< each block once a pass (no norandommap): its order is a permutation
+	double distribution_parameter =
+		0; ///< zipf theta, pareto power, normal deviation in percent
+	bool exhaustive =
+		false; ///< each block once a pass (no norandommap): its order is a permutation
 	std::array<uint64_t, DIRECTIONS> rate_bytes = { 0, 0 }; ///< a second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> rate_ios = { 0, 0 };
 	bool rate_poisson = false;
@@ -70,7 +75,8 @@ struct Costs {
 	uint32_t schedule = 0; ///< more with a scheduler, for each request: insertion and dispatch
 	uint32_t complete = 0; ///< interrupt to the end of the request
 	uint32_t complete_kib = 0;
-	uint32_t reap = 0; ///< from the task's wake-up to the next submission, for each request that it finds done
+	uint32_t reap =
+		0; ///< from the task's wake-up to the next submission, for each request that it finds done
 	uint32_t wake = 0; ///< a sleeping task or worker: wake-up and context switch
 	uint32_t run = 0; ///< a worker's run of a hardware queue
 	uint32_t ipi = 0; ///< latency of an interrupt from one processor to another
@@ -80,7 +86,7 @@ struct Costs {
 struct Machine {
 	uint32_t cpus = 1;
 	Costs costs;
-	uint32_t tick_ns = 4'000'000; ///< of the kernel's clock: delayed runs end on a tick
+	uint32_t tick_ns = 4 '000' 000; ///< of the kernel's clock: delayed runs end on a tick
 	bool lone_requests_to_worker = false; ///< 6.1: a worker dispatches what is not plugged
 	bool completes_where_submitted = true; ///< rq_affinity
 };
@@ -89,7 +95,8 @@ struct Machine {
 struct Device {
 	std::map<std::string, uint32_t> drive;
 	uint32_t depth = 1023; ///< tags of a hardware queue
-	uint32_t nr_requests = 0; ///< scheduler tags of one; 0: as the kernel's default, 2 * min(depth, 128)
+	uint32_t nr_requests =
+		0; ///< scheduler tags of one; 0: as the kernel's default, 2 * min(depth, 128)
 	uint32_t max_sectors_kb = 0; ///< larger requests are split; 0: the drive's max_kib
 	bool merges = true; ///< nomerges=0
 };
@@ -136,6 +143,10 @@ struct Result {
 	double idle = 1; ///< share of the processors' time while flow 0 ran
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
 };
+
+/// By scheduler, its knobs: name, least, most, initial value.
+std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+schedulers();
 
 /// Runs it to the end. UsageError for what is not possible; std::logic_error, with `check`, for a broken invariant.
 Result simulate(const Config &config);

@@ -106,7 +106,8 @@ struct sim_scheduler {
 	void (*finish)(void *s, struct sim_request *rq, u64 now_ns);
 	u32 (*limit)(void *s, u8 op, bool sync, u16 ioprio, u32 tags);
 	void (*tick)(void *s, u64 now_ns);
-	struct sim_request *(*try_merge)(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio, u32 max_sectors);
+	struct sim_request *(*try_merge)(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
+					 u32 max_sectors);
 };
 
 /* All schedulers but "none", ended by NULL. */

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The Python module tailgate_sim._core: simulate.hpp, name for name.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "simulate.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace tailgate::sim;
+
+namespace
+{
+
+using Counts = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1> >;
+
+/// A copy that Python owns.
+Counts to_numpy(const std::vector<uint64_t> &values)
+{
+	auto *data = new std::vector<uint64_t>(values);
+	nb::capsule owner(data,
+			  [](void *p) noexcept { delete static_cast<std::vector<uint64_t> *>(p); });
+
+	return Counts(data->data(), { data->size() }, owner);
+}
+
+} // namespace
+
+NB_MODULE(_core, m)
+{
+	nb::exception<UsageError>(m, "UsageError", PyExc_ValueError);
+	nb::enum_<Direction>(m, "Direction").value("READ", READ).value("WRITE", WRITE);
+	nb::enum_<Distribution>(m, "Distribution")
+		.value("RANDOM", Distribution::RANDOM)
+		.value("ZIPF", Distribution::ZIPF)
+		.value("PARETO", Distribution::PARETO)
+		.value("NORMAL", Distribution::NORMAL);
+	nb::class_<TracedIo>(m, "TracedIo")
+		.def(nb::init<uint64_t, Direction, uint64_t, uint32_t>(), "at_ns" _a,
+		     "direction" _a, "offset" _a, "bytes" _a)
+		.def_rw("at_ns", &TracedIo::at_ns)
+		.def_rw("direction", &TracedIo::direction)
+		.def_rw("offset", &TracedIo::offset)
+		.def_rw("bytes", &TracedIo::bytes);
+	nb::class_<Process>(m, "Process")
+		.def(nb::init<>())
+		.def_rw("flow", &Process::flow)
+		.def_rw("synchronous", &Process::synchronous)
+		.def_rw("depth", &Process::depth)
+		.def_rw("ioprio", &Process::ioprio)
+		.def_rw("share", &Process::share)
+		.def_rw("sequential", &Process::sequential)
+		.def_rw("offset", &Process::offset)
+		.def_rw("size", &Process::size)
+		.def_rw("block_sizes", &Process::block_sizes)
+		.def_rw("align", &Process::align)
+		.def_rw("distribution", &Process::distribution)
+		.def_rw("distribution_parameter", &Process::distribution_parameter)
+		.def_rw("exhaustive", &Process::exhaustive)
+		.def_rw("rate_bytes", &Process::rate_bytes)
+		.def_rw("rate_ios", &Process::rate_ios)
+		.def_rw("rate_poisson", &Process::rate_poisson)
+		.def_rw("think_ns", &Process::think_ns)
+		.def_rw("think_spin_ns", &Process::think_spin_ns)
+		.def_rw("think_blocks", &Process::think_blocks)
+		.def_rw("through", &Process::through)
+		.def_rw("start_ns", &Process::start_ns)
+		.def_rw("ramp_ns", &Process::ramp_ns)
+		.def_rw("runtime_ns", &Process::runtime_ns)
+		.def_rw("ios_max", &Process::ios_max)
+		.def_rw("bytes_max", &Process::bytes_max)
+		.def_rw("ends_all", &Process::ends_all)
+		.def_rw("seed", &Process::seed)
+		.def_rw("trace", &Process::trace);
+	nb::class_<Costs>(m, "Costs")
+		.def(nb::init<>())
+		.def_rw("submit", &Costs::submit)
+		.def_rw("submit_kib", &Costs::submit_kib)
+		.def_rw("schedule", &Costs::schedule)
+		.def_rw("complete", &Costs::complete)
+		.def_rw("complete_kib", &Costs::complete_kib)
+		.def_rw("reap", &Costs::reap)
+		.def_rw("wake", &Costs::wake)
+		.def_rw("run", &Costs::run)
+		.def_rw("ipi", &Costs::ipi)
+		.def_rw("timer", &Costs::timer);
+	nb::class_<Machine>(m, "Machine")
+		.def(nb::init<>())
+		.def_rw("cpus", &Machine::cpus)
+		.def_rw("costs", &Machine::costs)
+		.def_rw("tick_ns", &Machine::tick_ns)
+		.def_rw("lone_requests_to_worker", &Machine::lone_requests_to_worker)
+		.def_rw("completes_where_submitted", &Machine::completes_where_submitted);
+	nb::class_<Device>(m, "Device")
+		.def(nb::init<>())
+		.def_rw("drive", &Device::drive)
+		.def_rw("depth", &Device::depth)
+		.def_rw("nr_requests", &Device::nr_requests)
+		.def_rw("max_sectors_kb", &Device::max_sectors_kb)
+		.def_rw("merges", &Device::merges);
+	nb::class_<Scheduler>(m, "Scheduler")
+		.def(nb::init<>())
+		.def_rw("name", &Scheduler::name)
+		.def_rw("knobs", &Scheduler::knobs);
+	nb::class_<Config>(m, "Config")
+		.def(nb::init<>())
+		.def_rw("machine", &Config::machine)
+		.def_rw("device", &Config::device)
+		.def_rw("scheduler", &Config::scheduler)
+		.def_rw("processes", &Config::processes)
+		.def_rw("limit_ns", &Config::limit_ns)
+		.def_rw("check", &Config::check);
+	nb::class_<Histogram>(m, "Histogram")
+		.def_prop_ro("values_ns", [](const Histogram &h) { return to_numpy(h.values_ns); })
+		.def_prop_ro("counts", [](const Histogram &h) { return to_numpy(h.counts); });
+	nb::class_<DirectionResult>(m, "DirectionResult")
+		.def_ro("ios", &DirectionResult::ios)
+		.def_ro("bytes", &DirectionResult::bytes)
+		.def_ro("mean_ns", &DirectionResult::mean_ns)
+		.def_ro("min_ns", &DirectionResult::min_ns)
+		.def_ro("max_ns", &DirectionResult::max_ns)
+		.def_ro("latency", &DirectionResult::latency)
+		.def_ro("block", &DirectionResult::block)
+		.def_ro("scheduler", &DirectionResult::scheduler);
+	nb::class_<FlowResult>(m, "FlowResult")
+		.def_ro("directions", &FlowResult::directions)
+		.def_ro("runtime_ns", &FlowResult::runtime_ns);
+	nb::class_<Result>(m, "Result")
+		.def_ro("flows", &Result::flows)
+		.def_ro("now_ns", &Result::now_ns)
+		.def_ro("ios", &Result::ios)
+		.def_ro("events", &Result::events)
+		.def_ro("idle", &Result::idle)
+		.def_ro("drive", &Result::drive);
+	m.def("simulate", &simulate, "config" _a, nb::call_guard<nb::gil_scoped_release>(),
+	      "Run a simulation to its end. UsageError for what is not possible.");
+	m.def("schedulers", &schedulers,
+	      "By scheduler, its knobs: (name, least, most, initial value).");
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "block_layer.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+
+namespace tailgate::sim
+{
+
+namespace
+{
+
+constexpr uint32_t SECTOR = 512;
+/// BLK_MQ_BUDGET_DELAY: after a scheduler said that it had work, and then gave none, its queues run again.
+constexpr uint64_t DELAY_NS = 3 '000' 000;
+
+const sim_scheduler *find_scheduler(const std::string &name)
+{
+	std::string known = "none";
+
+	if (name == "none")
+		return nullptr;
+	for (const sim_scheduler *const *s = sim_schedulers; *s; s++) {
+		if (name == (*s)->name)
+			return *s;
+		known += std::string(", ") + (*s)->name;
+	}
+	throw UsageError("scheduler: expected one of " + known + ", got " + name);
+}
+
+void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &wanted)
+{
+	for (const auto &[name, value] : wanted.knobs) {
+		std::string known;
+		uint32_t i = 0;
+
+		for (; i < scheduler.knob_count && name != scheduler.knobs[i].name; i++)
+			known += (i ? ", " : "") + std::string(scheduler.knobs[i].name);
+		if (i == scheduler.knob_count)
+			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
+					 (known.empty() ? "none" : known));
+		const sim_knob &knob = scheduler.knobs[i];
+		if (value < knob.least || value > knob.most ||
+		    scheduler.configure(elevator, i, value))
+			throw UsageError(wanted.name + "." + name + ": expected " +
+					 std::to_string(knob.least) + " to " +
+					 std::to_string(knob.most) + ", got " +
+					 std::to_string(value));
+	}
+}
+
+flash_parameters parameters_of(const std::map<std::string, uint32_t> &drive)
+{
+	flash_parameters parameters = FLASH_PARAMETERS_DEFAULT;
+
+	for (const auto &[name, value] : drive) {
+		uint32_t i = 0;
+
+		while (i < sim_drive_parameter_count && name != sim_drive_parameters[i].name)
+			i++;
+		if (i == sim_drive_parameter_count)
+			throw UsageError("drive: there is no parameter " + name);
+		std::memcpy(reinterpret_cast<char *>(&parameters) + sim_drive_parameters[i].offset,
+			    &value, sizeof(value));
+	}
+	return parameters;
+}
+
+} // namespace
+
+std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+schedulers()
+{
+	std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+		all{ { "none", {} } };
+
+	for (const sim_scheduler *const *s = sim_schedulers; *s; s++) {
+		auto &knobs = all[(*s)->name];
+
+		for (uint32_t i = 0; i < (*s)->knob_count; i++) {
+			const sim_knob &knob = (*s)->knobs[i];
+
+			knobs.emplace_back(knob.name, knob.least, knob.most, knob.initial);
+		}
+	}
+	return all;
+}
+
+BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const Config &config,
+		       Observer &observer)
+    : engine_(engine), processors_(processors), machine_(config.machine), observer_(observer)
+{
+	const Device &device = config.device;
+	flash_parameters parameters = parameters_of(device.drive);
+	const flash_parameter_info *wrong;
+	const char *expected;
+
+	scheduler_ = find_scheduler(config.scheduler.name);
+	if (!scheduler_ && !config.scheduler.knobs.empty())
+		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
+	if (!device.depth || device.depth > 10240)
+		throw UsageError("depth: expected 1 to 10240, got " + std::to_string(device.depth));
+	/* the kernel gives a drive no more queues than it has processors */
+	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
+	drive_ = sim_drive_create(&parameters, &wrong, &expected);
+	if (!drive_ && wrong)
+		throw UsageError(std::string("drive: ") + wrong->name + ": expected " +
+				 (expected ? expected :
+					     std::to_string(wrong->least) + " to " +
+						     std::to_string(wrong->most)));
+	if (!drive_)
+		throw std::bad_alloc();
+	depth_ = device.depth;
+	tags_ = !scheduler_	   ? depth_ :
+		device.nr_requests ? device.nr_requests :
+				     2 * std::min<uint32_t>(depth_, 128);
+	sectors_ = uint64_t(parameters.capacity_mib) << 11;
+	max_sectors_ = 2 * (device.max_sectors_kb ?
+				    std::min(device.max_sectors_kb, parameters.max_kib) :
+				    parameters.max_kib);
+	merges_ = device.merges && scheduler_ && scheduler_->try_merge;
+	worker_dispatches_ = machine_.lone_requests_to_worker && config.scheduler.name != "k2";
+	check_ = config.check;
+	INIT_LIST_HEAD(&done_);
+	for (uint32_t i = 0; i < parameters.queues; i++)
+		queues_.emplace_back(this, i);
+	if (!scheduler_)
+		return;
+	handle_.layer = this;
+	handle_.device = {
+		.queues = parameters.queues,
+		.cpus = uint32_t(processors.size()),
+		.tags = tags_,
+		.run =
+			[](sim_device *d, u32 queue) {
+				BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
+
+				layer->run_later(layer->queues_[queue]);
+			},
+		.arm = [](sim_device *d,
+			  u64 at_ns) { reinterpret_cast<Handle *>(d)->layer->arm(at_ns); },
+	};
+	elevator_ = scheduler_->create(&handle_.device);
+	if (!elevator_)
+		throw std::bad_alloc();
+	try {
+		configure(*scheduler_, elevator_, config.scheduler);
+	} catch (...) {
+		scheduler_->destroy(elevator_);
+		sim_drive_destroy(drive_);
+		throw;
+	}
+	if (config.scheduler.name == "k2")
+		bound_ = config.scheduler.knobs.contains("inflight_max") ?
+				 config.scheduler.knobs.at("inflight_max") :
+				 32;
+}
+
+BlockLayer::~BlockLayer()
+{
+	if (elevator_)
+		scheduler_->destroy(elevator_);
+	sim_drive_destroy(drive_);
+}
+
+// --- requests -------------------------------------------------------------------------------------------------------
+
+uint32_t BlockLayer::limit(const Io &io) const
+{
+	if (!scheduler_ || !scheduler_->limit)
+		return tags_;
+	return scheduler_->limit(elevator_, io.op, io.op == SIM_READ || io.op == SIM_WRITE,
+				 io.ioprio, tags_);
+}
+
+void BlockLayer::add_bio(Request *request, Io *io)
+{
+	Bio *bio = free_bios_;
+
+	if (bio)
+		free_bios_ = bio->next;
+	else
+		bio = &bios_.emplace_back();
+	*bio = { io, request->bios };
+	request->bios = bio;
+}
+
+Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
+{
+	Request *request;
+
+	if (free_requests_.empty()) {
+		request = &requests_.emplace_back();
+	} else {
+		request = free_requests_.back();
+		free_requests_.pop_back();
+	}
+	*request = {};
+	request->layer = this;
+	request->rq.sector = sector;
+	request->rq.sectors = sectors;
+	request->rq.start_ns = engine_.now_ns;
+	request->rq.queue = queue.index;
+	request->rq.ioprio = io->ioprio;
+	request->rq.op = io->op;
+	request->rq.sync = true;
+	request->command.op = io->op == SIM_READ    ? FLASH_READ :
+			      io->op == SIM_DISCARD ? FLASH_DISCARD :
+			      io->op == SIM_FLUSH   ? FLASH_FLUSH :
+			      io->through	    ? FLASH_WRITE_THROUGH :
+						      FLASH_WRITE;
+	request->flow = io->flow;
+	request->processor = io->processor;
+	add_bio(request, io);
+	queue.tags_used++;
+	submitted++;
+	return request;
+}
+
+bool BlockLayer::submit(Io *io, Action accepted)
+{
+	Queue &queue = queues_[io->processor % queues_.size()];
+	uint64_t sector = io->offset / SECTOR;
+	uint32_t left = io->bytes / SECTOR;
+	bool waits = false;
+
+	io->entered_ns = engine_.now_ns;
+	io->parts = 1; /* so that no part that completes at once ends it */
+	do {
+		uint32_t sectors = std::min(left, max_sectors_);
+
+		left -= sectors;
+		io->parts++;
+		if (waits || !queue.waiters.empty() || !accept(queue, io, sector, sectors)) {
+			waits = true;
+			queue.waiters.push_back(
+				{ io, sector, sectors, left ? Action{} : accepted });
+		}
+		sector += sectors;
+	} while (left);
+	io->parts--;
+	return !waits;
+}
+
+/// Into a queued request, into one of its own, or not now.
+bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
+{
+	Request *request;
+
+	if (merges_ && merge(io, sector, sectors))
+		return true;
+	if (queue.tags_used >= limit(*io))
+		return false;
+	request = make(queue, io, sector, sectors);
+	if (!scheduler_) {
+		issue(request);
+		return true;
+	}
+	scheduler_->insert(elevator_, &request->rq, false, engine_.now_ns);
+	if (worker_dispatches_)
+		run_later(queue);
+	else
+		run(queue);
+	return true;
+}
+
+bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
+{
+	sim_request *rq;
+
+	if (io->op != SIM_READ && io->op != SIM_WRITE)
+		return false;
+	rq = scheduler_->try_merge(elevator_, sector, sectors, io->op, io->ioprio, max_sectors_);
+	if (!rq)
+		return false;
+	add_bio(reinterpret_cast<Request *>(rq), io);
+	return true;
+}
+
+// --- hardware queues ------------------------------------------------------------------------------------------------
+
+/// blk_mq_run_hw_queue(async = true)
+void BlockLayer::run_later(Queue &queue)
+{
+	if (queue.run_pending)
+		return;
+	queue.run_pending = true;
+	processor_of(queue).work(machine_.costs.wake + machine_.costs.run,
+				 { [](void *q) {
+					  Queue *queue = static_cast<Queue *>(q);
+
+					  queue->run_pending = false;
+					  queue->layer->run(*queue);
+				  },
+				   &queue });
+}
+
+/// blk_mq_delay_run_hw_queues(): whole ticks, and what is on its way already stays as it is.
+void BlockLayer::run_after_delay()
+{
+	uint64_t tick = machine_.tick_ns;
+	uint64_t at_ns = (engine_.now_ns / tick + (DELAY_NS + tick - 1) / tick + 1) * tick;
+
+	for (Queue &queue : queues_) {
+		if (queue.delayed || queue.run_pending)
+			continue;
+		queue.delayed = true;
+		engine_.at(at_ns, { [](void *q) {
+					   Queue *queue = static_cast<Queue *>(q);
+
+					   queue->delayed = false;
+					   queue->layer->run_later(*queue);
+				   },
+				    &queue });
+	}
+}
+
+/// blk_mq_sched_dispatch_requests()
+void BlockLayer::run(Queue &queue)
+{
+	while (!queue.dispatch.empty()) {
+		queue.restart = true;
+		if (!issue(queue.dispatch.front()))
+			return;
+		queue.dispatch.pop_front();
+	}
+	while (dispatch_some(queue))
+		;
+}
+
+/// __blk_mq_do_dispatch_sched(): true if it is worth asking again.
+bool BlockLayer::dispatch_some(Queue &queue)
+{
+	if (!scheduler_->has_work(elevator_, queue.index))
+		return false;
+	sim_request *rq = scheduler_->dispatch(elevator_, queue.index, engine_.now_ns);
+	if (!rq) {
+		run_after_delay();
+		return false;
+	}
+	Request *request = reinterpret_cast<Request *>(rq);
+	Queue &own = queues_[rq->queue];
+	if (issue(request))
+		return true;
+	own.dispatch.push_back(request);
+	own.restart = true;
+	return false;
+}
+
+/// Give it to the drive, if that has a tag.
+bool BlockLayer::issue(Request *request)
+{
+	Queue &queue = queues_[request->rq.queue];
+
+	if (scheduler_) {
+		if (queue.in_drive == depth_)
+			return false;
+		queue.in_drive++;
+	}
+	request->rq.issue_ns = engine_.now_ns;
+	request->command.sector = request->rq.sector;
+	request->command.sectors = request->rq.op == SIM_FLUSH ? 0 : request->rq.sectors;
+	in_drive_++;
+	if (check_ && bound_ && in_drive_ > bound_)
+		throw std::logic_error("more requests in the drive than inflight_max");
+	sim_drive_submit(drive_, queue.index, &request->command, engine_.now_ns);
+	return true;
+}
+
+// --- completion -----------------------------------------------------------------------------------------------------
+
+void BlockLayer::advance()
+{
+	list_head *node, *next;
+
+	sim_drive_advance(drive_, engine_.now_ns, &done_);
+	for (node = done_.next; node != &done_; node = next) {
+		next = node->next;
+		auto *command = reinterpret_cast<flash_command *>(reinterpret_cast<char *>(node) -
+								  offsetof(flash_command, node));
+		auto *request = reinterpret_cast<Request *>(reinterpret_cast<char *>(command) -
+							    offsetof(Request, command));
+		const Costs &costs = machine_.costs;
+		uint32_t processor = machine_.completes_where_submitted ?
+					     request->processor :
+					     request->rq.queue % processors_.size();
+		uint64_t cost_ns =
+			costs.complete + uint64_t(costs.complete_kib) * (request->rq.sectors / 2);
+
+		processors_[processor].interrupt(
+			cost_ns, { [](void *r) {
+					  Request *request = static_cast<Request *>(r);
+
+					  request->layer->complete(request);
+				  },
+				   request });
+	}
+	INIT_LIST_HEAD(&done_);
+}
+
+/// blk_mq_end_request()
+void BlockLayer::complete(Request *request)
+{
+	Queue &queue = queues_[request->rq.queue];
+	uint64_t now_ns = engine_.now_ns;
+
+	completed++;
+	in_drive_--;
+	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
+			    request->rq.issue_ns - request->rq.start_ns);
+	for (Bio *bio = request->bios, *next; bio; bio = next) {
+		next = bio->next;
+		if (!--bio->io->parts)
+			bio->io->done();
+		bio->next = free_bios_;
+		free_bios_ = bio;
+	}
+	if (scheduler_) {
+		if (scheduler_->complete)
+			scheduler_->complete(elevator_, &request->rq, now_ns);
+		if (scheduler_->finish)
+			scheduler_->finish(elevator_, &request->rq, now_ns);
+		queue.in_drive--;
+	}
+	queue.tags_used--;
+	free_requests_.push_back(request);
+	if (queue.restart) {
+		queue.restart = false;
+		run_later(queue);
+	}
+	wake_waiters(queue);
+}
+
+/// Tags go to those who wait longest; who may not have one yet holds up those behind.
+void BlockLayer::wake_waiters(Queue &queue)
+{
+	while (!queue.waiters.empty()) {
+		Waiter waiter = queue.waiters.front();
+
+		if (!accept(queue, waiter.io, waiter.sector, waiter.sectors))
+			return;
+		queue.waiters.pop_front();
+		if (waiter.accepted.function)
+			waiter.accepted();
+	}
+}
+
+// --- the scheduler's timer ------------------------------------------------------------------------------------------
+
+void BlockLayer::arm(uint64_t at_ns)
+{
+	armed_ns_ = at_ns;
+	engine_.at(at_ns, Action::call<&BlockLayer::tick>(this));
+}
+
+void BlockLayer::tick()
+{
+	if (armed_ns_ > engine_.now_ns)
+		return; /* armed again for later */
+	armed_ns_ = Engine::NEVER;
+	scheduler_->tick(elevator_, engine_.now_ns);
+}
+
+void BlockLayer::check_end() const
+{
+	if (submitted != completed)
+		throw std::logic_error(std::to_string(submitted) + " requests were made, " +
+				       std::to_string(completed) + " completed");
+	for (const Queue &queue : queues_)
+		if (queue.tags_used || queue.in_drive || !queue.waiters.empty() ||
+		    !queue.dispatch.empty())
+			throw std::logic_error("a hardware queue still holds something");
+	if (sim_drive_overlaps())
+		throw std::logic_error("a die served two operations at once");
+}
+
+} // namespace tailgate::sim

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The clock, what is due, and the processors that do it.
+//
+// An activity (a fio process, an interrupt, a worker) is a piece of work on a processor: it costs time, and takes effect at
+// its end. A processor does one piece at a time, interrupts first, the rest in order of arrival; a process that has
+// more to do goes to the end of the line after each piece.
+#pragma once
+
+#include <algorithm>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace tailgate::sim
+{
+
+/// A function and its argument.
+struct Action {
+	void (*function)(void *) = nullptr;
+	void *argument = nullptr;
+
+	void operator()() const
+	{
+		function(argument);
+	}
+
+	static Action resume(std::coroutine_handle<> coroutine)
+	{
+		return { [](void *address) {
+				std::coroutine_handle<>::from_address(address).resume();
+			},
+			 coroutine.address() };
+	}
+
+	template <auto Method, class Object> static Action call(Object *object)
+	{
+		return { [](void *o) { (static_cast<Object *>(o)->*Method)(); }, object };
+	}
+};
+
+/// First in, first out; memory only ever grows.
+template <class T> class Fifo
+{
+    public:
+	bool empty() const
+	{
+		return head_ == tail_;
+	}
+	size_t size() const
+	{
+		return tail_ - head_;
+	}
+	void push(T value)
+	{
+		if (size() == ring_.size())
+			grow();
+		ring_[tail_++ & (ring_.size() - 1)] = std::move(value);
+	}
+	T &front()
+	{
+		return ring_[head_ & (ring_.size() - 1)];
+	}
+	T pop()
+	{
+		return std::move(ring_[head_++ & (ring_.size() - 1)]);
+	}
+
+    private:
+	void grow()
+	{
+		std::vector<T> larger(ring_.empty() ? 16 : 2 * ring_.size());
+		size_t n = size();
+
+		for (size_t i = 0; i < n; i++)
+			larger[i] = std::move(ring_[(head_ + i) & (ring_.size() - 1)]);
+		ring_ = std::move(larger);
+		head_ = 0;
+		tail_ = n;
+	}
+
+	std::vector<T> ring_;
+	size_t head_ = 0, tail_ = 0;
+};
+
+/// Time, and what happens at which: equal times in the order in which they were asked for.
+class Engine
+{
+    public:
+	static constexpr uint64_t NEVER = ~uint64_t(0);
+
+	uint64_t now_ns = 0;
+	uint64_t events = 0;
+
+	void at(uint64_t when_ns, Action action)
+	{
+		heap_.push_back({ std::max(when_ns, now_ns), sequence_++, action });
+		std::push_heap(heap_.begin(), heap_.end());
+	}
+	/// At this time, after what runs now.
+	void soon(Action action)
+	{
+		soon_.push(action);
+	}
+
+	uint64_t next_ns() const
+	{
+		return heap_.empty() ? NEVER : heap_.front().when_ns;
+	}
+
+	/// Do what is due now, until nothing is.
+	void settle()
+	{
+		for (;;) {
+			while (!soon_.empty()) {
+				events++;
+				soon_.pop()();
+			}
+			if (next_ns() > now_ns)
+				return;
+			Action action = heap_.front().action;
+			std::pop_heap(heap_.begin(), heap_.end());
+			heap_.pop_back();
+			events++;
+			action();
+		}
+	}
+
+    private:
+	struct Due {
+		uint64_t when_ns;
+		uint64_t sequence;
+		Action action;
+
+		bool operator<(const Due &other) const
+		{
+			return when_ns != other.when_ns ? when_ns > other.when_ns :
+							  sequence > other.sequence;
+		}
+	};
+
+	std::vector<Due> heap_;
+	uint64_t sequence_ = 0;
+	Fifo<Action> soon_;
+};
+
+class Processor
+{
+    public:
+	explicit Processor(Engine &engine) : engine_(engine)
+	{
+	}
+
+	void interrupt(uint64_t cost_ns, Action effect)
+	{
+		add(interrupts_, cost_ns, effect);
+	}
+	void work(uint64_t cost_ns, Action effect)
+	{
+		add(tasks_, cost_ns, effect);
+	}
+	/// Time spent on work so far.
+	uint64_t busy_ns() const
+	{
+		return busy_ns_ - (working_ ? ends_ns_ - std::min(ends_ns_, engine_.now_ns) : 0);
+	}
+
+    private:
+	struct Piece {
+		uint64_t cost_ns;
+		Action effect;
+	};
+
+	void add(Fifo<Piece> &line, uint64_t cost_ns, Action effect)
+	{
+		if (working_)
+			line.push({ cost_ns, effect });
+		else
+			begin({ cost_ns, effect });
+	}
+
+	void begin(Piece piece)
+	{
+		working_ = true;
+		effect_ = piece.effect;
+		busy_ns_ += piece.cost_ns;
+		ends_ns_ = engine_.now_ns + piece.cost_ns;
+		if (piece.cost_ns)
+			engine_.at(ends_ns_, Action::call<&Processor::end>(this));
+		else
+			engine_.soon(Action::call<&Processor::end>(this));
+	}
+
+	void end()
+	{
+		effect_();
+		if (!interrupts_.empty())
+			begin(interrupts_.pop());
+		else if (!tasks_.empty())
+			begin(tasks_.pop());
+		else
+			working_ = false;
+	}
+
+	Engine &engine_;
+	Fifo<Piece> interrupts_, tasks_;
+	Action effect_;
+	bool working_ = false;
+	uint64_t busy_ns_ = 0, ends_ns_ = 0;
+};
+
+/// A process: a coroutine that starts when it is told to, and lives until its owner goes.
+class Task
+{
+    public:
+	struct promise_type {
+		std::exception_ptr failure;
+
+		Task get_return_object()
+		{
+			return Task(std::coroutine_handle<promise_type>::from_promise(*this));
+		}
+		std::suspend_always initial_suspend() noexcept
+		{
+			return {};
+		}
+		std::suspend_always final_suspend() noexcept
+		{
+			return {};
+		}
+		void return_void()
+		{
+		}
+		void unhandled_exception()
+		{
+			throw;
+		}
+	};
+
+	Task() = default;
+	explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle)
+	{
+	}
+	Task(Task &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+	Task &operator=(Task &&other) noexcept
+	{
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	~Task()
+	{
+		if (handle_)
+			handle_.destroy();
+	}
+
+	std::coroutine_handle<> handle() const
+	{
+		return handle_;
+	}
+
+    private:
+	std::coroutine_handle<promise_type> handle_;
+};
+
+} // namespace tailgate::sim

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A process as fio 3.33 runs it (backend.c, io_u.c): fills its queue, reaps when it is full, keeps to its rate, thinks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "block_layer.hpp"
+#include "engine.hpp"
+#include "histogram.hpp"
+#include "pattern.hpp"
+#include "simulate.hpp"
+
+namespace tailgate::sim
+{
+
+/// What all processes of a simulation share.
+struct Stage {
+	Engine &engine;
+	std::vector<Processor> &processors;
+	BlockLayer &layer;
+	const Config &config;
+	bool stopping = false; ///< a process with ends_all has ended
+	uint32_t running = 0; ///< processes that have not ended
+};
+
+class FioProcess
+{
+    public:
+	FioProcess(Stage &stage, const Process &process, uint32_t processor);
+	FioProcess(const FioProcess &) = delete;
+
+	void start()
+	{
+		stage_.engine.soon(Action::resume(task_.handle()));
+	}
+
+	const Process &process() const
+	{
+		return process_;
+	}
+	/// Of what was counted, by direction.
+	const std::array<Latencies, DIRECTIONS> &latencies() const
+	{
+		return latencies_;
+	}
+	const std::array<uint64_t, DIRECTIONS> &bytes() const
+	{
+		return bytes_;
+	}
+	uint64_t began_ns() const
+	{
+		return began_ns_;
+	}
+	uint64_t ended_ns() const
+	{
+		return ended_ns_;
+	}
+	uint64_t unfinished() const
+	{
+		return in_flight_;
+	}
+	bool ended() const
+	{
+		return ended_;
+	}
+	/// Whether what completes now counts.
+	bool counts() const
+	{
+		return counting_ && !ended_;
+	}
+
+    private:
+	struct IoUnit : Io {
+		FioProcess *owner = nullptr;
+		Direction direction = READ;
+		uint64_t issued_ns = 0;
+	};
+
+	/// Awaited: suspends the process unless there is nothing to wait for.
+	struct Work;
+	struct Submission;
+	struct Wait;
+
+	Task run();
+	Task replay();
+	Work work(uint64_t ns);
+	Submission submit(IoUnit &unit);
+	/// Until this time, or, if wanted, until there is something to reap.
+	Wait wait(uint64_t until_ns, bool or_completion);
+	void wake(uint64_t cost_ns);
+
+	void begin();
+	bool over();
+	void end();
+	void count_if_ramped_up();
+	bool full() const
+	{
+		return in_flight_ == units_.size();
+	}
+	uint64_t due_ns(Direction direction) const;
+	void note_issue(const IoUnit &unit);
+	IoUnit &prepare(const Access &access);
+	uint64_t submission_ns(const IoUnit &unit) const;
+	void completed(IoUnit *unit);
+	uint32_t reap();
+
+	Stage &stage_;
+	const Process &process_;
+	uint32_t processor_index_;
+	Processor &processor_;
+	Pattern pattern_;
+	std::deque<IoUnit> units_;
+	std::vector<IoUnit *> free_units_;
+	Fifo<IoUnit *> reapable_;
+	uint32_t in_flight_ = 0; ///< submitted and not reaped
+	bool asleep_ = false, wants_completion_ = false;
+	uint64_t wake_at_ns_ = 0;
+	bool counting_ = false, ended_ = false;
+	uint64_t started_ns_ = 0, began_ns_ = 0, ended_ns_ = 0;
+	uint64_t ios_issued_ = 0, bytes_issued_ = 0; ///< since the counting began
+	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< a second; 0: no limit
+	std::array<uint64_t, DIRECTIONS> issued_bytes_{};
+	std::array<double, DIRECTIONS> poisson_ns_{}; ///< of the next request, from began_ns_
+	std::array<Latencies, DIRECTIONS> latencies_;
+	std::array<uint64_t, DIRECTIONS> bytes_{};
+	Task task_; ///< last: it uses the rest
+};
+
+} // namespace tailgate::sim

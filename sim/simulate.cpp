@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "simulate.hpp"
+
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "block_layer.hpp"
+#include "engine.hpp"
+#include "fio_process.hpp"
+
+namespace tailgate::sim
+{
+
+namespace
+{
+
+/// By flow and direction, what the block layer saw while the flow was counted.
+class FlowObserver final : public BlockLayer::Observer
+{
+    public:
+	struct Direct {
+		Latencies block, scheduler;
+	};
+
+	explicit FlowObserver(uint32_t flows) : flows_(flows), processes_(flows)
+	{
+	}
+
+	void add(uint32_t flow, const FioProcess *process)
+	{
+		processes_[flow].push_back(process);
+	}
+	const Direct &of(uint32_t flow, Direction direction) const
+	{
+		return flows_[flow][direction];
+	}
+
+	void completed(uint32_t flow, sim_op op, uint64_t block_ns, uint64_t scheduler_ns) override
+	{
+		if (op != SIM_READ && op != SIM_WRITE)
+			return;
+		if (!processes_[flow].front()->counts())
+			return;
+		Direct &direct = flows_[flow][op == SIM_READ ? READ : WRITE];
+		direct.block.add(block_ns);
+		direct.scheduler.add(scheduler_ns);
+	}
+
+    private:
+	std::vector<std::array<Direct, DIRECTIONS> > flows_;
+	std::vector<std::vector<const FioProcess *> > processes_;
+};
+
+void check(const Config &config)
+{
+	if (config.processes.empty())
+		throw UsageError("processes: expected at least one");
+	if (!config.machine.cpus || config.machine.cpus > 64)
+		throw UsageError("cpus: expected 1 to 64, got " +
+				 std::to_string(config.machine.cpus));
+	if (!config.machine.tick_ns)
+		throw UsageError("tick_ns: expected at least 1");
+	bool ends = config.limit_ns;
+	for (const Process &process : config.processes)
+		ends = ends || process.ends_all || process.runtime_ns || process.ios_max ||
+		       process.bytes_max || !process.trace.empty();
+	if (!ends)
+		throw UsageError(
+			"nothing ends the simulation: expected a runtime, a number of requests, or limit_ns");
+}
+
+uint64_t busy_ns(const std::vector<Processor> &processors)
+{
+	uint64_t sum = 0;
+
+	for (const Processor &processor : processors)
+		sum += processor.busy_ns();
+	return sum;
+}
+
+DirectionResult direction_result(const Latencies &latencies, uint64_t bytes,
+				 const FlowObserver::Direct &seen)
+{
+	DirectionResult result;
+
+	result.ios = latencies.count();
+	result.bytes = bytes;
+	result.mean_ns = latencies.mean_ns();
+	result.min_ns = latencies.min_ns();
+	result.max_ns = latencies.max_ns();
+	result.latency = latencies.histogram();
+	result.block = seen.block.histogram();
+	result.scheduler = seen.scheduler.histogram();
+	return result;
+}
+
+} // namespace
+
+Result simulate(const Config &config)
+{
+	check(config);
+	uint32_t flows = 0;
+	for (const Process &process : config.processes)
+		flows = std::max(flows, process.flow + 1);
+
+	Engine engine;
+	std::vector<Processor> processors(config.machine.cpus, Processor(engine));
+	FlowObserver observer(flows);
+	BlockLayer layer(engine, processors, config, observer);
+	Stage stage{ engine, processors, layer, config };
+	std::deque<FioProcess> processes;
+	for (const Process &process : config.processes) {
+		processes.emplace_back(stage, process, processes.size() % processors.size());
+		observer.add(process.flow, &processes.back());
+	}
+	for (FioProcess &process : processes) {
+		stage.running++;
+		process.start();
+	}
+
+	const FioProcess &first =
+		*std::find_if(processes.begin(), processes.end(),
+			      [](const FioProcess &p) { return p.process().flow == 0; });
+	uint64_t busy_at_begin = 0, busy_at_end = 0, counted_from = 0;
+	bool counting = false, counted = false;
+	for (;;) {
+		engine.settle();
+		if (!counting && first.counts()) {
+			counting = true;
+			counted_from = engine.now_ns;
+			busy_at_begin = busy_ns(processors);
+		} else if (counting && !counted && first.ended()) {
+			counted = true;
+			busy_at_end = busy_ns(processors);
+		}
+		uint64_t drive_ns = layer.next_ns();
+		uint64_t next_ns = std::min(engine.next_ns(), drive_ns);
+		if (next_ns == Engine::NEVER ||
+		    (!stage.running && layer.submitted == layer.completed))
+			break;
+		if (config.limit_ns && next_ns > config.limit_ns) {
+			engine.now_ns = config.limit_ns;
+			break;
+		}
+		engine.now_ns = std::max(engine.now_ns, next_ns);
+		if (drive_ns <= engine.now_ns)
+			layer.advance();
+	}
+	if (config.check && !stage.running)
+		layer.check_end();
+	if (stage.running && !config.limit_ns)
+		throw std::logic_error("the simulation stood still with " +
+				       std::to_string(stage.running) + " processes waiting");
+
+	Result result;
+	result.flows.resize(flows);
+	for (uint32_t flow = 0; flow < flows; flow++) {
+		FlowResult &out = result.flows[flow];
+		std::array<Latencies, DIRECTIONS> latencies;
+		std::array<uint64_t, DIRECTIONS> bytes{};
+		uint32_t n = 0;
+
+		for (const FioProcess &process : processes) {
+			if (process.process().flow != flow)
+				continue;
+			n++;
+			uint64_t end = process.ended() ? process.ended_ns() : engine.now_ns;
+			out.runtime_ns += double(end - std::min(end, process.began_ns()));
+			for (unsigned d = 0; d < DIRECTIONS; d++) {
+				latencies[d].add(process.latencies()[d]);
+				bytes[d] += process.bytes()[d];
+			}
+		}
+		if (n)
+			out.runtime_ns /= n;
+		for (unsigned d = 0; d < DIRECTIONS; d++)
+			out.directions[d] = direction_result(latencies[d], bytes[d],
+							     observer.of(flow, Direction(d)));
+	}
+	if (!counted)
+		busy_at_end = busy_ns(processors);
+	uint64_t counted_to = counted ? first.ended_ns() : engine.now_ns;
+	if (counting && counted_to > counted_from)
+		result.idle = 1 - double(busy_at_end - busy_at_begin) /
+					  double(counted_to - counted_from) /
+					  double(processors.size());
+	result.now_ns = engine.now_ns;
+	result.ios = layer.completed;
+	result.events = engine.events;
+	const flash_statistics &drive = layer.statistics();
+	result.drive = {
+		{ "commands", drive.commands },	  { "slots_used_max", drive.slots_used_max },
+		{ "die_reads", drive.die_reads }, { "programs", drive.programs },
+		{ "erases", drive.erases },	  { "held", drive.held }
+	};
+	return result;
+}
+
+} // namespace tailgate::sim

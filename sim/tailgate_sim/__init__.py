@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tailgate's simulator: fio processes, a small blk-mq, schedulers and a flash drive, in virtual time.
+
+The classes are those of sim/simulate.hpp, field by field; its comments say what they mean. Times are in ns,
+sizes in bytes.
+"""
+
+from tailgate_sim._core import (
+    Config,
+    Costs,
+    Device,
+    Direction,
+    DirectionResult,
+    Distribution,
+    FlowResult,
+    Histogram,
+    Machine,
+    Process,
+    Result,
+    Scheduler,
+    TracedIo,
+    UsageError,
+    schedulers,
+    simulate,
+)
+
+__all__ = [
+    "Config",
+    "Costs",
+    "Device",
+    "Direction",
+    "DirectionResult",
+    "Distribution",
+    "FlowResult",
+    "Histogram",
+    "Machine",
+    "Process",
+    "Result",
+    "Scheduler",
+    "TracedIo",
+    "UsageError",
+    "schedulers",
+    "simulate",
+]

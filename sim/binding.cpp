@@ -18,7 +18,7 @@ using namespace tailgate::sim;
 namespace
 {
 
-using Counts = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1> >;
+using Counts = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>>;
 
 /// A copy that Python owns.
 Counts to_numpy(const std::vector<uint64_t> &values)

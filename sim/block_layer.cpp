@@ -13,7 +13,7 @@ namespace
 
 constexpr uint32_t SECTOR = 512;
 /// BLK_MQ_BUDGET_DELAY: after a scheduler said that it had work, and then gave none, its queues run again.
-constexpr uint64_t DELAY_NS = 3 '000' 000;
+constexpr uint64_t DELAY_NS = 3'000'000;
 
 const sim_scheduler *find_scheduler(const std::string &name)
 {
@@ -69,10 +69,10 @@ flash_parameters parameters_of(const std::map<std::string, uint32_t> &drive)
 
 } // namespace
 
-std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
 schedulers()
 {
-	std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+	std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
 		all{ { "none", {} } };
 
 	for (const sim_scheduler *const *s = sim_schedulers; *s; s++) {

@@ -11,7 +11,7 @@ namespace tailgate::sim
 namespace
 {
 
-constexpr uint64_t SECOND_NS = 1 '000' 000'000;
+constexpr uint64_t SECOND_NS = 1'000'000'000;
 
 } // namespace
 

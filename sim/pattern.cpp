@@ -12,7 +12,7 @@ namespace
 {
 
 /// fio sums so many terms of a zipf distribution (lib/zipf.c).
-constexpr uint64_t ZIPF_TERMS = 10 '000' 000;
+constexpr uint64_t ZIPF_TERMS = 10'000'000;
 
 uint32_t least_of(const BlockSizes &sizes)
 {

@@ -49,8 +49,8 @@ class FlowObserver final : public BlockLayer::Observer
 	}
 
     private:
-	std::vector<std::array<Direct, DIRECTIONS> > flows_;
-	std::vector<std::vector<const FioProcess *> > processes_;
+	std::vector<std::array<Direct, DIRECTIONS>> flows_;
+	std::vector<std::vector<const FioProcess *>> processes_;
 };
 
 void check(const Config &config)

@@ -22,7 +22,7 @@ struct UsageError : std::runtime_error {
 enum Direction : unsigned { READ, WRITE, DIRECTIONS };
 
 /// Sizes of a process's requests: each with its share in percent; the shares add up to 100.
-using BlockSizes = std::vector<std::pair<uint32_t, uint32_t> >;
+using BlockSizes = std::vector<std::pair<uint32_t, uint32_t>>;
 
 /// One request of a trace: at `at_ns` after the start of the process, whatever became of those before.
 struct TracedIo {
@@ -86,7 +86,7 @@ struct Costs {
 struct Machine {
 	uint32_t cpus = 1;
 	Costs costs;
-	uint32_t tick_ns = 4 '000' 000; ///< of the kernel's clock: delayed runs end on a tick
+	uint32_t tick_ns = 4'000'000; ///< of the kernel's clock: delayed runs end on a tick
 	bool lone_requests_to_worker = false; ///< 6.1: a worker dispatches what is not plugged
 	bool completes_where_submitted = true; ///< rq_affinity
 };
@@ -145,7 +145,7 @@ struct Result {
 };
 
 /// By scheduler, its knobs: name, least, most, initial value.
-std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t> > >
+std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
 schedulers();
 
 /// Runs it to the end. UsageError for what is not possible; std::logic_error, with `check`, for a broken invariant.

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
 
 ModeName = Literal["quick", "full", "claims"]
+Cells = Literal["highest throughput", "highest latency"]
 Knob = int | str
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -59,24 +60,77 @@ class Flow(_Strict):
 
 
 class Sweep(_Strict):
-    """What a point carries besides scheduler and knobs; the same for all points but `background_rate`."""
+    """A load at several rates of its background, and how it differs from the experiment's other loads."""
 
+    #: Names the load where an experiment has several.
+    label: Label | None = None
     access: Literal["random", "sequential"]
     op: Literal["read", "write", "readwrite"]
     block_size_kib: Annotated[int, Field(gt=0)]
+    #: Of the real-time flows, where theirs is another one.
+    rt_block_size_kib: Annotated[int, Field(gt=0)] | None = None
+    #: Further keys that the points carry, such as trimmed_percent.
+    keys: dict[str, Knob] = {}
     #: background_rate 1.0 is no limit at all; a share below it is that share of this rate, over all
     #: processes.
     full_rate_mib_s: Annotated[float, Field(gt=0)]
+    #: With true, background_rate 1.0 is full_rate_mib_s too: where the paper's own sweep ended there.
+    limited: bool = False
+    #: Instead of the experiment's.
+    job: str | None = None
+    #: What `${NAME}` stands for in the job file; fio itself takes it from its environment.
+    variables: dict[str, str] = {}
+    #: The flows that take part, of the experiment's; none named: all.
+    flows: tuple[str, ...] = ()
+    #: The schedulers that meet this load, by label; none named: all.
+    schedulers: tuple[Label, ...] = ()
+    #: Instead of the mode's.
+    background_rates: tuple[Share, ...] = ()
+    #: The drive's state under this load: parameters that differ from the drive file's.
+    drive: dict[str, int] = {}
+    #: Instead of the machine's.
+    iops_max: Annotated[int, Field(gt=0)] | None = None
+    #: Columns that choose the one line of the paper's file that has the figure of this load.
+    row: dict[str, str] = {}
+    #: Whether the paper's tables have this load; they give access, op and block size, but no other drive
+    #: state or mix.
+    in_tables: bool = True
+
+    @property
+    def words(self) -> str:
+        """The load in words, such as `random reads, 4 KiB`."""
+        op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
+        text = f"{self.access} {op}, {self.block_size_kib} KiB"
+        if self.rt_block_size_kib not in (None, self.block_size_kib):
+            text += f" (real-time: {self.rt_block_size_kib} KiB)"
+        return ", ".join([text, *(f"{k.replace('_', ' ')} {v}" for k, v in self.keys.items())])
+
+
+class ModeOfSim(_Strict):
+    """What the simulator, which is faster, measures instead."""
+
+    rt_samples: Annotated[int, Field(ge=1)] | None = None
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)] | None = None
 
 
 class Mode(_Strict):
     """How much is measured: real-time requests a point and seed, loads, seeds."""
 
-    rt_samples: Annotated[int, Field(ge=1)]
+    #: 0 only where no load has a real-time flow.
+    rt_samples: Annotated[int, Field(ge=0)] = 0
+    #: How long a point without a real-time flow takes, in (undilated) seconds.
+    duration_s: Annotated[float, Field(gt=0)] | None = None
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
     seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
     #: A point that lacks its samples after so many (undilated) seconds ends as it is, and says so.
     limit_s: Annotated[float, Field(gt=0)]
+    sim: ModeOfSim = ModeOfSim()
+
+    def on(self, target: str) -> "Mode":
+        """What this mode is on a target."""
+        changes = self.sim.model_dump(exclude_none=True) if target == "sim" else {}
+        return self.model_copy(update={**changes, "sim": ModeOfSim()})
 
 
 class Machine(_Strict):
@@ -113,6 +167,11 @@ class Paper(_Strict):
     x: str
     y: str
     latency: str
+    #: Which of our points stands beside the paper's: Table II has the highest throughput with the latency
+    #: there, Table III the highest latency with the throughput there.
+    cells: Cells = "highest throughput"
+    #: How the paper draws it; its tables are not drawn.
+    plot: Literal["bandwidth-latency", "medians", "none"] = "bandwidth-latency"
 
 
 class Experiment(_Strict):
@@ -122,7 +181,7 @@ class Experiment(_Strict):
     drive: str
     job: str
     paper: Paper
-    sweep: Sweep
+    sweeps: Annotated[tuple[Sweep, ...], Field(min_length=1)]
     machine: Machine
     flows: Annotated[dict[str, Flow], Field(min_length=1)]
     queue: dict[str, Knob]
@@ -132,25 +191,59 @@ class Experiment(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Experiment":
-        labels = [s.label for s in self.schedulers]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise ValueError(f"schedulers: the label {label} stands twice; expected each once")
+        labels = _once("schedulers", [s.label for s in self.schedulers])
         for i, variant in enumerate(self.variants):
-            for label in variant.schedulers:
-                if label not in labels:
-                    raise ValueError(
-                        f"variants[{i}].schedulers: {label} is none of the labels; expected {one_of(labels)}"
-                    )
-        for role in ("real-time", "background"):
-            count = sum(flow.role == role for flow in self.flows.values())
+            _known(f"variants[{i}].schedulers", variant.schedulers, labels)
+        if len(self.sweeps) > 1 and not all(s.label for s in self.sweeps):
+            raise ValueError("sweeps: expected a label for each of several loads")
+        _once("sweeps", [s.label for s in self.sweeps if s.label])
+        for i, sweep in enumerate(self.sweeps):
+            _known(f"sweeps[{i}].schedulers", sweep.schedulers, labels)
+            _known(f"sweeps[{i}].flows", sweep.flows, list(self.flows))
+            count = sum(self.flows[name].role == "background" for name in self.flows_in(sweep))
             if count != 1:
-                raise ValueError(f'flows: {count} flows have role = "{role}"; expected exactly one')
+                raise ValueError(f'flows: {count} flows have role = "background"; expected exactly one')
+            # A point ends when the real-time flow has its samples, or else by time.
+            key = "rt_samples" if self.real_time(sweep) else "duration_s"
+            for name, mode in self.modes.items():
+                if not getattr(mode, key):
+                    which = "a" if key == "rt_samples" else "no"
+                    raise ValueError(f"modes.{name}: expected {key}, as there is {which} real-time flow")
         return self
 
-    def flow_of(self, role: Literal["real-time", "background"]) -> str:
-        """The name of the flow with this role."""
-        return next(name for name, flow in self.flows.items() if flow.role == role)
+    def flows_in(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of the flows that take part in a load."""
+        return tuple(name for name in self.flows if not sweep.flows or name in sweep.flows)
+
+    def real_time(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of a load's real-time flows; the first one's samples end a point."""
+        return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "real-time")
+
+    def background(self, sweep: Sweep) -> str:
+        """The name of a load's background flow, the one whose rate is set."""
+        return next(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
+
+    def job_of(self, sweep: Sweep) -> str:
+        """The job file of a load, beside the experiment file."""
+        return sweep.job or self.job
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The job files that are used, each once."""
+        return tuple(dict.fromkeys(self.job_of(sweep) for sweep in self.sweeps))
+
+
+def _once(key: str, labels: list[str]) -> list[str]:
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"{key}: the label {label} stands twice; expected each once")
+    return labels
+
+
+def _known(key: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: {name} is none of the labels; expected {one_of(known)}")
 
 
 def one_of(words: Sequence[str]) -> str:
@@ -179,7 +272,7 @@ def find(name: str) -> Path:
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
     spec = parse_toml(path, Experiment)
-    for key, file in (("job", spec.job), ("paper.file", spec.paper.file)):
+    for key, file in (*(("job", job) for job in spec.jobs), ("paper.file", spec.paper.file)):
         if not (path.parent / file).is_file():
             raise UsageError(
                 f"{path}: {key}: expected a file beside the experiment, but there is no {path.parent / file}"

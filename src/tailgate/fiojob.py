@@ -83,8 +83,13 @@ class JobFile:
         return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
 
 
-def parse(path: Path, *, reserved: Mapping[str, str] = RESERVED) -> JobFile:
-    """Read a job file, in which the options `reserved` must not stand. UsageError names file and line."""
+def parse(
+    path: Path, variables: Mapping[str, str] | None = None, reserved: Mapping[str, str] = RESERVED
+) -> JobFile:
+    """Read a job file, in which the options `reserved` must not stand. UsageError names file and line.
+
+    `${NAME}` stands for one of the variables, as for fio one of its environment.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -108,6 +113,7 @@ def parse(path: Path, *, reserved: Mapping[str, str] = RESERVED) -> JobFile:
             current = dict(common)
             sections.append((name, number, current))
             continue
+        line = _expand(line, variables or {}, f"{path}:{number}")
         key, _, value = (part.strip() for part in line.partition("="))
         if current is None:
             raise UsageError(f"{path}:{number}: expected a section such as [global] before '{key}'")
@@ -129,6 +135,15 @@ def parse(path: Path, *, reserved: Mapping[str, str] = RESERVED) -> JobFile:
             elif key in RATES:
                 rates(job, key, option)
     return job
+
+
+def _expand(line: str, variables: Mapping[str, str], where: str) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise UsageError(f"{where}: {match[0]} has no value; expected it in the experiment's variables")
+        return variables[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, line)
 
 
 def time_us(job: JobFile, key: str, option: Option) -> int:
@@ -173,10 +188,11 @@ def integer(job: JobFile, section: Section, key: str, default: int) -> int:
 class PointLoad:
     """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
 
-    real_time: str
+    real_time: tuple[str, ...]  # sections; the first one's samples end the point
     background: str
     background_mib_s: float | None  # None: no limit; 0: no background at all
     rt_samples: int
+    #: How long the point takes if there is no real-time section, and how long at most if there is one.
     limit_s: float
     seed: int
     dilation: int
@@ -188,16 +204,18 @@ class PointLoad:
 def derive(job: JobFile, load: PointLoad) -> str:
     """The job file of one point.
 
-    Times become `dilation` times longer, rates as much lower. The real-time section ends the job after its
-    samples. The lead is a startdelay of the real-time section, and a ramp_time of the background only: fio
-    3.33 does not take what a job with thinktime did during ramp_time out of its figures.
+    Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
+    its samples; sections that are no flow's are left out. The lead is a startdelay of the real-time sections,
+    and a ramp_time of the background only: fio 3.33 does not take what a job with thinktime did during
+    ramp_time out of its figures.
     """
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
     texts = ["; Derived by tailgate for one point: times already dilated, rates already divided.\n"]
     for section in job.sections:
         is_background = section.name == load.background
-        if is_background and load.background_mib_s == 0:
+        is_real_time = section.name in load.real_time
+        if not (is_background or is_real_time) or (is_background and load.background_mib_s == 0):
             continue
         options: dict[str, str] = {}
         for key, option in section.options.items():
@@ -219,10 +237,12 @@ def derive(job: JobFile, load: PointLoad) -> str:
             if load.background_mib_s is not None:
                 processes = integer(job, section, "numjobs", 1)
                 options["rate"] = str(max(1, round(load.background_mib_s * 2**20 / processes / k)))
-        if section.name == load.real_time:
+        if is_real_time:
             options["startdelay"] = f"{lead_us}us"
+        if is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)
             options["exitall"] = "1"
+        if section.name == (load.real_time or (load.background,))[0]:
             options["exec_prerun"] = options["exec_postrun"] = load.sampler
         texts.append(
             f"[{section.name}]\n" + "".join(f"{key}={v}\n" if v else f"{key}\n" for key, v in options.items())

@@ -21,6 +21,7 @@ from tailgate.experiment import ModeName
 from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Measurement, Point, Run
 from tailgate.targets import vm
+from tailgate.words import load_words
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Measured:
     def cpu_bound(self) -> list[str]:
         """The points that show the CPU instead of the drive, in words."""
         return [
-            f"{m.scheduler.label} at {report.load_words(m.background_rate)} load"
+            f"{m.scheduler.label} at {load_words(m.background_rate)} load"
             for m in self.measurements
             if m.status == "cpu-bound"
         ]
@@ -67,7 +68,7 @@ def resolve(
         if label not in labels:
             raise UsageError(f"{path}: there is no scheduler {label}; expected {experiments.one_of(labels)}")
     chosen = tuple(s for s in spec.schedulers if not schedulers or s.label in schedulers)
-    how = spec.modes[mode]
+    how = spec.modes[mode].on(target)
     if seeds:
         how = how.model_copy(update={"seeds": seeds})
     variants = tuple(i for i, v in enumerate(spec.variants) if mode in v.modes)
@@ -192,7 +193,7 @@ def _write_sources(lab: vm.Lab, folder: Path) -> None:
     sources.mkdir(parents=True, exist_ok=True)
     spec = lab.run.spec
     beside = lab.path.parent
-    for file in (lab.path, beside / spec.job, beside / spec.paper.file, lab.drive_path):
+    for file in (lab.path, *(beside / job for job in spec.jobs), beside / spec.paper.file, lab.drive_path):
         shutil.copy(file, sources / file.name)
     for name, data in lab.modules.items():
         (sources / name).write_bytes(data)

@@ -5,11 +5,12 @@ Columns: source, scheduler, workload, access_pattern, block_size_kib, metric, va
 """
 
 import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailgate.errors import UsageError
-from tailgate.experiment import Sweep
+from tailgate.experiment import Cells, Sweep
 
 COLUMNS = (
     "source",
@@ -30,25 +31,67 @@ _PAIRS = (
     ("bg_throughput_at_max_p99.9_latency", "max_rt_p99.9_latency", "at the highest latency"),
 )
 _ACCESS = {"read": "read", "write": "write", "readwrite": "read/write"}
+#: Units of the files in those of results: (key, factor).
+_UNITS: Mapping[str, tuple[str, float]] = {
+    "MiB/s": ("mib_s", 1.0),
+    "MB/s": ("mib_s", 1e6 / 2**20),
+    "kIOPS": ("iops", 1e3),
+    "IOPS": ("iops", 1.0),
+    "ms": ("lat_us.p99.9", 1e3),
+    "us": ("lat_us.p99.9", 1.0),
+}
+
+Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Published:
-    """One published point of a scheduler: background throughput (MiB/s) and the reader's p99.9 (us)."""
+    """One published point of a scheduler ("" for the drive itself).
+
+    `values`: background throughput `mib_s` (MiB/s) or `iops`, the real-time flow's `lat_us.p99.9` (us).
+    `rounding`: half a unit of the last digit that the paper prints, by the same keys.
+    """
 
     scheduler: str
     source: str
     where: str
-    mib_s: float
-    p999_us: float
+    values: Mapping[str, float]
+    rounding: Mapping[str, float]
+
+    @property
+    def mib_s(self) -> float | None:
+        """The background's throughput in MiB/s."""
+        return self.values.get("mib_s")
+
+    @property
+    def p999_us(self) -> float | None:
+        """The real-time flow's p99.9 in us."""
+        return self.values.get("lat_us.p99.9")
+
+
+def read(path: Path) -> list[Row]:
+    """All lines of a paper's file. UsageError if it is none."""
+    try:
+        with path.open(newline="", encoding="utf-8") as f:
+            rows: list[Row] = list(csv.DictReader(line for line in f if not line.startswith("#")))
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: expected a readable CSV file ({e})") from e
+    if not rows or set(COLUMNS) - set(rows[0]):
+        raise UsageError(f"{path}: expected a header line with the columns {', '.join(COLUMNS)}")
+    return rows
 
 
 def load(path: Path, sweep: Sweep) -> list[Published]:
-    """The published points of this sweep's access pattern and block size, Table II's before Table III's."""
-    with path.open(newline="", encoding="utf-8") as f:
-        rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
-    if not rows or set(COLUMNS) - set(rows[0]):
-        raise UsageError(f"{path}: expected a header line with the columns {', '.join(COLUMNS)}")
+    """The published points of this load, Table II's before Table III's; none if the tables lack it."""
+    rows = read(path)
+    if sweep.row:
+        found = [r for r in rows if all(r.get(k) == v for k, v in sweep.row.items())]
+        if len(found) != 1:
+            words = ", ".join(f"{k} {v!r}" for k, v in sweep.row.items())
+            raise UsageError(f"{path}: {len(found)} lines have {words}; expected exactly one")
+        return [_published("", "", found)]
+    if not sweep.in_tables:
+        return []
     pattern = f"{sweep.access} {_ACCESS[sweep.op]}"
     here = [
         r for r in rows if r["access_pattern"] == pattern and r["block_size_kib"] == str(sweep.block_size_kib)
@@ -57,20 +100,25 @@ def load(path: Path, sweep: Sweep) -> list[Published]:
     for rate, latency, where in _PAIRS:
         rates = {r["scheduler"]: r for r in here if r["metric"] == rate and r["unit"] == "MiB/s"}
         latencies = {r["scheduler"]: r for r in here if r["metric"] == latency and r["unit"] == "ms"}
-        for name, row in rates.items():
-            if name in latencies and row["source"] == latencies[name]["source"]:
-                points.append(
-                    Published(
-                        name,
-                        row["source"],
-                        where,
-                        float(row["value"]),
-                        float(latencies[name]["value"]) * 1000,
-                    )
-                )
+        points += [
+            _published(name, where, [row, latencies[name]])
+            for name, row in rates.items()
+            if name in latencies and row["source"] == latencies[name]["source"]
+        ]
     return points
 
 
-def at_saturation(points: list[Published], scheduler: str | None) -> Published | None:
-    """The published point at the highest throughput of this scheduler, if the paper has one."""
-    return next((p for p in points if p.scheduler == scheduler and p.where == _PAIRS[0][2]), None)
+def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
+    values, rounding = {}, {}
+    for row in rows:
+        key, factor = _UNITS[row["unit"]]
+        digits = len(row["value"].partition(".")[2])
+        values[key] = float(row["value"]) * factor
+        rounding[key] = 0.5 * 10**-digits * factor
+    return Published(scheduler, rows[0]["source"], where, values, rounding)
+
+
+def cell(points: Sequence[Published], scheduler: str | None, highest: Cells) -> Published | None:
+    """The published point of this scheduler at its highest throughput or latency, if the paper has one."""
+    where = next(words for _, _, words in _PAIRS if words.endswith(highest))
+    return next((p for p in points if not p.where or (p.scheduler == scheduler and p.where == where)), None)

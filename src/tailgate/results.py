@@ -3,12 +3,22 @@
 
     spec.json           the resolved experiment, mode, drive: everything that decides the digits
     environment.json    kernel, modules, QEMU, fio, command line, times
-    sources/            what was read: experiment, job, paper's numbers, drive, our modules
-    chunks/<chunk>/     one boot: chunk.json, and per point the derived job, fio's JSON, the queue's settings,
-                        and the machine's counters when the first real-time request started and the last ended
+    sources/            what was read: experiment, jobs, paper's numbers, drive, our modules
+    chunks/<chunk>/     one scheduler, load and seed: chunk.json, and per point what the target left of it
     points.parquet      one row per point, seed and flow
     results.json        the same as `--json` prints
     report.html
+
+A point of the target vm leaves the derived job (`p0.fio`), fio's JSON (`.fio.json`), the queue's settings
+(`.settings`), and the machine's counters when the first real-time request started and the last ended
+(`.before`, `.after`). A point of the simulator leaves the derived job, its figures as fio writes them
+(`.fio.json`), and `.sim.json`:
+
+    {"idle": share of the processors' time, "flows": {"rt": {"read": {"block": H, "scheduler": H}}}}
+
+by flow and direction, where H is as fio's `clat_ns` ({"mean": ns, "max": ns, "bins": {ns: count}}): the time
+in the block layer, and of it from insertion into the scheduler to dispatch. `.delay.json` of the target vm is
+`flows` of that file, where the guest can tell.
 
 Raw files come first: everything below can be made again from them without measuring again. A run is
 measured in `<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
@@ -18,7 +28,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +38,7 @@ import pyarrow.parquet as pq
 from tailgate import analysis, paper
 from tailgate.analysis import Histogram
 from tailgate.errors import UsageError
-from tailgate.experiment import ROOT, Experiment, Mode, ModeName, Scheduler
+from tailgate.experiment import ROOT, Experiment, Mode, ModeName, Scheduler, Sweep
 
 #: Below this idle share of the virtual CPU the CPU, not the drive, is what was measured; below the second,
 #: nearly.
@@ -59,39 +69,56 @@ class Run:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One boot: one scheduler, one seed, its loads in order. `variant` is an index, None the main run."""
+    """One boot: one scheduler, load and seed, its rates in order. `variant` is an index, None the main run.
+
+    A point ends when the first real-time flow has `rt_samples`; without such a flow, after `duration_s`.
+    """
 
     scheduler: Scheduler
+    sweep: Sweep
     seed: int
     background_rates: tuple[float, ...]
     rt_samples: int
+    duration_s: float | None = None
     variant: int | None = None
 
     @property
     def name(self) -> str:
         """The chunk's folder."""
+        load = f".{self.sweep.label}" if self.sweep.label else ""
         extra = "" if self.variant is None else f".variant{self.variant}"
-        return f"{self.scheduler.label}.seed{self.seed}{extra}"
+        return f"{self.scheduler.label}{load}.seed{self.seed}{extra}"
 
 
 def chunks(run: Run) -> list[Chunk]:
-    """The boots of a run, in the order of the experiment file."""
-    chosen = [s.label for s in run.schedulers]
+    """The boots of a run, in the order of the experiment file: load by load, scheduler by scheduler."""
     mode = run.mode
-    out = [Chunk(s, n, mode.background_rates, mode.rt_samples) for s in run.schedulers for n in mode.seeds]
-    for i in run.variants:
-        variant = run.spec.variants[i]
-        out += [
-            Chunk(
-                run.schedulers[chosen.index(label)],
-                mode.seeds[0],
-                variant.background_rates,
-                variant.rt_samples or mode.rt_samples,
-                i,
-            )
-            for label in variant.schedulers
-            if label in chosen
-        ]
+    out = []
+    for variant in (None, *run.variants):
+        other = None if variant is None else run.spec.variants[variant]
+        for sweep in run.spec.sweeps:
+            for scheduler in run.schedulers:
+                if sweep.schedulers and scheduler.label not in sweep.schedulers:
+                    continue
+                if other and scheduler.label not in other.schedulers:
+                    continue
+                rates = sweep.background_rates or mode.background_rates
+                samples = mode.rt_samples
+                if other:
+                    rates, samples = other.background_rates, other.rt_samples or samples
+                real_time = bool(run.spec.real_time(sweep))
+                out += [
+                    Chunk(
+                        scheduler,
+                        sweep,
+                        seed,
+                        rates,
+                        samples if real_time else 0,
+                        None if real_time else mode.duration_s,
+                        variant,
+                    )
+                    for seed in (mode.seeds[:1] if other else mode.seeds)
+                ]
     return out
 
 
@@ -128,17 +155,20 @@ class Flow:
     iops: float
     mib_s: float
     histogram: Histogram
+    #: From insertion into the scheduler to dispatch, where the target can tell.
+    delay: Histogram | None = None
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One point and seed. `idle` is the idle share of the virtual CPUs while the real-time flow ran.
+    """One point and seed. `idle` is the idle share of the CPUs while the real-time flow ran.
 
     `block_us` is the mean time of a request inside the block layer by the kernel's own account (iostats; 1 ms
     over all requests of the point is its grain), where the real-time flow was alone; else None.
     """
 
     scheduler: Scheduler
+    sweep: Sweep
     background_rate: float
     seed: int
     variant: int | None
@@ -164,10 +194,19 @@ def parse_fio(text: str) -> dict[str, Any]:
     return parsed
 
 
-def read_flows(fio: Mapping[str, Any], spec: Experiment, dilation: int) -> tuple[Flow, ...]:
-    """The flows of one fio output. A flow of both directions becomes `name.read`, `name.write` and `name`."""
+def read_flows(
+    fio: Mapping[str, Any],
+    spec: Experiment,
+    dilation: int,
+    delays: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+) -> tuple[Flow, ...]:
+    """The flows of one fio output. A flow of both directions becomes `name.read`, `name.write` and `name`.
+
+    `delays` is what `.sim.json` calls `flows`.
+    """
     flows = []
     for name, flow in spec.flows.items():
+        seen = (delays or {}).get(name, {})
         jobs = [j for j in fio["jobs"] if j["jobname"] == flow.section]
         parts = []
         for op in ("read", "write"):
@@ -176,9 +215,12 @@ def read_flows(fio: Mapping[str, Any], spec: Experiment, dilation: int) -> tuple
                 histogram = analysis.merge(analysis.from_fio(s["clat_ns"], dilation) for s in sides)
                 iops = sum(s["iops"] for s in sides) * dilation
                 mib_s = sum(s["bw_bytes"] for s in sides) * dilation / 2**20
-                parts.append(Flow(name, op, sum(s["total_ios"] for s in sides), iops, mib_s, histogram))
+                ios = sum(s["total_ios"] for s in sides)
+                delay = seen.get(op, {}).get("scheduler")
+                held = None if delay is None else analysis.from_fio(delay, dilation)
+                parts.append(Flow(name, op, ios, iops, mib_s, histogram, held))
         if len(parts) == 2:
-            flows += [Flow(f"{name}.{p.op}", p.op, p.ios, p.iops, p.mib_s, p.histogram) for p in parts]
+            flows += [replace(p, name=f"{name}.{p.op}") for p in parts]
             parts = [
                 Flow(
                     name,
@@ -187,10 +229,16 @@ def read_flows(fio: Mapping[str, Any], spec: Experiment, dilation: int) -> tuple
                     sum(p.iops for p in parts),
                     sum(p.mib_s for p in parts),
                     analysis.merge(p.histogram for p in parts),
+                    _merge_some(p.delay for p in parts),
                 )
             ]
         flows += parts
     return tuple(flows)
+
+
+def _merge_some(parts: Iterable[Histogram | None]) -> Histogram | None:
+    known = [p for p in parts if p is not None]
+    return analysis.merge(known) if known else None
 
 
 def read_measurements(folder: Path, run: Run) -> list[Measurement]:
@@ -216,14 +264,21 @@ def _measurement(
 ) -> Measurement:
     k = int(about["dilation"])
     fio = parse_fio((place / f"p{i}.fio.json").read_text())
-    flows = read_flows(fio, run.spec, k)
-    before, after = (parse_counters((place / f"p{i}.{when}").read_text()) for when in ("before", "after"))
-    idle = (after.idle_ns - before.idle_ns) / (after.now_ns - before.now_ns) / before.cpus
-    rt = next((f for f in flows if f.name == run.spec.flow_of("real-time")), None)
+    simulated, held = (place / f"p{i}.{kind}.json" for kind in ("sim", "delay"))
     block_us = None
-    if rate == 0 and after.reads > before.reads:
-        block_us = (after.read_ms - before.read_ms) * 1000 / (after.reads - before.reads) / k
-    if rt is None or rt.ios < chunk.rt_samples:
+    if simulated.is_file():
+        more = json.loads(simulated.read_text())
+        idle, delays = float(more["idle"]), more["flows"]
+    else:
+        delays = json.loads(held.read_text()) if held.is_file() else None
+        before, after = (parse_counters((place / f"p{i}.{when}").read_text()) for when in ("before", "after"))
+        idle = (after.idle_ns - before.idle_ns) / (after.now_ns - before.now_ns) / before.cpus
+        if rate == 0 and after.reads > before.reads:
+            block_us = (after.read_ms - before.read_ms) * 1000 / (after.reads - before.reads) / k
+    flows = read_flows(fio, run.spec, k, delays)
+    first = next(iter(run.spec.real_time(chunk.sweep)), None)
+    rt = next((f for f in flows if f.name == first), None)
+    if first and (rt is None or rt.ios < chunk.rt_samples):
         status = "short"
     elif idle < IDLE_REFUSED and about["mode"] == "icount":
         status = "cpu-bound"
@@ -231,11 +286,12 @@ def _measurement(
         status = "ok"
     settings = dict(
         line.partition(":")[::2]
-        for line in (place / f"p{i}.settings").read_text().splitlines()
+        for line in (_read(place / f"p{i}.settings") or "").splitlines()
         if ":" in line
     )
     return Measurement(
         chunk.scheduler,
+        chunk.sweep,
         rate,
         chunk.seed,
         chunk.variant,
@@ -251,6 +307,10 @@ def _measurement(
     )
 
 
+def _read(path: Path) -> str | None:
+    return path.read_text() if path.is_file() else None
+
+
 @dataclass(frozen=True)
 class PointFlow:
     """A flow of a point over all its seeds: pooled histogram, percentiles in us, 95 % intervals."""
@@ -263,27 +323,46 @@ class PointFlow:
     histogram: Histogram
     lat_us: Mapping[str, float]
     ci_us: Mapping[str, analysis.Interval]
+    delay: Histogram | None
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point over all its seeds."""
+    """A point over all its seeds. `real_time` and `background` name its flows ("": the load has none).
+
+    `published` is the paper's cell for this scheduler and load, on the point that answers it.
+    """
 
     scheduler: Scheduler
+    sweep: Sweep
     background_rate: float
     variant: int | None
     smp: int
     kernel: str
+    mode: str
     dilation: int
     idle: float
     status: str
     flows: tuple[PointFlow, ...]
     block_us: float | None
     published: paper.Published | None
+    real_time: tuple[str, ...]
+    background: str
 
     def flow(self, name: str) -> PointFlow | None:
         """The flow of this name, if it ran."""
         return next((f for f in self.flows if f.name == name), None)
+
+    @property
+    def rt(self) -> PointFlow | None:
+        """The first real-time flow, if it completed anything."""
+        flow = self.flow(self.real_time[0]) if self.real_time else None
+        return flow if flow and flow.histogram.n else None
+
+    @property
+    def bg(self) -> PointFlow | None:
+        """The background, if it ran."""
+        return self.flow(self.background)
 
     @property
     def marks(self) -> list[str]:
@@ -293,49 +372,80 @@ class Point:
             out.append(f"{self.scheduler.name} {FIXED_TIMES[self.scheduler.name]}: not dilated")
         if self.status == "cpu-bound":
             out.append(f"the CPU was idle for less than {IDLE_REFUSED:.0%}: not the drive's figures")
-        elif self.idle < IDLE_WARNED:
+        elif self.idle < IDLE_WARNED and self.mode != "sim":
             out.append(f"the CPU was idle for less than {IDLE_WARNED:.0%}: up to 2 % off")
         if self.status == "short":
             out.append("fewer real-time requests than asked for: the time limit came first")
         return out
 
 
-def merge_seeds(measurements: Iterable[Measurement], published: Sequence[paper.Published]) -> list[Point]:
-    """One point for each scheduler, load and variant, in the order of first appearance."""
-    groups: dict[tuple[int | None, str, float], list[Measurement]] = {}
+def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[Point]:
+    """One point for each scheduler, load, rate and variant, in the order of first appearance.
+
+    None has a cell of the paper yet: `with_cells`.
+    """
+    groups: dict[tuple[int | None, str | None, str, float], list[Measurement]] = {}
     for m in measurements:
-        groups.setdefault((m.variant, m.scheduler.label, m.background_rate), []).append(m)
+        key = (m.variant, m.sweep.label, m.scheduler.label, m.background_rate)
+        groups.setdefault(key, []).append(m)
     points = []
-    for (variant, _, rate), seeds in groups.items():
+    for (variant, _, _, rate), seeds in groups.items():
         first = seeds[0]
         names = dict.fromkeys(f.name for m in seeds for f in m.flows)
         flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))]) for name in names)
         block = [m.block_us for m in seeds if m.block_us is not None]
         worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
-        row = paper.at_saturation(list(published), first.scheduler.paper) if rate == 1.0 else None
         points.append(
             Point(
                 first.scheduler,
+                first.sweep,
                 rate,
                 variant,
                 first.smp,
                 first.kernel,
+                first.mode,
                 max(m.dilation for m in seeds),
                 min(m.idle for m in seeds),
                 worst,
                 flows,
                 sum(block) / len(block) if block else None,
-                row,
+                None,
+                spec.real_time(first.sweep),
+                spec.background(first.sweep),
             )
         )
     return points
 
 
+def with_cells(
+    points: Sequence[Point], spec: Experiment, published: Mapping[str | None, Sequence[paper.Published]]
+) -> list[Point]:
+    """The points, with the paper's cell on that point of each scheduler and load that answers it.
+
+    That is the one without a limit to the background, or, for Table III, the one with the highest p99.9.
+    `published` is by the load's label.
+    """
+    answers: dict[tuple[int | None, str | None, str], tuple[float, Point]] = {}
+    for p in points:
+        if spec.paper.cells == "highest latency":
+            rank = p.rt.lat_us["p99.9"] if p.rt and p.background_rate else -1.0
+        else:
+            rank = p.background_rate if p.background_rate == 1.0 else -1.0
+        key = (p.variant, p.sweep.label, p.scheduler.label)
+        if rank >= 0 and (key not in answers or rank > answers[key][0]):
+            answers[key] = rank, p
+    chosen = {id(p) for _, p in answers.values()}
+    return [
+        replace(p, published=paper.cell(published[p.sweep.label], p.scheduler.paper, spec.paper.cells))
+        if id(p) in chosen
+        else p
+        for p in points
+    ]
+
+
 def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
     histogram = analysis.merge(f.histogram for f in flows)
-    lat = {"mean": histogram.mean_us}
-    lat |= {name: histogram.percentile(p) for name, p in analysis.PERCENTILES.items()}
-    lat["max"] = histogram.max_us
+    lat = latencies(histogram)
     ci = {
         name: analysis.interval_over_seeds([f.histogram for f in flows], analysis.PERCENTILES[name])
         for name in analysis.INTERVALS
@@ -350,6 +460,7 @@ def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
         histogram,
         lat,
         ci,
+        _merge_some(f.delay for f in flows),
     )
 
 
@@ -358,15 +469,27 @@ def knobs(run: Run, scheduler: Scheduler) -> dict[str, int | str]:
     return scheduler.knobs | run.spec.queue | scheduler.queue
 
 
-def sweep(run: Run, rate: float) -> dict[str, object]:
+def sweep(load: Sweep, rate: float) -> dict[str, object]:
     """What the point carries apart from scheduler and knobs."""
-    s = run.spec.sweep
-    return {"access": s.access, "op": s.op, "block_size_kib": s.block_size_kib, "background_rate": rate}
+    own = load.rt_block_size_kib
+    return {
+        "access": load.access,
+        "op": load.op,
+        "block_size_kib": load.block_size_kib,
+        **({} if own is None else {"rt_block_size_kib": own}),
+        **load.keys,
+        "background_rate": rate,
+    }
+
+
+def latencies(histogram: Histogram) -> dict[str, float]:
+    """The keys of `lat_us`, in us."""
+    percentiles = {name: histogram.percentile(p) for name, p in analysis.PERCENTILES.items()}
+    return {"mean": histogram.mean_us, **percentiles, "max": histogram.max_us}
 
 
 def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
     """The object that `--json` prints. Figures that do not exist are null."""
-    rt = run.spec.flow_of("real-time")
 
     def flow(point: Point, f: PointFlow) -> dict[str, object]:
         out: dict[str, object] = {
@@ -378,8 +501,11 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
             "lat_us": {k: _round(v) for k, v in f.lat_us.items()},
             "ci_us": {k: [_round(low), _round(high)] for k, (low, high) in f.ci_us.items()},
         }
-        if point.published and f.name == rt:
-            out["paper"] = {"mib_s": point.published.mib_s, "lat_us.p99.9": _round(point.published.p999_us)}
+        if f.delay is not None:
+            out["scheduler_us"] = {k: _round(v) for k, v in latencies(f.delay).items()}
+        # Beside the real-time flow; where there is none, beside the only one.
+        if point.published and f.name == (*point.real_time, point.background)[0]:
+            out["paper"] = {k: _round(v) for k, v in point.published.values.items()}
         return out
 
     return {
@@ -391,7 +517,7 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
             {
                 "scheduler": p.scheduler.name,
                 "knobs": knobs(run, p.scheduler),
-                "sweep": sweep(run, p.background_rate),
+                "sweep": sweep(p.sweep, p.background_rate),
                 "flows": [flow(p, f) for f in p.flows],
                 "kernel": p.kernel,
                 "smp": p.smp,
@@ -423,7 +549,13 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "label": m.scheduler.label,
             "knobs": json.dumps(knobs(run, m.scheduler)),
             "variant": "" if m.variant is None else run.spec.variants[m.variant].title,
-            **sweep(run, m.background_rate),
+            "load": m.sweep.label or "",
+            "access": m.sweep.access,
+            "op": m.sweep.op,
+            "block_size_kib": m.sweep.block_size_kib,
+            "rt_block_size_kib": m.sweep.rt_block_size_kib or m.sweep.block_size_kib,
+            "load_keys": json.dumps(m.sweep.keys),
+            "background_rate": m.background_rate,
             "seed": m.seed,
             "flow": f.name,
             "flow_op": f.op,
@@ -435,6 +567,8 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "lat_max_us": f.histogram.max_us,
             "histogram_us": f.histogram.values_us.tolist(),
             "histogram_count": f.histogram.counts.tolist(),
+            "scheduler_us": None if f.delay is None else f.delay.values_us.tolist(),
+            "scheduler_count": None if f.delay is None else f.delay.counts.tolist(),
             "kernel": m.kernel,
             "mode": m.mode,
             "smp": m.smp,
@@ -452,8 +586,10 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
                 (name, pa.string())
                 for name in ("experiment", "target", "drive", "scheduler", "label", "knobs")
             ),
-            *((name, pa.string()) for name in ("variant", "access", "op")),
+            *((name, pa.string()) for name in ("variant", "load", "access", "op")),
             ("block_size_kib", pa.int64()),
+            ("rt_block_size_kib", pa.int64()),
+            ("load_keys", pa.string()),
             ("background_rate", pa.float64()),
             ("seed", pa.int64()),
             ("flow", pa.string()),
@@ -466,6 +602,8 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             ("lat_max_us", pa.float64()),
             ("histogram_us", pa.list_(pa.float64())),
             ("histogram_count", pa.list_(pa.int64())),
+            ("scheduler_us", pa.list_(pa.float64())),
+            ("scheduler_count", pa.list_(pa.int64())),
             ("kernel", pa.string()),
             ("mode", pa.string()),
             ("smp", pa.int64()),
@@ -515,8 +653,15 @@ def read_run(folder: Path) -> Run:
 def read_points(folder: Path, run: Run) -> tuple[list[Measurement], list[Point]]:
     """All of a run's folder: measurements, and points over all seeds with the paper's rows."""
     measurements = read_measurements(folder, run)
-    published = paper.load(folder / "sources" / Path(run.spec.paper.file).name, run.spec.sweep)
-    return measurements, merge_seeds(measurements, published)
+    return measurements, with_cells(
+        merge_seeds(measurements, run.spec), run.spec, published_in(folder, run.spec)
+    )
+
+
+def published_in(folder: Path, spec: Experiment) -> dict[str | None, list[paper.Published]]:
+    """The paper's points that a run's folder holds, by the label of the load."""
+    file = folder / "sources" / Path(spec.paper.file).name
+    return {sweep.label: paper.load(file, sweep) for sweep in spec.sweeps}
 
 
 def digits(m: Measurement) -> tuple[object, ...]:

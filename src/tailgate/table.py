@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tailgate import report
 from tailgate.results import Point, Run
+from tailgate.words import load_words, ms
 
 #: Below so many columns the interval, the number of samples and the idle share are left to the report.
 WIDE = 112
@@ -28,15 +29,18 @@ def show(console: Console, run: Run, points: Sequence[Point]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     main = [p for p in points if p.variant is None]
     marks = list(dict.fromkeys(mark for p in main for mark in p.marks))
-    previous = ""
+    previous = ("", "")
     for p in main:
         label = p.scheduler.label
-        if previous and label != previous:
+        here = (p.sweep.words, label)
+        if previous[0] and here != previous:
             table.add_section()
+        if len(run.spec.sweeps) > 1 and here[0] != previous[0]:
+            table.add_row(f"[bold]{escape(p.sweep.words)}[/bold]")
         numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
-        name = escape("" if label == previous else label)
-        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_cells(run, p, wide))
-        previous = label
+        name = escape("" if here == previous else label)
+        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_cells(p, wide))
+        previous = here
     console.print(table)
     if found := report.finding(run, points):
         console.print(escape(found), highlight=False)
@@ -51,12 +55,12 @@ def show(console: Console, run: Run, points: Sequence[Point]) -> None:
     console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
 
 
-def _cells(run: Run, p: Point, wide: bool) -> list[str]:
-    rt, bg = p.flow(run.spec.flow_of("real-time")), p.flow(run.spec.flow_of("background"))
-    paper = p.published
-    cells = [report.load_words(p.background_rate), f"{bg.mib_s:.0f}" if bg else "-"]
-    cells.append(f"{paper.mib_s:.0f} ({bg.mib_s / paper.mib_s:.2f})" if paper and bg else "")
-    if rt is None or not rt.histogram.n:
+def _cells(p: Point, wide: bool) -> list[str]:
+    rt, bg = p.rt, p.bg
+    paper_mib_s, paper_us = (p.published.mib_s, p.published.p999_us) if p.published else (None, None)
+    cells = [load_words(p.background_rate), f"{bg.mib_s:.0f}" if bg else "-"]
+    cells.append(f"{paper_mib_s:.0f} ({bg.mib_s / paper_mib_s:.2f})" if paper_mib_s and bg else "")
+    if rt is None:
         return [
             *cells,
             "",
@@ -66,12 +70,10 @@ def _cells(run: Run, p: Point, wide: bool) -> list[str]:
             "",
             *(["0", f"{p.idle:.0%}"] if wide else []),
         ]
-    cells += [report.ms(rt.lat_us[name]) for name in ("p50", "p99", "p99.9")]
+    cells += [ms(rt.lat_us[name]) for name in ("p50", "p99", "p99.9")]
     if wide:
         low, high = rt.ci_us["p99.9"]
-        cells.append(
-            f"at least {report.ms(low)}" if high is None else f"{report.ms(low)} to {report.ms(high)}"
-        )
+        cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
     latency = rt.lat_us["p99.9"]
-    cells.append(f"{report.ms(paper.p999_us)} ({latency / paper.p999_us:.2f})" if paper else "")
+    cells.append(f"{ms(paper_us)} ({latency / paper_us:.2f})" if paper_us else "")
     return [*cells, *([str(rt.histogram.n), f"{p.idle:.0%}"] if wide else [])]

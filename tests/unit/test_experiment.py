@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import analysis, drive, experiment, paper
+from tailgate import analysis, drive, experiment, fiojob, paper
 from tailgate.errors import UsageError
 
 FIG8 = experiment.EXPERIMENTS / "k2" / "fig8.toml"
@@ -22,17 +22,26 @@ def test_experiments_of_the_project(name: str) -> None:
             assert how.rt_samples * len(how.seeds) >= needed
             assert 1.0 in how.background_rates
     assert len(spec.modes["claims"].seeds) >= analysis.SEEDS_MIN
-    published = paper.load(experiment.find(name).parent / spec.paper.file, spec.sweep)
-    for scheduler in spec.schedulers:
-        assert scheduler.paper is None or paper.at_saturation(published, scheduler.paper), scheduler.label
+    for sweep in spec.sweeps:
+        published = paper.load(experiment.find(name).parent / spec.paper.file, sweep)
+        for scheduler in spec.schedulers if sweep.in_tables else ():
+            found = paper.cell(published, scheduler.paper, spec.paper.cells)
+            assert scheduler.paper is None or found, (sweep.label, scheduler.label)
+        job = fiojob.parse(experiment.find(name).parent / spec.job_of(sweep), sweep.variables)
+        for flow in spec.flows_in(sweep):
+            job.section(spec.flows[flow].section, flow)
 
 
 def test_paper_rows() -> None:
     spec = experiment.load(FIG8)
-    published = paper.load(FIG8.parent / spec.paper.file, spec.sweep)
-    none = paper.at_saturation(published, "none")
+    published = paper.load(FIG8.parent / spec.paper.file, spec.sweeps[0])
+    none = paper.cell(published, "none", "highest throughput")
     assert none
     assert (none.source, none.mib_s, none.p999_us) == ("Table II", 559, 13_150)
+    assert none.rounding == pytest.approx({"mib_s": 0.5, "lat_us.p99.9": 5})
+    worst = paper.cell(published, "none", "highest latency")
+    assert worst
+    assert (worst.source, worst.mib_s, worst.p999_us) == ("Table III", 558, 13_530)
     assert len([p for p in published if p.scheduler == "K2-8"]) == 2
 
 

@@ -13,7 +13,7 @@ from tailgate.experiment import EXPERIMENTS
 from tailgate.fiojob import PointLoad
 
 LOAD = PointLoad(
-    real_time="rt",
+    real_time=("rt",),
     background="background",
     background_mib_s=None,
     rt_samples=400,

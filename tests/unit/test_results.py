@@ -162,7 +162,7 @@ _SPEC = {
     "drive": "d",
     "job": "j.fio",
     "paper": {"file": "p.csv", "title": "", "figure": "", "x": "", "y": "", "latency": ""},
-    "sweep": {"access": "random", "op": "readwrite", "block_size_kib": 4, "full_rate_mib_s": 1},
+    "sweeps": [{"access": "random", "op": "readwrite", "block_size_kib": 4, "full_rate_mib_s": 1}],
     "machine": {"iops_max": 1},
     "flows": {
         "rt": {"section": "r", "role": "real-time"},

@@ -30,6 +30,7 @@ from tailgate import drive as drives
 from tailgate import experiment as experiments
 from tailgate import fiojob, results
 from tailgate.errors import UsageError
+from tailgate.experiment import Sweep
 from tailgate.kernels import Kernel
 from tailgate.progress import Progress
 from tailgate.results import Chunk, Run
@@ -74,15 +75,21 @@ class Lab:
         self.kernel = kernel
         #: Read once: a build must not change them halfway.
         self.modules = {f"{name}.ko": (module_folder / f"{name}.ko").read_bytes() for name in OUR_MODULES}
-        self.job = fiojob.parse(path.parent / run.spec.job)
+        #: By the label of the load.
+        self.jobs = {
+            sweep.label: fiojob.parse(path.parent / run.spec.job_of(sweep), sweep.variables)
+            for sweep in run.spec.sweeps
+        }
+        for sweep in run.spec.sweeps:
+            for name in run.spec.flows_in(sweep):
+                self._section(sweep, name)
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
-        self.real_time = self._section("real-time")
-        self.background = self._section("background")
 
-    def _section(self, role: Literal["real-time", "background"]) -> fiojob.Section:
-        name = self.run.spec.flow_of(role)
-        return self.job.section(self.run.spec.flows[name].section, f"flow {name} of {self.path}")
+    def _section(self, sweep: Sweep, flow: str) -> fiojob.Section:
+        return self.jobs[sweep.label].section(
+            self.run.spec.flows[flow].section, f"flow {flow} of {self.path}"
+        )
 
     # --- identity -----------------------------------------------------------------------------------------
 
@@ -99,7 +106,7 @@ class Lab:
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "job": _digest(self.job.path),
+            "jobs": _digest(*dict.fromkeys(job.path for job in self.jobs.values())),
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "modules": {name: hashlib.sha256(data).hexdigest() for name, data in self.modules.items()},
             "kernel": self.kernel.release,
@@ -127,21 +134,25 @@ class Lab:
         elif self.mode == "kvm":
             k = 1
         else:
-            k = 1 << max(0, -(-place.iops_max // IOPS_UNDILATED) - 1).bit_length()
-        return Attempt(chunk, place, variant.drive if variant else {}, k)
+            k = 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
+        return Attempt(chunk, place, chunk.sweep.drive | (variant.drive if variant else {}), k)
+
+    def iops_max(self, chunk: Chunk) -> int:
+        """The most I/O operations per second that a point of the chunk reaches."""
+        return chunk.sweep.iops_max or self.run.spec.machine.iops_max
 
     def derived_job(self, attempt: Attempt, background_rate: float) -> str:
         """The fio job file of one point."""
-        run = self.run
-        share = None if background_rate >= 1 else background_rate * run.spec.sweep.full_rate_mib_s
+        spec, sweep = self.run.spec, attempt.chunk.sweep
+        share = background_rate * sweep.full_rate_mib_s
         return fiojob.derive(
-            self.job,
+            self.jobs[sweep.label],
             fiojob.PointLoad(
-                real_time=self.real_time.name,
-                background=self.background.name,
-                background_mib_s=share,
+                real_time=tuple(self._section(sweep, name).name for name in spec.real_time(sweep)),
+                background=self._section(sweep, spec.background(sweep)).name,
+                background_mib_s=None if background_rate >= 1 and not sweep.limited else share,
                 rt_samples=attempt.chunk.rt_samples,
-                limit_s=run.mode.limit_s,
+                limit_s=attempt.chunk.duration_s or self.run.mode.limit_s,
                 seed=attempt.chunk.seed,
                 dilation=attempt.dilation,
                 lead_s=LEAD_S,
@@ -169,7 +180,9 @@ class Lab:
         arguments = drives.module_arguments(
             self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
         )
-        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": self.real_time.name}
+        spec, sweep = self.run.spec, attempt.chunk.sweep
+        first = (*spec.real_time(sweep), spec.background(sweep))[0]
+        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": self._section(sweep, first).name}
         points = (["point", f"p{i}", *arguments] for i in range(len(attempt.chunk.background_rates)))
         return "".join(
             [
@@ -183,19 +196,22 @@ class Lab:
 
     def point_s(self, attempt: Attempt, background_rate: float) -> float:
         """Estimate of a point's wall time in seconds of one host CPU, from its number of I/O operations."""
-        spec = self.run.spec
-        iops = spec.machine.iops_max
-        depth = fiojob.integer(self.job, self.background, "iodepth", 1)
-        outstanding = depth * fiojob.integer(self.job, self.background, "numjobs", 1)
+        spec, chunk = self.run.spec, attempt.chunk
+        sweep, job = chunk.sweep, self.jobs[chunk.sweep.label]
+        iops = self.iops_max(chunk)
+        background = self._section(sweep, spec.background(sweep))
+        depth = fiojob.integer(job, background, "iodepth", 1)
+        outstanding = depth * fiojob.integer(job, background, "numjobs", 1)
         bound = attempt.chunk.scheduler.knobs.get("inflight_max", outstanding)
         waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
-        think = self.real_time.options.get("thinktime")
-        think_s = fiojob.time_us(self.job, "thinktime", think) / 1e6 if think else 0.0
-        samples = attempt.chunk.rt_samples
-        seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
+        samples, seconds = chunk.rt_samples, chunk.duration_s or 0.0
+        if samples:
+            think = self._section(sweep, spec.real_time(sweep)[0]).options.get("thinktime")
+            think_s = fiojob.time_us(job, "thinktime", think) / 1e6 if think else 0.0
+            seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
         ios = samples + (seconds + LEAD_S) * iops * background_rate
         interrupts_s = 2.0 * seconds * attempt.dilation if attempt.machine.slice_us else 0.0
-        return FIO_S + ios * (IO_S + IO_KIB_S * spec.sweep.block_size_kib) + interrupts_s
+        return FIO_S + ios * (IO_S + IO_KIB_S * sweep.block_size_kib) + interrupts_s
 
     def chunk_s(self, attempt: Attempt) -> float:
         """Estimate of a chunk's wall time in seconds of one host CPU, its start included."""
@@ -205,10 +221,12 @@ class Lab:
 
     def check_jobs(self, folder: Path) -> None:
         """Let fio itself read the derived jobs. UsageError with fio's own words."""
-        attempt = self.attempt(results.chunks(self.run)[0])
-        for rate in sorted({r for c in results.chunks(self.run) for r in c.background_rates}):
+        seen: set[str] = set()
+        for chunk in results.chunks(self.run):
+            seen |= {self.derived_job(self.attempt(chunk), rate) for rate in chunk.background_rates}
+        for text in sorted(seen):
             file = folder / "check.fio"
-            file.write_text(self.derived_job(attempt, rate))
+            file.write_text(text)
             done = subprocess.run(
                 ["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False
             )
@@ -216,7 +234,7 @@ class Lab:
             if done.returncode:
                 words = (done.stderr + done.stdout).strip().splitlines()
                 raise UsageError(
-                    f"{self.job.path}: fio does not take it: {words[0] if words else 'no reason given'}"
+                    f"{self.path}: fio does not take its job file: {words[0] if words else 'no reason given'}"
                 )
 
     def measure(self, attempt: Attempt, folder: Path, on_point: Callable[[Attempt, int], None]) -> bool:
@@ -250,7 +268,8 @@ class Lab:
 
         scheduler = attempt.chunk.scheduler.name
         stock = [SCHEDULER_MODULES[scheduler]] if scheduler in SCHEDULER_MODULES else []
-        limit_s = 30 + sum((self.run.mode.limit_s + LEAD_S) * attempt.dilation + 5 for _ in rates)
+        point_s = attempt.chunk.duration_s or self.run.mode.limit_s
+        limit_s = 30 + sum((point_s + LEAD_S) * attempt.dilation + 5 for _ in rates)
         outcome = machine.run(
             machine.Machine(
                 kernel=self.kernel,

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The paper's cells beside ours: what each target measured for them, and by how much it is off.
+
+A cell is one published figure: of a scheduler, under a load, its throughput or its latency. The error is
+signed, ours over the paper's less one.
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tailgate import paper, results
+from tailgate.errors import UsageError
+from tailgate.experiment import Experiment, Scheduler, Sweep
+from tailgate.results import Point, Run
+
+#: What a figure is called, and how far off it may be before it is marked.
+QUANTITIES: Mapping[str, tuple[str, float]] = {
+    "mib_s": ("MiB/s", 0.15),
+    "iops": ("IOPS", 0.15),
+    "lat_us.p99.9": ("p99.9", 0.25),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of the paper; `ours` by target, where one measured it. Units as the key says."""
+
+    sweep: Sweep
+    scheduler: Scheduler
+    source: str
+    key: str
+    paper: float
+    rounding: float
+    ours: Mapping[str, float]
+
+    def error(self, target: str) -> float | None:
+        """Ours over the paper's, less one; None where the target has no figure."""
+        value = self.ours.get(target)
+        return None if value is None else value / self.paper - 1
+
+    def off(self, target: str) -> bool:
+        """Whether it is off by more than may be, the paper's rounding set aside."""
+        value = self.ours.get(target)
+        if value is None:
+            return False
+        nearest = min(max(value, self.paper - self.rounding), self.paper + self.rounding)
+        return abs(value / nearest - 1) > QUANTITIES[self.key][1]
+
+
+def of(
+    spec: Experiment,
+    points: Iterable[tuple[str, Point]],
+    published: Mapping[str | None, Sequence[paper.Published]],
+) -> list[Cell]:
+    """Every published figure of an experiment's schedulers and loads, in the order of its file.
+
+    `points` are (target, point) of all its runs; `published` is by the load's label.
+    """
+    answers: dict[tuple[str | None, str], dict[str, Point]] = {}
+    for target, p in points:
+        if p.published and p.variant is None:
+            answers.setdefault((p.sweep.label, p.scheduler.label), {})[target] = p
+    out = []
+    for sweep in spec.sweeps:
+        for scheduler in spec.schedulers:
+            if sweep.schedulers and scheduler.label not in sweep.schedulers:
+                continue
+            cell = paper.cell(published[sweep.label], scheduler.paper, spec.paper.cells)
+            if cell is None:
+                continue
+            here = answers.get((sweep.label, scheduler.label), {})
+            for key, value in cell.values.items():
+                ours = {t: v for t, p in here.items() if not math.isnan(v := figure(p, key))}
+                out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours))
+    return out
+
+
+def figure(point: Point, key: str) -> float:
+    """A point's figure by the key of QUANTITIES; NaN if it has none."""
+    if key == "lat_us.p99.9":
+        return point.rt.lat_us["p99.9"] if point.rt else math.nan
+    if point.bg is None:
+        return math.nan
+    return point.bg.mib_s if key == "mib_s" else point.bg.iops
+
+
+def show(key: str, value: float | None) -> str:
+    """A figure as tables print it: MiB/s, thousands of I/O a second, or milliseconds."""
+    if value is None or math.isnan(value):
+        return "–"
+    if key == "lat_us.p99.9":
+        return f"{value / 1000:.3g}" if value < 100_000 else f"{value / 1000:.0f}"
+    return f"{value:.0f}" if key == "mib_s" else f"{value / 1000:.3g} k"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The errors of several cells: the median of the signed ones, that of their sizes, the worst."""
+
+    title: str
+    key: str
+    count: int
+    median: float
+    median_size: float
+    worst: float
+    off: int
+
+
+def summaries(cells: Sequence[Cell], target: str) -> list[Summary]:
+    """The errors of a target by load, and over all; K2's rows apart, as they are what is predicted."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for c in cells:
+        for title in (c.sweep.words, "all loads"):
+            groups.setdefault((title, c.key), []).append(c)
+            if c.scheduler.name == "k2":
+                groups.setdefault((f"{title}, K2", c.key), []).append(c)
+    # Load by load, all loads last; throughput before latency.
+    titles = sorted(dict.fromkeys(title for title, _ in groups), key=lambda t: t.startswith("all loads"))
+    made = [
+        _summary(title, key, groups[title, key], target)
+        for title in titles
+        for key in QUANTITIES
+        if (title, key) in groups
+    ]
+    return [s for s in made if s]
+
+
+def _summary(title: str, key: str, cells: Sequence[Cell], target: str) -> Summary | None:
+    errors = [e for c in cells if (e := c.error(target)) is not None]
+    if not errors:
+        return None
+    return Summary(
+        title,
+        key,
+        len(errors),
+        statistics.median(errors),
+        statistics.median(abs(e) for e in errors),
+        max(errors, key=abs),
+        sum(c.off(target) for c in cells),
+    )
+
+
+# --- runs beside each other ---------------------------------------------------------------------------------
+
+
+def beside(folder: Path, run: Run) -> list[tuple[Run, list[Point]]]:
+    """Points of schedulers that a simulated run lacks, from complete runs of the target vm beside it.
+
+    The newest run that has a scheduler gives it; `full` before `quick`.
+    """
+    lacking = [s.label for s in run.spec.schedulers if s.label not in {c.label for c in run.schedulers}]
+    if run.target != "sim" or not lacking:
+        return []
+    found: list[tuple[Run, list[Point]]] = []
+    candidates = [p for p in folder.parent.iterdir() if p != folder and "." not in p.name]
+    candidates = [p for p in candidates if (p / "results.json").is_file()]
+    for other in sorted(candidates, key=lambda p: (p / "results.json").stat().st_mtime, reverse=True):
+        try:
+            theirs = results.read_run(other)
+        except UsageError:  # of another version
+            continue
+        has = tuple(s for s in theirs.schedulers if s.label in lacking)
+        if theirs.target != "vm" or theirs.mode_name == "quick" or not has:
+            continue
+        _, points = results.read_points(other, theirs)
+        found.append((replace(theirs, schedulers=has), [p for p in points if p.scheduler in has]))
+        lacking = [label for label in lacking if label not in {s.label for s in has}]
+    return found
+
+
+def missing(spec: Experiment, name: str, runs: Iterable[Run]) -> str:
+    """The command that makes what no run has; "" if nothing is missing."""
+    there = {s.label for run in runs for s in run.schedulers}
+    lacking = [s.label for s in spec.schedulers if s.label not in there]
+    return f"tailgate run {name} --target vm --schedulers {','.join(lacking)}" if lacking else ""
+
+
+# --- what the paper says in words ---------------------------------------------------------------------------
+
+
+def stated(path: Path, spec: Experiment) -> list[paper.Row]:
+    """The lines of the paper's file that belong to the experiment's figure."""
+    figure = re.compile(rf"{re.escape(spec.paper.figure)}\b")
+    return [row for row in paper.read(path) if " / " in row["source"] and figure.search(row["source"])]
+
+
+def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:
+    """What our points say of a stated figure, in words; "" if they say nothing of it."""
+    value = next((take for pattern, take in _ANSWERS if re.fullmatch(pattern, fact["metric"])), None)
+    if value is None:
+        return ""
+    about = [p for p in points if p.variant is None and _is_about(fact, p)]
+    groups: dict[tuple[str | None, str], list[Point]] = {}
+    for p in about:
+        groups.setdefault((p.sweep.label, p.scheduler.label), []).append(p)
+    found = [v for group in groups.values() if (v := value(group)) is not None]
+    if not found:
+        return ""
+    scale, unit = (1000.0, "ms") if "latency" in fact["metric"] else (1.0, "MiB/s")
+    low, high = (f"{v / scale:.3g}" if scale > 1 else f"{v:.0f}" for v in (min(found), max(found)))
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _is_about(fact: paper.Row, p: Point) -> bool:
+    op = {"read": "read", "write": "write", "readwrite": "read/write"}[p.sweep.op]
+    pattern, size, who = fact["access_pattern"], fact["block_size_kib"], fact["scheduler"]
+    return (
+        (pattern in (f"{p.sweep.access} {op}", "") or pattern.startswith("all of"))
+        and size in (str(p.sweep.block_size_kib), "")
+        and (who.startswith(("all", "K2 ")) or who in (p.scheduler.paper, ""))
+    )
+
+
+def _rates(group: Sequence[Point]) -> list[float]:
+    return [p.bg.mib_s for p in group if p.bg]
+
+
+def _tails(group: Sequence[Point], key: str = "p99.9") -> list[float]:
+    return [p.rt.lat_us[key] for p in group if p.rt and p.background_rate]
+
+
+def _least_loaded(group: Sequence[Point]) -> float | None:
+    loaded = sorted((p for p in group if p.background_rate), key=lambda p: p.background_rate)
+    return next(iter(_tails(loaded)), None)
+
+
+#: What answers a stated figure, by its metric.
+_ANSWERS: Sequence[tuple[str, Callable[[Sequence[Point]], float | None]]] = (
+    (r"max_bg_throughput|saturation_throughput|bg_throughput", lambda g: max(_rates(g), default=None)),
+    (r"bg_throughput_overload|bg_throughput_after_drop", lambda g: next(reversed(_rates(g)), None)),
+    (r"rt_latency_low_load_max", _least_loaded),
+    (r"rt_median_latency_m(ax|in)", lambda g: min(_tails(g, "p50"), default=None)),
+    (
+        r"(max_)?rt_(p99\.9_)?latency(_max|_at_saturation)?",
+        lambda g: max(_tails(g), default=None),
+    ),
+)

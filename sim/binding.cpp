@@ -12,7 +12,6 @@
 #include "simulate.hpp"
 
 namespace nb = nanobind;
-using namespace nb::literals;
 using namespace tailgate::sim;
 
 namespace
@@ -42,8 +41,8 @@ NB_MODULE(_core, m)
 		.value("PARETO", Distribution::PARETO)
 		.value("NORMAL", Distribution::NORMAL);
 	nb::class_<TracedIo>(m, "TracedIo")
-		.def(nb::init<uint64_t, Direction, uint64_t, uint32_t>(), "at_ns"_a,
-		     "direction"_a, "offset"_a, "bytes"_a)
+		.def(nb::init<uint64_t, Direction, uint64_t, uint32_t>(), nb::arg("at_ns"),
+		     nb::arg("direction"), nb::arg("offset"), nb::arg("bytes"))
 		.def_rw("at_ns", &TracedIo::at_ns)
 		.def_rw("direction", &TracedIo::direction)
 		.def_rw("offset", &TracedIo::offset)
@@ -138,7 +137,7 @@ NB_MODULE(_core, m)
 		.def_ro("events", &Result::events)
 		.def_ro("idle", &Result::idle)
 		.def_ro("drive", &Result::drive);
-	m.def("simulate", &simulate, "config"_a, nb::call_guard<nb::gil_scoped_release>(),
+	m.def("simulate", &simulate, nb::arg("config"), nb::call_guard<nb::gil_scoped_release>(),
 	      "Run a simulation to its end. UsageError for what is not possible.");
 	m.def("schedulers", &schedulers,
 	      "By scheduler, its knobs: (name, least, most, initial value).");

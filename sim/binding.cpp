@@ -116,8 +116,12 @@ NB_MODULE(_core, m)
 		.def_rw("limit_ns", &Config::limit_ns)
 		.def_rw("check", &Config::check);
 	nb::class_<Histogram>(m, "Histogram")
-		.def_prop_ro("values_ns", [](const Histogram &h) { return to_numpy(h.values_ns); })
-		.def_prop_ro("counts", [](const Histogram &h) { return to_numpy(h.counts); });
+		.def_prop_ro(
+			"values_ns", [](const Histogram &h) { return to_numpy(h.values_ns); },
+			nb::rv_policy::automatic)
+		.def_prop_ro(
+			"counts", [](const Histogram &h) { return to_numpy(h.counts); },
+			nb::rv_policy::automatic);
 	nb::class_<DirectionResult>(m, "DirectionResult")
 		.def_ro("ios", &DirectionResult::ios)
 		.def_ro("bytes", &DirectionResult::bytes)

@@ -121,7 +121,15 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 				    parameters.max_kib);
 	merges_ = device.merges && scheduler_ && scheduler_->try_merge;
 	worker_dispatches_ = machine_.lone_requests_to_worker && config.scheduler.name != "k2";
-	check_ = config.check;
+	if (config.check) {
+		bool k2 = config.scheduler.name == "k2";
+		auto bound = config.scheduler.knobs.find("inflight_max");
+
+		checker_.emplace(!k2				       ? 0 :
+				 bound == config.scheduler.knobs.end() ? 32 :
+									 bound->second,
+				 k2);
+	}
 	INIT_LIST_HEAD(&done_);
 	for (uint32_t i = 0; i < parameters.queues; i++)
 		queues_.emplace_back(this, i);
@@ -151,10 +159,6 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 		sim_drive_destroy(drive_);
 		throw;
 	}
-	if (config.scheduler.name == "k2")
-		bound_ = config.scheduler.knobs.contains("inflight_max") ?
-				 config.scheduler.knobs.at("inflight_max") :
-				 32;
 }
 
 BlockLayer::~BlockLayer()
@@ -253,6 +257,8 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 	if (queue.tags_used >= limit(*io))
 		return false;
 	request = make(queue, io, sector, sectors);
+	if (checker_)
+		checker_->inserted(request->rq, engine_.now_ns);
 	if (!scheduler_) {
 		issue(request);
 		return true;
@@ -339,6 +345,8 @@ bool BlockLayer::dispatch_some(Queue &queue)
 		run_after_delay();
 		return false;
 	}
+	if (checker_)
+		checker_->chosen(*rq);
 	Request *request = reinterpret_cast<Request *>(rq);
 	Queue &own = queues_[rq->queue];
 	if (issue(request))
@@ -361,9 +369,8 @@ bool BlockLayer::issue(Request *request)
 	request->rq.issue_ns = engine_.now_ns;
 	request->command.sector = request->rq.sector;
 	request->command.sectors = request->rq.op == SIM_FLUSH ? 0 : request->rq.sectors;
-	in_drive_++;
-	if (check_ && bound_ && in_drive_ > bound_)
-		throw std::logic_error("more requests in the drive than inflight_max");
+	if (checker_)
+		checker_->issued(engine_.now_ns);
 	sim_drive_submit(drive_, queue.index, &request->command, engine_.now_ns);
 	return true;
 }
@@ -406,7 +413,8 @@ void BlockLayer::complete(Request *request)
 	uint64_t now_ns = engine_.now_ns;
 
 	completed++;
-	in_drive_--;
+	if (checker_)
+		checker_->completed(now_ns);
 	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
 			    request->rq.issue_ns - request->rq.start_ns);
 	for (Bio *bio = request->bios, *next; bio; bio = next) {
@@ -464,15 +472,11 @@ void BlockLayer::tick()
 
 void BlockLayer::check_end() const
 {
-	if (submitted != completed)
-		throw std::logic_error(std::to_string(submitted) + " requests were made, " +
-				       std::to_string(completed) + " completed");
+	checker_->end();
 	for (const Queue &queue : queues_)
 		if (queue.tags_used || queue.in_drive || !queue.waiters.empty() ||
 		    !queue.dispatch.empty())
 			throw std::logic_error("a hardware queue still holds something");
-	if (sim_drive_overlaps())
-		throw std::logic_error("a die served two operations at once");
 }
 
 } // namespace tailgate::sim

@@ -6,11 +6,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "c_interface.hpp"
+#include "checker.hpp"
 #include "engine.hpp"
 #include "simulate.hpp"
 
@@ -159,9 +160,8 @@ class BlockLayer
 	uint32_t depth_ = 0;
 	uint32_t max_sectors_ = 0;
 	uint64_t sectors_ = 0;
-	bool merges_ = false, worker_dispatches_ = false, check_ = false;
-	uint64_t bound_ = 0; ///< most requests in the drive that may be; 0: any number
-	uint64_t in_drive_ = 0;
+	bool merges_ = false, worker_dispatches_ = false;
+	std::optional<Checker> checker_;
 	uint64_t armed_ns_ = Engine::NEVER;
 	list_head done_;
 	std::deque<Request> requests_;

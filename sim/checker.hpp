@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What must hold at every step, whatever the load: requests in = requests out, the bound, FIFO within a level and hardware
+// queue, strict order of levels, a clock that never goes back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "c_interface.hpp"
+
+namespace tailgate::sim
+{
+
+class Checker
+{
+    public:
+	/// `bound`: most requests in the drive, 0 for any number; `levels`: whether the scheduler is K2.
+	Checker(uint64_t bound, bool levels) : bound_(bound), levels_(levels)
+	{
+	}
+
+	void inserted(const sim_request &rq, uint64_t now_ns)
+	{
+		clock(now_ns);
+		made_++;
+		if (levels_) {
+			order_[&rq] = sequence_++;
+			queued_[level(rq)]++;
+		}
+	}
+
+	/// By the scheduler.
+	void chosen(const sim_request &rq)
+	{
+		if (levels_)
+			check_order(rq);
+	}
+
+	/// Given to the drive.
+	void issued(uint64_t now_ns)
+	{
+		clock(now_ns);
+		if (++in_drive_ > bound_ && bound_)
+			fail("more requests in the drive than inflight_max");
+	}
+
+	void completed(uint64_t now_ns)
+	{
+		clock(now_ns);
+		ended_++;
+		if (!in_drive_--)
+			fail("a request completed that was not in the drive");
+	}
+
+	void end() const
+	{
+		if (made_ != ended_)
+			fail(std::to_string(made_) + " requests were made, " +
+			     std::to_string(ended_) + " completed");
+		if (sim_drive_overlaps())
+			fail("a die served two operations at once");
+	}
+
+    private:
+	/// Of K2: 0 to 7 real-time, 8 all else.
+	static uint32_t level(const sim_request &rq)
+	{
+		return SIM_IOPRIO_CLASS(rq.ioprio) == 1 ? rq.ioprio & 7 : 8;
+	}
+
+	[[noreturn]] static void fail(const std::string &what)
+	{
+		throw std::logic_error(what);
+	}
+
+	void clock(uint64_t now_ns)
+	{
+		if (now_ns < now_ns_)
+			fail("the clock went back");
+		now_ns_ = now_ns;
+	}
+
+	void check_order(const sim_request &rq)
+	{
+		uint64_t &last = last_[{ level(rq), rq.queue }];
+		auto found = order_.find(&rq);
+
+		if (found == order_.end())
+			fail("a request was chosen that was not queued");
+		for (uint32_t above = 0; above < level(rq); above++)
+			if (queued_[above])
+				fail("a request overtook a more urgent level");
+		if (last > found->second)
+			fail("requests of a level and hardware queue changed their order");
+		last = found->second;
+		order_.erase(found);
+		queued_[level(rq)]--;
+	}
+
+	uint64_t bound_;
+	bool levels_;
+	uint64_t now_ns_ = 0, made_ = 0, ended_ = 0, in_drive_ = 0, sequence_ = 1;
+	uint64_t queued_[9] = {};
+	std::map<const sim_request *, uint64_t> order_;
+	std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_;
+};
+
+} // namespace tailgate::sim

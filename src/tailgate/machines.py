@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machine files: `machines/<name>.toml`, the processors of the simulator, each number with its source."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tailgate.drive import Parameter
+from tailgate.errors import UsageError
+from tailgate.experiment import ROOT, one_of, parse_toml
+
+MACHINES = ROOT / "machines"
+#: What `--target sim` simulates unless told otherwise: the machine of the paper that is compared with.
+DEFAULT = "paper"
+
+
+class Machine(BaseModel):
+    """A machine. Parameters and costs are those of the structs Machine and Costs in sim/simulate.hpp.
+
+    One without the parameter `cpus` has as many as the experiment says.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    parameters: dict[str, Parameter] = {}
+    costs: dict[str, Parameter] = {}
+
+    @property
+    def cpus(self) -> int | None:
+        """The number of processors, if it is the machine's own."""
+        parameter = self.parameters.get("cpus")
+        return parameter.value if parameter else None
+
+
+def load(name: str) -> tuple[Path, Machine]:
+    """The machine file of this name in the checkout. UsageError if there is none, or if it is not right."""
+    path = MACHINES / f"{name}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in MACHINES.glob("*.toml"))
+        raise UsageError(
+            f"there is no machine {name}; expected {one_of(known) if known else f'a file {path}'}"
+        )
+    return path, parse_toml(path, Machine)

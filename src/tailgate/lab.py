@@ -115,7 +115,7 @@ def measure(
 def show(measured: Measured, console: Console) -> None:
     """Table, notes and the report's place; what went wrong comes last."""
     if measured.points:
-        table.show(console, measured.run, measured.points)
+        table.show(console, measured.run, measured.points, measured.folder)
         place = _short(measured.folder / "report.html")
         console.print(f"report: {place}", highlight=False, soft_wrap=True)
     if measured.cpu_bound:

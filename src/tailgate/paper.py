@@ -94,7 +94,11 @@ def load(path: Path, sweep: Sweep) -> list[Published]:
         return []
     pattern = f"{sweep.access} {_ACCESS[sweep.op]}"
     here = [
-        r for r in rows if r["access_pattern"] == pattern and r["block_size_kib"] == str(sweep.block_size_kib)
+        r
+        for r in rows
+        if r["source"].startswith("Table ")
+        and r["access_pattern"] == pattern
+        and r["block_size_kib"] == str(sweep.block_size_kib)
     ]
     points = []
     for rate, latency, where in _PAIRS:
@@ -112,7 +116,8 @@ def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
     values, rounding = {}, {}
     for row in rows:
         key, factor = _UNITS[row["unit"]]
-        digits = len(row["value"].partition(".")[2])
+        # The tables drop zeros at the end of a latency: 16 is 16.00.
+        digits = 2 if row["unit"] == "ms" else len(row["value"].partition(".")[2])
         values[key] = float(row["value"]) * factor
         rounding[key] = 0.5 * 10**-digits * factor
     return Published(scheduler, rows[0]["source"], where, values, rounding)

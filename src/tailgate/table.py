@@ -2,13 +2,15 @@
 """The table of a run for a terminal."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tailgate import report
+from tailgate import cells, report, results
+from tailgate.cells import Cell
 from tailgate.results import Point, Run
 from tailgate.words import load_words, ms
 
@@ -16,8 +18,14 @@ from tailgate.words import load_words, ms
 WIDE = 112
 
 
-def show(console: Console, run: Run, points: Sequence[Point]) -> None:
-    """Print the points, the answer in a sentence, what another machine changes, the notes to the marks."""
+def show(console: Console, run: Run, points: Sequence[Point], folder: Path | None = None) -> None:
+    """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
+
+    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's.
+    """
+    if run.spec.paper.plot == "none" and folder:
+        _show_cells(console, run, points, folder)
+        return
     wide = console.width >= WIDE
     headings = ["load", "backgr.\nMiB/s", "paper\n(ours/its)", "p50\nms", "p99\nms", "p99.9\nms"]
     headings += ["95 % interval\nof the p99.9"] if wide else []
@@ -53,6 +61,62 @@ def show(console: Console, run: Run, points: Sequence[Point]) -> None:
     for i, mark in enumerate(marks, 1):
         console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
     console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
+
+
+def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:
+    runs = [(run, list(points)), *cells.beside(folder, run)]
+    published = results.published_in(folder, run.spec)
+    compared = cells.of(run.spec, [(r.target, p) for r, ps in runs for p in ps], published)
+    targets = list(dict.fromkeys(t for c in compared for t in c.ours))
+    keys = [key for key in cells.QUANTITIES if any(c.key == key for c in compared)]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("scheduler", no_wrap=True)
+    for key in keys:
+        name = cells.QUANTITIES[key][0] + (", ms" if key.startswith("lat") else "")
+        for heading in (f"{name}\npaper", *(h for t in targets for h in (t, "ratio"))):
+            table.add_column(heading, justify="right", no_wrap=True)
+    lines: dict[tuple[str, str], dict[str, Cell]] = {}
+    for c in compared:
+        lines.setdefault((c.sweep.words, c.scheduler.label), {})[c.key] = c
+    previous = ""
+    for (words, label), line in lines.items():
+        if words != previous:
+            if previous:
+                table.add_section()
+            table.add_row(f"[bold]{escape(words)}[/bold]")
+        previous = words
+        row = [escape(label)]
+        for key in keys:
+            cell = line.get(key)
+            row.append(cells.show(key, cell.paper) if cell else "")
+            for target in targets:
+                error = cell.error(target) if cell else None
+                row.append(cells.show(key, cell.ours.get(target)) if cell else "")
+                ratio = "" if error is None else f"{1 + error:.2f}"
+                row.append(f"[yellow]{ratio}[/yellow]" if cell and cell.off(target) else ratio)
+        table.add_row(*row)
+    console.print(table)
+    for target in targets:
+        errors = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        errors.add_column(f"errors of {target}", no_wrap=True)
+        for heading in ("figure", "median", "median size", "worst", "off"):
+            errors.add_column(heading, justify="right", no_wrap=True)
+        for s in cells.summaries(compared, target):
+            name = cells.QUANTITIES[s.key][0]
+            sizes = f"{s.median:+.0%}", f"{s.median_size:.0%}", f"{s.worst:+.0%}"
+            errors.add_row(escape(s.title), name, *sizes, f"{s.off} of {s.count}")
+        console.print(errors)
+    console.print(
+        "Off, and marked in the table: by more than 15 % in throughput or 25 % in latency, the paper's "
+        "rounding set aside.",
+        highlight=False,
+    )
+    lacking = cells.missing(run.spec, run.name, [r for r, _ in runs])
+    if lacking:
+        console.print(f"The missing rows: {escape(lacking)}", highlight=False)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
 
 
 def _cells(p: Point, wide: bool) -> list[str]:

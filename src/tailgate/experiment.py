@@ -5,6 +5,7 @@ An experiment is `experiments/<family>/<name>.toml` with the fio job file that i
 everything that decides a result; nothing is inherited from the machine that happens to run it.
 """
 
+import re
 import tomllib
 import types
 import typing
@@ -253,8 +254,9 @@ def one_of(words: Sequence[str]) -> str:
 
 
 def names() -> list[str]:
-    """The experiments of the checkout, `family/name`, in order."""
-    return sorted(str(p.relative_to(EXPERIMENTS).with_suffix("")) for p in EXPERIMENTS.glob("*/*.toml"))
+    """The experiments of the checkout, `family/name`, in order: fig9 before fig10."""
+    found = (str(p.relative_to(EXPERIMENTS).with_suffix("")) for p in EXPERIMENTS.glob("*/*.toml"))
+    return sorted(found, key=lambda name: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", name)])
 
 
 def find(name: str) -> Path:

@@ -107,8 +107,8 @@ def test_toml_error_names_the_line(tmp_path: Path) -> None:
 def test_find() -> None:
     assert experiment.find("k2/fig8") == FIG8
     assert experiment.find(str(FIG8)) == FIG8
-    with pytest.raises(UsageError, match=r"no experiment k2/fig9; expected .* k2/fig2, k2/fig8"):
-        experiment.find("k2/fig9")
+    with pytest.raises(UsageError, match=r"no experiment k2/fig99; expected .* k2/fig9, k2/fig10"):
+        experiment.find("k2/fig99")
 
 
 def test_drive_arguments() -> None:

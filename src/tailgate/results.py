@@ -422,25 +422,37 @@ def with_cells(
 ) -> list[Point]:
     """The points, with the paper's cell on that point of each scheduler and load that answers it.
 
-    That is the one without a limit to the background, or, for Table III, the one with the highest p99.9.
-    `published` is by the load's label.
+    That is the one with the highest throughput, or, for Table III, the one with the highest p99.9; where
+    points share a throughput to 1 %, the one with the highest rate. `published` is by the load's label.
     """
-    answers: dict[tuple[int | None, str | None, str], tuple[float, Point]] = {}
+    groups: dict[tuple[int | None, str | None, str], list[Point]] = {}
     for p in points:
+        groups.setdefault((p.variant, p.sweep.label, p.scheduler.label), []).append(p)
+    chosen = set()
+    for group in groups.values():
+        loaded = [p for p in group if p.bg and p.background_rate]
         if spec.paper.cells == "highest latency":
-            rank = p.rt.lat_us["p99.9"] if p.rt and p.background_rate else -1.0
+            answer = max((p for p in loaded if p.rt), key=_tail, default=None)
+        elif any(p.background_rate == 1.0 for p in loaded):
+            top = max(map(_rate, loaded))
+            answer = max((p for p in loaded if _rate(p) >= 0.99 * top), key=lambda p: p.background_rate)
         else:
-            rank = p.background_rate if p.background_rate == 1.0 else -1.0
-        key = (p.variant, p.sweep.label, p.scheduler.label)
-        if rank >= 0 and (key not in answers or rank > answers[key][0]):
-            answers[key] = rank, p
-    chosen = {id(p) for _, p in answers.values()}
+            answer = None
+        chosen.add(id(answer))
     return [
         replace(p, published=paper.cell(published[p.sweep.label], p.scheduler.paper, spec.paper.cells))
         if id(p) in chosen
         else p
         for p in points
     ]
+
+
+def _tail(point: Point) -> float:
+    return point.rt.lat_us["p99.9"] if point.rt else 0.0
+
+
+def _rate(point: Point) -> float:
+    return point.bg.mib_s if point.bg else 0.0
 
 
 def _merge_flow(flows: Sequence[Flow]) -> PointFlow:

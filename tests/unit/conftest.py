@@ -3,7 +3,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,6 @@ from tailgate import experiment as experiments
 from tailgate import results
 from tailgate.experiment import ModeName
 from tailgate.results import Run
-
-FIG8 = experiments.EXPERIMENTS / "k2" / "fig8.toml"
 
 
 def timer_list(now_ns: int, idle_ns: int, cpus: int = 1) -> str:
@@ -33,7 +31,9 @@ def stat(reads: int, read_ms: int) -> str:
 
 def bins(samples_us: npt.NDArray[np.float64], dilation: int = 1) -> dict[str, object]:
     """fio's `clat_ns` object for these samples."""
-    ns = np.sort(np.round(samples_us * 1000 * dilation / 64).astype(int) * 64)
+    exact = np.sort(samples_us * 1000 * dilation)
+    step = 2.0 ** (np.floor(np.log2(exact)) - 6)  # 64 bins to an octave, as fio has them
+    ns = (np.round(exact / step) * step).astype(int)
     values, counts = np.unique(ns, return_counts=True)
     return {
         "min": int(ns[0]),
@@ -59,11 +59,17 @@ NOTHING = {"total_ios": 0, "iops": 0.0, "bw_bytes": 0, "clat_ns": {"N": 0, "mean
 
 
 def point_files(
-    random: np.random.Generator, bound: int, rate: float, samples: int, dilation: int, idle: float
+    random: np.random.Generator,
+    bound: int,
+    rate: float,
+    samples: int,
+    dilation: int,
+    idle: float,
+    simulated: bool = False,
 ) -> dict[str, bytes]:
-    """What a guest sends for one point, by the ends of the names."""
+    """What a guest sends for one point, or the simulator leaves, by the ends of the names."""
     typical = 250 + 100 * bound * rate**4
-    rt = random.gamma(30, typical / 30, samples)
+    rt = random.gamma(30, typical / 30, max(1, samples))
     jobs = [{"jobname": "rt", "read": side(rt, 4.0, 64, dilation), "write": NOTHING}]
     if rate:
         mib_s = 560 * rate * (0.85 + 0.15 * min(1, bound / 64))
@@ -72,6 +78,10 @@ def point_files(
             {"jobname": "background", "read": side(each, 4.0, 64, dilation), "write": NOTHING}
             for _ in range(3)
         ]
+    if simulated:
+        held = {"block": bins(rt), "scheduler": bins(rt / 10)}
+        more = {"idle": idle, "flows": {"rt": {"read": held}}}
+        return {"fio.json": json.dumps({"jobs": jobs}).encode(), "sim.json": json.dumps(more).encode()}
     said = "rt : Saving output of prerun in rt.prerun.txt\n"
     after = timer_list(2 * 10**9, 10**8 + round(idle * 10**9)) + stat(
         10 + samples, 5 + samples * 240 * dilation // 1000
@@ -85,15 +95,28 @@ def point_files(
 
 
 def write(
-    folder: Path, mode: ModeName = "quick", dilation: int = 1, idle: float = 0.85, mode_name: str = "icount"
+    folder: Path,
+    mode: ModeName = "quick",
+    dilation: int = 1,
+    idle: float = 0.85,
+    mode_name: str = "icount",
+    name: str = "k2/fig8",
+    schedulers: Sequence[str] = (),
 ) -> Run:
-    """Write the whole folder; the run that it belongs to. Latencies grow with the load and the bound."""
-    spec = experiments.load(FIG8)
-    variants = tuple(i for i, v in enumerate(spec.variants) if mode in v.modes)
-    run = Run("k2/fig8", spec, mode, spec.modes[mode], spec.schedulers, variants)
+    """Write the whole folder; the run that it belongs to. Latencies grow with the load and the bound.
+
+    A run of the simulator has mode_name "sim".
+    """
+    path = experiments.find(name)
+    spec = experiments.load(path)
+    simulated = mode_name == "sim"
+    variants = tuple(i for i, v in enumerate(spec.variants) if mode in v.modes and not simulated)
+    chosen = tuple(s for s in spec.schedulers if not schedulers or s.label in schedulers)
+    target = "sim" if simulated else "vm"
+    run = Run(name, spec, mode, spec.modes[mode].on(target), chosen, variants, target)
     random = np.random.default_rng(1)
     (folder / "sources").mkdir(parents=True)
-    for file in (FIG8, FIG8.with_suffix(".fio"), FIG8.parent / run.spec.paper.file):
+    for file in (path, *(path.parent / job for job in spec.jobs), path.parent / run.spec.paper.file):
         shutil.copy(file, folder / "sources")
     results.write_run(folder, run)
     (folder / "environment.json").write_text(
@@ -104,9 +127,9 @@ def write(
         place.mkdir(parents=True)
         bound = int(chunk.scheduler.knobs.get("inflight_max", 96))
         for i, rate in enumerate(chunk.background_rates):
-            files = point_files(random, bound, rate, chunk.rt_samples, dilation, idle)
-            for name, content in files.items():
-                (place / f"p{i}.{name}").write_bytes(content)
+            files = point_files(random, bound, rate, chunk.rt_samples, dilation, idle, simulated)
+            for end, content in files.items():
+                (place / f"p{i}.{end}").write_bytes(content)
         about = {"dilation": dilation, "smp": 1, "kernel": "1.2", "mode": mode_name, "complete": True}
         (place / "chunk.json").write_text(json.dumps(about))
     return run

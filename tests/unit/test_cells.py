@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The paper's cells beside ours: which point answers, errors, rows that the simulator lacks."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tailgate import cells, report, results, table
+from tailgate.cells import Cell
+from tailgate.experiment import Scheduler, Sweep
+from tailgate.results import Run
+
+FakeRun = Callable[..., Run]
+SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
+LOAD = Sweep(access="random", op="read", block_size_kib=4, full_rate_mib_s=1)
+K2, NONE = Scheduler(label="k2-8", name="k2"), Scheduler(label="none", name="none")
+
+
+def cell(key: str, paper: float, ours: float, scheduler: Scheduler = NONE, rounding: float = 0) -> Cell:
+    return Cell(LOAD, scheduler, "Table II", key, paper, rounding, {"sim": ours})
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "off"),
+    [
+        (cell("mib_s", 100, 114), 0.14, False),
+        (cell("mib_s", 100, 84), -0.16, True),
+        (cell("lat_us.p99.9", 100, 124), 0.24, False),
+        (cell("lat_us.p99.9", 100, 70), -0.3, True),
+        (cell("lat_us.p99.9", 20, 14, rounding=5), -0.3, False),  # 0.02 ms may be 15 us
+        (cell("lat_us.p99.9", 20, 10, rounding=5), -0.5, True),
+    ],
+)
+def test_errors_are_signed_and_rounding_is_set_aside(made: Cell, error: float, off: bool) -> None:
+    assert made.error("sim") == pytest.approx(error)
+    assert made.off("sim") == off
+    assert made.error("vm") is None
+    assert not made.off("vm")
+
+
+def test_summaries_by_load_and_for_k2_apart() -> None:
+    made = [cell("mib_s", 100, v) for v in (90, 105, 130)] + [cell("mib_s", 100, 95, K2)]
+    found = {s.title: s for s in cells.summaries(made, "sim")}
+    assert set(found) == {LOAD.words, f"{LOAD.words}, K2", "all loads", "all loads, K2"}
+    every = found["all loads"]
+    assert (every.count, every.off) == (4, 1)
+    assert (every.median, every.median_size, every.worst) == pytest.approx((0.0, 0.075, 0.3))
+    assert found["all loads, K2"].median == pytest.approx(-0.05)
+
+
+def test_every_cell_of_the_tables(fake_run: FakeRun, tmp_path: Path) -> None:
+    for name, source in (("k2/table2", "Table II"), ("k2/table3", "Table III")):
+        folder = tmp_path / source
+        run = fake_run(folder, name=name, mode_name="sim", schedulers=SIMULATED)
+        _, points = results.read_points(folder, run)
+        found = cells.of(run.spec, [("sim", p) for p in points], results.published_in(folder, run.spec))
+        assert len(found) == 140  # of 70 cells, throughput and latency
+        assert {c.source for c in found} == {source}
+        assert {c.scheduler.label for c in found if not c.ours} == {"bfq"}
+
+
+def test_highest_latency_answers_table_3(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2/table3", mode="full", mode_name="sim", schedulers=("none",))
+    _, points = results.read_points(tmp_path, run)
+    answers = [p for p in points if p.published]
+    assert len(answers) == 10
+    for answer in answers:
+        others = [p for p in points if p.sweep == answer.sweep]
+        assert answer.rt
+        assert answer.rt.lat_us["p99.9"] == max(p.rt.lat_us["p99.9"] for p in others if p.rt)
+
+
+def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2/table1", mode_name="sim")
+    for chunk in results.chunks(run):
+        assert (chunk.rt_samples, chunk.duration_s) == (0, 0.5)
+        place = tmp_path / "chunks" / chunk.name
+        side = json.loads((place / "p0.fio.json").read_text())["jobs"][1]
+        side["jobname"] = "load"
+        (place / "p0.fio.json").write_text(json.dumps({"jobs": [side]}))
+    _, points = results.read_points(tmp_path, run)
+    assert {p.status for p in points} == {"ok"}
+    depth_1 = next(p for p in points if p.sweep.label == "random-read-1x1")
+    assert depth_1.published
+    assert depth_1.published.values == {"iops": 12_700}
+    out = results.to_json(run, [depth_1])["points"]
+    assert isinstance(out, list)
+    assert out[0]["flows"][0]["paper"] == {"iops": 12_700}
+    assert out[0]["sweep"]["processes"] == 1
+
+
+def test_delay_in_the_scheduler(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2/fig7", mode_name="sim", schedulers=SIMULATED)
+    _, points = results.read_points(tmp_path, run)
+    for p in points:
+        assert p.rt
+        assert p.rt.delay
+        assert p.rt.delay.percentile(0.5) == pytest.approx(p.rt.lat_us["p50"] / 10, rel=0.05)
+    report.write([tmp_path], tmp_path / "report.html")
+    assert '"type": "bar"' in (tmp_path / "report.html").read_text()
+
+
+def test_rows_that_the_simulator_lacks_come_from_a_run_of_the_vm(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path / "aaa", name="k2/table2", mode_name="sim", schedulers=SIMULATED)
+    _, points = results.read_points(tmp_path / "aaa", run)
+
+    def shown() -> str:
+        out = io.StringIO()
+        table.show(Console(file=out, width=140), run, points, tmp_path / "aaa")
+        return out.getvalue()
+
+    assert "The missing rows: tailgate run k2/table2 --target vm --schedulers bfq" in shown()
+    other = fake_run(tmp_path / "bbb", name="k2/table2", mode="full", schedulers=("bfq", "none"))
+    assert cells.beside(tmp_path / "aaa", run) == []  # not complete
+    (tmp_path / "bbb" / "results.json").touch()
+    [(theirs, their_points)] = cells.beside(tmp_path / "aaa", run)
+    assert [s.label for s in theirs.schedulers] == ["bfq"]
+    assert {p.scheduler.label for p in their_points} == {"bfq"}
+    assert "missing rows" not in shown()
+    assert "errors of vm" in shown()
+    assert other.target == "vm"
+
+
+def test_both_targets_beside_the_paper(fake_run: FakeRun, tmp_path: Path) -> None:
+    fake_run(tmp_path / "a", name="k2/fig3", mode_name="sim", schedulers=SIMULATED)
+    fake_run(tmp_path / "b", name="k2/fig3")
+    report.write([tmp_path / "a", tmp_path / "b"], tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    for words in ("<th>sim</th><th>ratio</th><th>vm</th><th>ratio</th>", "All points: sim", "square-open"):
+        assert words in text
+    assert text.count("<h1>") == 1
+    assert "What the paper's text says" in text

@@ -14,11 +14,13 @@ from pathlib import Path
 from rich.console import Console
 
 from tailgate import experiment as experiments
-from tailgate import kernels
+from tailgate import kernels, machines
+from tailgate.arguments import Parser
 from tailgate.errors import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
 LOG_WIDTH = 120
+TARGETS = ("vm", "sim")
 INTERRUPTED = 130  # as shells count: 128 + SIGINT
 
 #: Commands that have a module of their own, which reads its own arguments: (module, one line of help).
@@ -26,6 +28,7 @@ DELEGATED: Mapping[str, tuple[str, str]] = {
     "doctor": ("tailgate.doctor", "what this machine can do"),
     "vm": ("tailgate.vm.shell", "a shell in a machine with everything loaded, to try things"),
     "bench": ("tailgate.bench", "instructions per I/O of every scheduler, side by side"),
+    "simulate": ("tailgate.simulate", "one fio job file in the simulator, without an experiment"),
     "calibrate": ("tailgate.calibrate", "fit a drive file to published rows"),
     "claims": ("tailgate.claims", "measure every figure that is promised anywhere"),
 }
@@ -36,6 +39,7 @@ examples:
   tailgate run k2/fig8 --quick           a minute: three loads, 400 real-time requests each
   tailgate run k2/fig8                   nine loads, 4000 each; stop it and start it again as you like
   tailgate run k2/fig8 --quick --schedulers none,k2-8 --json > points.json
+  tailgate run k2/fig8 --target sim      the same in the simulator: seconds
   tailgate run my/experiment.toml        an experiment of your own
   tailgate report RUN RUN                one HTML file of several run directories
 
@@ -79,7 +83,7 @@ def _delegate(command: str, arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tailgate",
         description="Measures what I/O schedulers do to the tail of a real-time reader, on a real kernel.",
         epilog=EXAMPLES,
@@ -102,7 +106,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("experiment", metavar="EXPERIMENT", help="as `tailgate list` prints it, or a .toml file")
     run.add_argument(
-        "--target", default="vm", metavar="TARGET", help="where: vm, a virtual machine (default)"
+        "--target",
+        default="vm",
+        metavar="TARGET",
+        help="where: vm, a virtual machine (default), or sim, the simulator",
     )
     modes = run.add_mutually_exclusive_group()
     for mode, line in (
@@ -115,12 +122,21 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--kernel",
         choices=kernels.LABELS,
-        default="backports",
-        help="the guest's: the release's own (stable) or its backports' (default)",
+        help="vm: the guest's: the release's own (stable) or its backports' (default)",
     )
     run.add_argument("--schedulers", type=_words, metavar="A,B", help="only these labels of the experiment")
     run.add_argument("--seeds", type=_seeds, metavar="1,2", help="instead of the mode's")
-    run.add_argument("--jobs", type=_count, metavar="N", help="boots side by side (default: one a CPU)")
+    run.add_argument(
+        "--jobs", type=_count, metavar="N", help="boots or simulations side by side (default: one a CPU)"
+    )
+    run.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="sim: the machine, one of machines/ (default: paper, that of the K2 paper)",
+    )
+    run.add_argument(
+        "--dask", metavar="ADDRESS", help="sim: on the workers of this Dask scheduler, tcp://HOST:PORT"
+    )
     run.add_argument(
         "--fresh", action="store_true", help="measure again, even what is there; compares the digits"
     )
@@ -148,17 +164,16 @@ def _words(text: str) -> list[str]:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("expected at least 1")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
+    return int(text)
 
 
 def _seeds(text: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(_count(w) for w in _words(text)))
-    except ValueError as e:
-        raise argparse.ArgumentTypeError("expected numbers such as 1,2,3") from e
+    except argparse.ArgumentTypeError as e:
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,2,3, got '{text}'") from e
 
 
 def _list() -> int:
@@ -176,23 +191,20 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str], console: Console) -> int:
-    if options.target != "vm":
-        raise UsageError(f"target {options.target}: this version has only vm, a virtual machine")
+    if options.target not in TARGETS:
+        raise UsageError(f"there is no target {options.target}; expected {experiments.one_of(TARGETS)}")
+    for target, names in (("vm", ("kernel",)), ("sim", ("machine", "dask"))):
+        for name in names:
+            if target != options.target and getattr(options, name) is not None:
+                raise UsageError(f"--{name} is for --target {target} only")
     from tailgate import lab, results  # take half a second to import
 
     path = experiments.find(options.experiment)
-    run = lab.resolve(path, options.mode, options.schedulers, options.seeds)
+    run = lab.resolve(path, options.mode, options.schedulers, options.seeds, options.target)
     command = shlex.join(["tailgate", *arguments])
-    measured = lab.measure(
-        run,
-        path,
-        options.kernel,
-        options.out,
-        options.jobs or os.cpu_count() or 1,
-        options.fresh,
-        command,
-        console,
-    )
+    place = lab.Place(options.kernel or "backports", options.machine or machines.DEFAULT, options.dask)
+    jobs = options.jobs or os.cpu_count() or 1
+    measured = lab.measure(run, path, place, options.out, jobs, options.fresh, command, console)
     lab.show(measured, console)
     if options.json:
         print(json.dumps(results.to_json(run, measured.points)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Drive files: `drives/<name>.toml`, the parameters of the virtual drive, each with its source."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -32,6 +33,10 @@ class Drive(BaseModel):
     parameters: dict[str, Parameter]
 
 
+#: The drive that flash/flash.h describes by its parameters' defaults.
+DEFAULTS = Drive(name="defaults", title="The parameters' own defaults", parameters={})
+
+
 def load(name: str) -> tuple[Path, Drive]:
     """The drive file of this name in the checkout. UsageError if there is none, or if it is not right."""
     path = DRIVES / f"{name}.toml"
@@ -41,12 +46,26 @@ def load(name: str) -> tuple[Path, Drive]:
     return path, parse_toml(path, Drive)
 
 
-def module_arguments(drive: Drive, changes: dict[str, int], dilation: int, seed: int) -> list[str]:
-    """The command line of `insmod vflash.ko` for this drive: `key=value`, the drive's own keys first."""
-    values = {key: p.value for key, p in drive.parameters.items()} | changes
+def values(drive: Drive, changes: Mapping[str, int]) -> dict[str, int]:
+    """The drive's parameters with what an experiment changes of them. UsageError for what it may not set."""
+    found = {key: p.value for key, p in drive.parameters.items()} | dict(changes)
     for key in ("dilation", "seed"):
-        if key in values:
+        if key in found:
             raise UsageError(
                 f"drive {drive.name}: {key} is set by the lab for each point; expected no such parameter"
             )
-    return [f"{key}={value}" for key, value in {**values, "dilation": dilation, "seed": seed}.items()]
+    for key, value in found.items():
+        if not 0 <= value < 2**32:
+            raise UsageError(f"drive {drive.name}: {key}: expected 0 to {2**32 - 1}, got {value}")
+    return found
+
+
+def capacity(values: Mapping[str, int]) -> int:
+    """The drive's size in bytes; the parameter's default is that of flash/flash.h."""
+    return values.get("capacity_mib", 4096) << 20
+
+
+def module_arguments(drive: Drive, changes: Mapping[str, int], dilation: int, seed: int) -> list[str]:
+    """The command line of `insmod vflash.ko` for this drive: `key=value`, the drive's own keys first."""
+    found = values(drive, changes) | {"dilation": dilation, "seed": seed}
+    return [f"{key}={value}" for key, value in found.items()]

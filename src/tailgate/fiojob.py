@@ -83,12 +83,11 @@ class JobFile:
         return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
 
 
-def parse(
-    path: Path, variables: Mapping[str, str] | None = None, reserved: Mapping[str, str] = RESERVED
-) -> JobFile:
-    """Read a job file, in which the options `reserved` must not stand. UsageError names file and line.
+def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool = False) -> JobFile:
+    """Read a job file. UsageError names file and line.
 
-    `${NAME}` stands for one of the variables, as for fio one of its environment.
+    `${NAME}` stands for one of the variables, as for fio one of its environment. What the lab decides must
+    not stand there, unless the file is `derived`, or to be run as it is.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -121,8 +120,8 @@ def parse(
             raise UsageError(f"{path}:{number}: include is not followed; expected the options themselves")
         if not re.fullmatch(r"[A-Za-z0-9_]+", key):
             raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
-        if key in reserved:
-            raise UsageError(f"{path}:{number}: {key} must not stand here: {reserved[key]}")
+        if key in RESERVED and not derived:
+            raise UsageError(f"{path}:{number}: {key} must not stand here: {RESERVED[key]}")
         current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
         current[key] = Option(value, number)
     if not sections:
@@ -135,6 +134,17 @@ def parse(
             elif key in RATES:
                 rates(job, key, option)
     return job
+
+
+def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
+    """The `rate` of a process: one number is for each direction, so that a mix has its two shares."""
+    pattern = section.options.get("rw") or section.options.get("readwrite")
+    if not pattern or pattern.value not in ("rw", "readwrite", "randrw"):
+        return str(max(1, round(bytes_s)))
+    reads = integer(job, section, "rwmixread", 50)
+    if "rwmixwrite" in section.options:
+        reads = 100 - integer(job, section, "rwmixwrite", 50)
+    return ",".join(str(max(1, round(bytes_s * share / 100))) for share in (reads, 100 - reads))
 
 
 def _expand(line: str, variables: Mapping[str, str], where: str) -> str:
@@ -198,11 +208,12 @@ class PointLoad:
     dilation: int
     #: The background runs alone for so long, so that the first sample meets a drive in its steady state.
     lead_s: float
-    sampler: str
+    #: What runs when the first request starts and when the last one has ended; "": nothing.
+    sampler: str = ""
 
 
-def derive(job: JobFile, load: PointLoad) -> str:
-    """The job file of one point.
+def derive(job: JobFile, load: PointLoad) -> JobFile:
+    """The job of one point. Its options keep their lines; those of the lab have the line of their section.
 
     Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
     its samples; sections that are no flow's are left out. The lead is a startdelay of the real-time sections,
@@ -211,7 +222,7 @@ def derive(job: JobFile, load: PointLoad) -> str:
     """
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
-    texts = ["; Derived by tailgate for one point: times already dilated, rates already divided.\n"]
+    sections = []
     for section in job.sections:
         is_background = section.name == load.background
         is_real_time = section.name in load.real_time
@@ -236,15 +247,24 @@ def derive(job: JobFile, load: PointLoad) -> str:
             options["ramp_time"] = f"{lead_us}us"
             if load.background_mib_s is not None:
                 processes = integer(job, section, "numjobs", 1)
-                options["rate"] = str(max(1, round(load.background_mib_s * 2**20 / processes / k)))
+                options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:
             options["startdelay"] = f"{lead_us}us"
         if is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)
             options["exitall"] = "1"
-        if section.name == (load.real_time or (load.background,))[0]:
+        if load.sampler and section.name == (load.real_time or (load.background,))[0]:
             options["exec_prerun"] = options["exec_postrun"] = load.sampler
-        texts.append(
-            f"[{section.name}]\n" + "".join(f"{key}={v}\n" if v else f"{key}\n" for key, v in options.items())
-        )
-    return "\n".join(texts)
+        lines = {key: option.line for key, option in section.options.items()}
+        placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}
+        sections.append(Section(section.name, section.line, placed))
+    return JobFile(job.path, tuple(sections))
+
+
+def text(job: JobFile) -> str:
+    """A derived job as fio reads it."""
+    parts = ["; Derived by tailgate for one point: times already dilated, rates already divided.\n"]
+    for section in job.sections:
+        lines = (f"{key}={o.value}\n" if o.value else f"{key}\n" for key, o in section.options.items())
+        parts.append(f"[{section.name}]\n{''.join(lines)}")
+    return "\n".join(parts)

@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from pathlib import Path
 from rich.console import Console
 
 from tailgate import experiment as experiments
-from tailgate import kernels, modules, report, results, table
+from tailgate import kernels, machines, modules, report, results, table
 from tailgate.errors import UsageError
 from tailgate.experiment import ModeName
-from tailgate.progress import Progress, duration
+from tailgate.progress import Progress
 from tailgate.results import Chunk, Measurement, Point, Run
-from tailgate.targets import vm
+from tailgate.simulation import NOT_SIMULATED
+from tailgate.targets import BrokenRunError, Lab, sim, vm
 from tailgate.words import load_words
 
 
@@ -68,6 +68,10 @@ def resolve(
         if label not in labels:
             raise UsageError(f"{path}: there is no scheduler {label}; expected {experiments.one_of(labels)}")
     chosen = tuple(s for s in spec.schedulers if not schedulers or s.label in schedulers)
+    if target == "sim":
+        chosen = tuple(s for s in chosen if s.name not in NOT_SIMULATED)
+        if not chosen:
+            raise UsageError(f"{path}: the simulator has none of these schedulers; --target vm measures them")
     how = spec.modes[mode].on(target)
     if seeds:
         how = how.model_copy(update={"seeds": seeds})
@@ -80,10 +84,22 @@ def resolve(
     return Run(name, spec, mode, how, chosen, variants, target)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a run is measured: the guest's kernel, or the machine that is simulated.
+
+    `dask` is the address of a Dask scheduler whose workers run the simulations; None: processes of this host.
+    """
+
+    kernel: str = "backports"
+    machine: str = machines.DEFAULT
+    dask: str | None = None
+
+
 def measure(
     run: Run,
     path: Path,
-    kernel_label: str,
+    place: Place,
     out: Path | None,
     jobs: int,
     fresh: bool,
@@ -93,12 +109,12 @@ def measure(
     """Measure what is missing of a run; with `fresh`, all of it, and compare it with the run before.
 
     `path` is the experiment file, `out` the folder of all runs (None: `runs` in the checkout), `jobs` the
-    boots side by side, `command` what the environment records. UsageError if the experiment or this machine
-    is not right.
+    boots or simulations side by side, `command` what the environment records. UsageError if the experiment
+    or this machine is not right; nothing is written then.
     """
     progress = Progress(console)
-    [kernel] = kernels.resolve([kernel_label], progress.note)
-    lab = vm.Lab(run, path, kernel, modules.build(kernel))
+    lab = _lab(run, path, place, progress)
+    lab.check()
     base = (out or experiments.ROOT / "runs") / run.name
     folder = base / lab.key
     broken = None
@@ -110,6 +126,13 @@ def measure(
         else:
             progress.note("measured before; --fresh measures again")
         return Measured(run, folder, *results.read_points(folder, run), broken)
+
+
+def _lab(run: Run, path: Path, place: Place, progress: Progress) -> Lab:
+    if run.target == "sim":
+        return sim.Lab(run, path, place.machine, place.dask)
+    [kernel] = kernels.resolve([place.kernel], progress.note)
+    return vm.Lab(run, path, kernel, modules.build(kernel))
 
 
 def show(measured: Measured, console: Console) -> None:
@@ -135,24 +158,21 @@ def _short(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _measure(
-    lab: vm.Lab, folder: Path, jobs: int, fresh: bool, command: str, progress: Progress
-) -> str | None:
+def _measure(lab: Lab, folder: Path, jobs: int, fresh: bool, command: str, progress: Progress) -> str | None:
     """Measure what is missing and complete the run directory; how a guest broke, if one did."""
     partial = _partial(folder)
     if fresh:
         shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, exist_ok=True)
     _write_sources(lab, partial)
-    lab.check_jobs(partial)
     results.write_run(partial, lab.run)
-    progress.note(_announcement(lab, partial, jobs))
+    progress.note(lab.announcement(partial, jobs))
     began = datetime.now().astimezone()
     try:
-        vm.measure_run(lab, partial, results.chunks(lab.run), jobs, progress)
+        lab.measure(partial, results.chunks(lab.run), jobs, progress)
         if folder.is_dir():
             _compare(lab, folder, partial, jobs, progress)
-    except vm.BrokenRunError as e:
+    except BrokenRunError as e:
         _finish(lab, partial, command, began)
         return str(e)
     finally:
@@ -166,48 +186,22 @@ def _measure(
     return None
 
 
-def _announcement(lab: vm.Lab, partial: Path, jobs: int) -> str:
-    attempts = [lab.attempt(c) for c in results.chunks(lab.run)]
-    left = [a for a in attempts if not vm.complete(partial, a.chunk)]
-    costs = [lab.chunk_s(a) for a in left]
-    wall = max([sum(costs) / jobs, *costs], default=0.0)
-    points = sum(len(a.chunk.background_rates) for a in left)
-    how = "in virtual time" if lab.mode == "icount" else "under KVM, in wall time"
-    text = f"{lab.run.name}: {points} points in {len(left)} boots of {lab.kernel.release}, {how}"
-    text += f"; about {duration(wall)}"
-    dilated = sorted({a.dilation for a in left if a.dilation > 1})
-    if dilated:
-        text += f"; time dilated {' or '.join(map(str, dilated))} times"
-    if len(left) < len(attempts):
-        text += f" ({len(attempts) - len(left)} boots are there already)"
-    slowest = max(left, key=lambda a: max(lab.point_s(a, r) for r in a.chunk.background_rates), default=None)
-    if slowest:
-        cost = max(lab.point_s(slowest, r) for r in slowest.chunk.background_rates)
-        if cost >= 60:
-            text += f"; the slowest point, of {slowest.chunk.name}, alone takes about {duration(cost)}"
-    return text
-
-
-def _write_sources(lab: vm.Lab, folder: Path) -> None:
+def _write_sources(lab: Lab, folder: Path) -> None:
     sources = folder / "sources"
     sources.mkdir(parents=True, exist_ok=True)
     spec = lab.run.spec
     beside = lab.path.parent
     for file in (lab.path, *(beside / job for job in spec.jobs), beside / spec.paper.file, lab.drive_path):
         shutil.copy(file, sources / file.name)
-    for name, data in lab.modules.items():
+    for name, data in lab.sources.items():
         (sources / name).write_bytes(data)
 
 
-def _finish(lab: vm.Lab, folder: Path, command: str, began: datetime) -> None:
+def _finish(lab: Lab, folder: Path, command: str, began: datetime) -> None:
     """Everything that is made of the raw files; again and again the same."""
-    fio = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     about = {
-        "kernel": lab.kernel.release,
+        **lab.environment,
         "drive_title": lab.drive.title,
-        "qemu": lab.identity["qemu"],
-        "fio": fio.removeprefix("fio-"),
-        "modules": lab.identity["modules"],
         "identity": lab.key,
         "command": command,
         "began": began.isoformat(timespec="seconds"),
@@ -221,14 +215,14 @@ def _finish(lab: vm.Lab, folder: Path, command: str, began: datetime) -> None:
         report.write([folder], folder / "report.html")
 
 
-def _compare(lab: vm.Lab, before: Path, after: Path, jobs: int, progress: Progress) -> None:
+def _compare(lab: Lab, before: Path, after: Path, jobs: int, progress: Progress) -> None:
     """Say whether a run measured again gave the same digits; where not, a third measurement decides."""
 
     def differ(one: Path, other: Path, chunk: Chunk) -> bool:
         pair = [[results.digits(m) for m in results.read_chunk(f, chunk, lab.run)] for f in (one, other)]
         return pair[0] != pair[1]
 
-    if lab.mode != "icount":
+    if not lab.repeatable:
         return
     different = [c for c in results.chunks(lab.run) if differ(before, after, c)]
     if not different:
@@ -238,7 +232,7 @@ def _compare(lab: vm.Lab, before: Path, after: Path, jobs: int, progress: Progre
     progress.note(f"measured again: {names} differ from the run before; a third time")
     third = after / "third"
     _write_sources(lab, third)
-    vm.measure_run(lab, third, different, jobs, progress)
+    lab.measure(third, different, jobs, progress)
     for chunk in different:
         if differ(before, third, chunk):
             word = "equals the second" if not differ(after, third, chunk) else "differs from both"

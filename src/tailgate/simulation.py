@@ -137,6 +137,17 @@ def check(simulation: Simulation, where: str) -> None:
         raise UsageError(f"{where}: {e}") from e
 
 
+def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Parameters by whose they are: `costs`, `machine` and `device` by their fields, all else `drive`."""
+    sim = module()
+    owners = {"costs": sim.Costs(), "machine": sim.Machine(), "device": sim.Device()}
+    out: dict[str, dict[str, int]] = {name: {} for name in (*owners, "drive")}
+    for key, value in values.items():
+        owner = next((name for name, one in owners.items() if hasattr(one, key)), "drive")
+        out[owner][key] = value
+    return out
+
+
 def simulate(simulation: Simulation) -> Outcome:
     """Run it. UsageError for what is not possible, BrokenSimulationError where the simulator is wrong."""
     if simulation.build and simulation.build != build():

@@ -31,6 +31,10 @@ def job(tmp_path: Path, text: str) -> fiojob.JobFile:
     return fiojob.parse(path)
 
 
+def derive(parsed: fiojob.JobFile, load: PointLoad) -> str:
+    return fiojob.text(fiojob.derive(parsed, load))
+
+
 def options(derived: str) -> dict[str, dict[str, str]]:
     out: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
@@ -61,7 +65,7 @@ def test_global_is_inherited_and_overridden(tmp_path: Path) -> None:
 
 
 def test_derived_job_ends_with_the_reader(tmp_path: Path) -> None:
-    derived = options(fiojob.derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), LOAD))
+    derived = options(derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), LOAD))
     assert list(derived) == ["background", "rt"]
     assert derived["rt"]["number_ios"] == "400"
     assert derived["rt"]["exitall"] == "1"
@@ -78,7 +82,7 @@ def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
         "[background]\nnumjobs=2\nrate_iops=1000,,500\nthinktime=1ms\n"
         "[rt]\nthinktime=2000\nmax_latency=1s\nrate_min=64k\n",
     )
-    derived = options(fiojob.derive(parsed, replace(LOAD, dilation=4, background_mib_s=100)))
+    derived = options(derive(parsed, replace(LOAD, dilation=4, background_mib_s=100)))
     assert derived["background"]["rate_iops"] == "250,,125"
     assert derived["background"]["thinktime"] == "4000us"
     assert derived["background"]["rate"] == str(100 * 2**20 // 2 // 4)
@@ -90,9 +94,7 @@ def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
 
 
 def test_no_background_at_no_load() -> None:
-    derived = options(
-        fiojob.derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, background_mib_s=0))
-    )
+    derived = options(derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, background_mib_s=0)))
     assert list(derived) == ["rt"]
 
 
@@ -132,7 +134,7 @@ def test_fio_takes_what_is_derived(tmp_path: Path, name: str) -> None:
     parsed = fiojob.parse(EXPERIMENTS / f"k2/{name}.fio")
     for mib_s in (None, 0.0, 132.5):
         path = tmp_path / "point.fio"
-        path.write_text(fiojob.derive(parsed, replace(LOAD, background_mib_s=mib_s, dilation=16)))
+        path.write_text(derive(parsed, replace(LOAD, background_mib_s=mib_s, dilation=16)))
         subprocess.run(["fio", "--parse-only", path], check=True)
 
 
@@ -145,7 +147,7 @@ def test_fio_ends_as_the_derivation_counts_on(tmp_path: Path) -> None:
     )
     path = tmp_path / "point.fio"
     path.write_text(
-        fiojob.derive(parsed, replace(LOAD, background_mib_s=50, rt_samples=100, lead_s=0.3, limit_s=20))
+        derive(parsed, replace(LOAD, background_mib_s=50, rt_samples=100, lead_s=0.3, limit_s=20))
     )
     done = subprocess.run(
         ["fio", "--output-format=json+", path], capture_output=True, check=True, cwd=tmp_path, text=True

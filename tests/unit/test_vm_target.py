@@ -274,9 +274,9 @@ def test_slow_points_are_announced(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "k2/fig9"], "there is no experiment k2/fig9"),
-        (["run", "k2/fig8", "--target", "sim"], "target sim: this version has only vm"),
-        (["run", "k2/fig8", "--target", "/dev/sda"], "target /dev/sda: this version has only vm"),
+        (["run", "k2/fig99"], "there is no experiment k2/fig99"),
+        (["run", "k2/fig8", "--target", "/dev/sda"], "there is no target /dev/sda; expected vm or sim"),
+        (["run", "k2/fig8", "--machine", "ideal"], "--machine is for --target sim only"),
         (["run", "k2/fig8", "--schedulers", "cfq"], "there is no scheduler cfq; expected none, mq-deadline"),
         (["report", "/nowhere"], "/nowhere: expected the folder of a run"),
     ],

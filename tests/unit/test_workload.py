@@ -17,7 +17,7 @@ GLOBAL = "[global]\nfilename=/dev/vflash0\ndirect=1\nnorandommap\n"
 def read(tmp_path: Path, text: str, seed: int | None = None) -> list[Process]:
     path = tmp_path / "job.fio"
     path.write_text(text)
-    job = fiojob.parse(path, reserved={})
+    job = fiojob.parse(path, derived=True)
     return workload.processes(job, [s.name for s in job.sections], CAPACITY, seed)
 
 

@@ -17,6 +17,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,18 +31,16 @@ from tailgate import drive as drives
 from tailgate import experiment as experiments
 from tailgate import fiojob, results
 from tailgate.errors import UsageError
-from tailgate.experiment import Sweep
 from tailgate.kernels import Kernel
-from tailgate.progress import Progress
+from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Run
+from tailgate.targets import BrokenRunError, complete, set_complete
+from tailgate.targets.loads import LEAD_S, Loads, load_name
 from tailgate.vm import kvm, machine
 
 #: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
 IOPS_UNDILATED = 10_000
 DILATION_MAX = 256
-#: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
-#: then.
-LEAD_S = 0.05
 #: The stock kernel's module for a scheduler; K2 is ours.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
 OUR_MODULES = ("k2", "vflash")
@@ -61,10 +60,6 @@ class Attempt:
     dilation: int
 
 
-class BrokenRunError(Exception):
-    """A guest did not end as it should: what happened, and the end of its log."""
-
-
 class Lab:
     """Everything that decides a run's digits, and the means to measure it."""
 
@@ -75,21 +70,9 @@ class Lab:
         self.kernel = kernel
         #: Read once: a build must not change them halfway.
         self.modules = {f"{name}.ko": (module_folder / f"{name}.ko").read_bytes() for name in OUR_MODULES}
-        #: By the label of the load.
-        self.jobs = {
-            sweep.label: fiojob.parse(path.parent / run.spec.job_of(sweep), sweep.variables)
-            for sweep in run.spec.sweeps
-        }
-        for sweep in run.spec.sweeps:
-            for name in run.spec.flows_in(sweep):
-                self._section(sweep, name)
+        self.loads = Loads(run, path)
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
-
-    def _section(self, sweep: Sweep, flow: str) -> fiojob.Section:
-        return self.jobs[sweep.label].section(
-            self.run.spec.flows[flow].section, f"flow {flow} of {self.path}"
-        )
 
     # --- identity -----------------------------------------------------------------------------------------
 
@@ -100,13 +83,14 @@ class Lab:
             ["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True
         ).stdout.splitlines()[0]
         package = Path(__file__).resolve().parents[1]
-        code = [*sorted((package / "vm").rglob("*")), *Path(__file__).parent.iterdir(), package / "fiojob.py"]
+        here = [Path(__file__), *(Path(__file__).with_name(n) for n in ("loads.py", "points.sh"))]
+        code = [*sorted((package / "vm").rglob("*")), *here, package / "fiojob.py"]
         return {
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "jobs": _digest(*dict.fromkeys(job.path for job in self.jobs.values())),
+            "jobs": _digest(*self.loads.files),
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "modules": {name: hashlib.sha256(data).hexdigest() for name, data in self.modules.items()},
             "kernel": self.kernel.release,
@@ -122,6 +106,27 @@ class Lab:
         """Names the run's folder: a hash of its identity."""
         return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
 
+    @property
+    def repeatable(self) -> bool:
+        """In virtual time the same input gives the same digits."""
+        return self.mode == "icount"
+
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """Our modules."""
+        return self.modules
+
+    @property
+    def environment(self) -> Mapping[str, object]:
+        """Kernel, modules, and the programs that took part."""
+        fio = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        return {
+            "kernel": self.kernel.release,
+            "qemu": self.identity["qemu"],
+            "fio": fio.removeprefix("fio-"),
+            "modules": self.identity["modules"],
+        }
+
     # --- what a chunk is ----------------------------------------------------------------------------------
 
     def attempt(self, chunk: Chunk) -> Attempt:
@@ -134,31 +139,13 @@ class Lab:
         elif self.mode == "kvm":
             k = 1
         else:
-            k = 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
+            k = 1 << max(0, -(-self.loads.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
         return Attempt(chunk, place, chunk.sweep.drive | (variant.drive if variant else {}), k)
-
-    def iops_max(self, chunk: Chunk) -> int:
-        """The most I/O operations per second that a point of the chunk reaches."""
-        return chunk.sweep.iops_max or self.run.spec.machine.iops_max
 
     def derived_job(self, attempt: Attempt, background_rate: float) -> str:
         """The fio job file of one point."""
-        spec, sweep = self.run.spec, attempt.chunk.sweep
-        share = background_rate * sweep.full_rate_mib_s
-        return fiojob.derive(
-            self.jobs[sweep.label],
-            fiojob.PointLoad(
-                real_time=tuple(self._section(sweep, name).name for name in spec.real_time(sweep)),
-                background=self._section(sweep, spec.background(sweep)).name,
-                background_mib_s=None if background_rate >= 1 and not sweep.limited else share,
-                rt_samples=attempt.chunk.rt_samples,
-                limit_s=attempt.chunk.duration_s or self.run.mode.limit_s,
-                seed=attempt.chunk.seed,
-                dilation=attempt.dilation,
-                lead_s=LEAD_S,
-                sampler=SAMPLER,
-            ),
-        )
+        job = self.loads.derive(attempt.chunk, background_rate, attempt.dilation, SAMPLER)
+        return fiojob.text(job)
 
     def settings(self, attempt: Attempt) -> dict[str, str]:
         """What is written below /sys/block/*/queue, in order: the queue's, then the scheduler's."""
@@ -180,9 +167,8 @@ class Lab:
         arguments = drives.module_arguments(
             self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
         )
-        spec, sweep = self.run.spec, attempt.chunk.sweep
-        first = (*spec.real_time(sweep), spec.background(sweep))[0]
-        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": self._section(sweep, first).name}
+        reader = self.loads.first(attempt.chunk.sweep).name
+        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": reader}
         points = (["point", f"p{i}", *arguments] for i in range(len(attempt.chunk.background_rates)))
         return "".join(
             [
@@ -196,22 +182,9 @@ class Lab:
 
     def point_s(self, attempt: Attempt, background_rate: float) -> float:
         """Estimate of a point's wall time in seconds of one host CPU, from its number of I/O operations."""
-        spec, chunk = self.run.spec, attempt.chunk
-        sweep, job = chunk.sweep, self.jobs[chunk.sweep.label]
-        iops = self.iops_max(chunk)
-        background = self._section(sweep, spec.background(sweep))
-        depth = fiojob.integer(job, background, "iodepth", 1)
-        outstanding = depth * fiojob.integer(job, background, "numjobs", 1)
-        bound = attempt.chunk.scheduler.knobs.get("inflight_max", outstanding)
-        waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
-        samples, seconds = chunk.rt_samples, chunk.duration_s or 0.0
-        if samples:
-            think = self._section(sweep, spec.real_time(sweep)[0]).options.get("thinktime")
-            think_s = fiojob.time_us(job, "thinktime", think) / 1e6 if think else 0.0
-            seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
-        ios = samples + (seconds + LEAD_S) * iops * background_rate
+        ios, seconds = self.loads.estimate(attempt.chunk, background_rate)
         interrupts_s = 2.0 * seconds * attempt.dilation if attempt.machine.slice_us else 0.0
-        return FIO_S + ios * (IO_S + IO_KIB_S * sweep.block_size_kib) + interrupts_s
+        return FIO_S + ios * (IO_S + IO_KIB_S * attempt.chunk.sweep.block_size_kib) + interrupts_s
 
     def chunk_s(self, attempt: Attempt) -> float:
         """Estimate of a chunk's wall time in seconds of one host CPU, its start included."""
@@ -219,25 +192,50 @@ class Lab:
 
     # --- measuring ----------------------------------------------------------------------------------------
 
-    def check_jobs(self, folder: Path) -> None:
+    def check(self) -> None:
         """Let fio itself read the derived jobs. UsageError with fio's own words."""
         seen: set[str] = set()
         for chunk in results.chunks(self.run):
             seen |= {self.derived_job(self.attempt(chunk), rate) for rate in chunk.background_rates}
         for text in sorted(seen):
-            file = folder / "check.fio"
-            file.write_text(text)
-            done = subprocess.run(
-                ["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False
-            )
-            file.unlink()
+            with tempfile.NamedTemporaryFile("w", suffix=".fio") as file:
+                file.write(text)
+                file.flush()
+                done = subprocess.run(
+                    ["fio", "--parse-only", file.name], capture_output=True, text=True, check=False
+                )
             if done.returncode:
                 words = (done.stderr + done.stdout).strip().splitlines()
                 raise UsageError(
                     f"{self.path}: fio does not take its job file: {words[0] if words else 'no reason given'}"
                 )
 
-    def measure(self, attempt: Attempt, folder: Path, on_point: Callable[[Attempt, int], None]) -> bool:
+    def announcement(self, folder: Path, jobs: int) -> str:
+        """Points, boots, and an estimate of the time they take."""
+        attempts = [self.attempt(c) for c in results.chunks(self.run)]
+        left = [a for a in attempts if not complete(folder, a.chunk)]
+        costs = [self.chunk_s(a) for a in left]
+        wall = max([sum(costs) / jobs, *costs], default=0.0)
+        points = sum(len(a.chunk.background_rates) for a in left)
+        how = "in virtual time" if self.mode == "icount" else "under KVM, in wall time"
+        text = f"{self.run.name}: {points} points in {len(left)} boots of {self.kernel.release}, {how}"
+        text += f"; about {duration(wall)}"
+        dilated = sorted({a.dilation for a in left if a.dilation > 1})
+        if dilated:
+            text += f"; time dilated {' or '.join(map(str, dilated))} times"
+        if len(left) < len(attempts):
+            text += f" ({len(attempts) - len(left)} boots are there already)"
+        by_point = [(self.point_s(a, rate), a) for a in left for rate in a.chunk.background_rates]
+        cost, slowest = max(by_point, key=lambda pair: pair[0], default=(0.0, None))
+        if slowest and cost >= 60:
+            text += f"; the slowest point, of {slowest.chunk.name}, alone takes about {duration(cost)}"
+        return text
+
+    def measure(self, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+        """Measure those of the chunks that `folder` does not hold yet, `jobs` boots at a time."""
+        measure_run(self, folder, chunks, jobs, progress)
+
+    def measure_chunk(self, attempt: Attempt, folder: Path, on_point: Callable[[Attempt, int], None]) -> bool:
         """Measure one chunk into its folder below `folder`; False if `machine.stop_all` ended it.
 
         BrokenRunError if the guest does not end well.
@@ -310,17 +308,6 @@ def _digest(*files: Path) -> str:
     return digest.hexdigest()
 
 
-def _set_complete(folder: Path, chunk: Chunk) -> None:
-    file = folder / "chunks" / chunk.name / "chunk.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"complete": True}) + "\n")
-
-
-def complete(folder: Path, chunk: Chunk) -> bool:
-    """Whether a chunk was measured to its end in this folder."""
-    about = folder / "chunks" / chunk.name / "chunk.json"
-    return about.is_file() and bool(json.loads(about.read_text())["complete"])
-
-
 def measure_run(lab: Lab, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
     """Measure those of the chunks that `folder` does not hold yet, `jobs` at a time, the longest first.
 
@@ -344,12 +331,12 @@ def measure_run(lab: Lab, folder: Path, chunks: Sequence[Chunk], jobs: int, prog
 
     def work(attempt: Attempt) -> None:
         while not stop.is_set():
-            if not lab.measure(attempt, folder, on_point):
+            if not lab.measure_chunk(attempt, folder, on_point):
                 return
             idle = min(m.idle for m in results.read_chunk(folder, attempt.chunk, lab.run))
             automatic = attempt.machine.dilation == "auto" and lab.mode == "icount"
             if not automatic or idle >= results.IDLE_REFUSED or attempt.dilation >= DILATION_MAX:
-                _set_complete(folder, attempt.chunk)
+                set_complete(folder, attempt.chunk)
                 return
             doubled = replace(attempt, dilation=attempt.dilation * 2)
             progress.note(
@@ -388,10 +375,3 @@ def _share_out_cpus(mode: str, jobs: int) -> Callable[[], None]:
             os.sched_setaffinity(0, {cpus[next(turn) % len(cpus)]})  # of this thread; children inherit it
 
     return take
-
-
-def load_name(background_rate: float) -> str:
-    """A load in words."""
-    if background_rate >= 1:
-        return "full load"
-    return f"{background_rate:.0%} load" if background_rate > 0 else "no load"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The loads of a run: which fio job each point has, the same for every target, and how many I/Os that is."""
+
+from pathlib import Path
+
+from tailgate import fiojob
+from tailgate.experiment import Sweep
+from tailgate.fiojob import JobFile, Section
+from tailgate.results import Chunk, Run
+
+#: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
+#: then.
+LEAD_S = 0.05
+
+
+class Loads:
+    """The job files of an experiment. UsageError where they lack a section that a flow names."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        """`path` is the experiment file."""
+        self.run = run
+        self.path = path
+        #: By the label of the load.
+        self.jobs = {
+            sweep.label: fiojob.parse(path.parent / run.spec.job_of(sweep), sweep.variables)
+            for sweep in run.spec.sweeps
+        }
+        for sweep in run.spec.sweeps:
+            for name in run.spec.flows_in(sweep):
+                self.section(sweep, name)
+
+    @property
+    def files(self) -> list[Path]:
+        """The job files, each once."""
+        return list(dict.fromkeys(job.path for job in self.jobs.values()))
+
+    def section(self, sweep: Sweep, flow: str) -> Section:
+        """The section of a load's job file that is this flow."""
+        name = self.run.spec.flows[flow].section
+        return self.jobs[sweep.label].section(name, f"flow {flow} of {self.path}")
+
+    def first(self, sweep: Sweep) -> Section:
+        """The section by which a point ends: the first real-time flow's, else the background's."""
+        spec = self.run.spec
+        return self.section(sweep, (*spec.real_time(sweep), spec.background(sweep))[0])
+
+    def derive(self, chunk: Chunk, background_rate: float, dilation: int = 1, sampler: str = "") -> JobFile:
+        """The fio job of one point."""
+        spec, sweep = self.run.spec, chunk.sweep
+        share = background_rate * sweep.full_rate_mib_s
+        return fiojob.derive(
+            self.jobs[sweep.label],
+            fiojob.PointLoad(
+                real_time=tuple(self.section(sweep, name).name for name in spec.real_time(sweep)),
+                background=self.section(sweep, spec.background(sweep)).name,
+                background_mib_s=None if background_rate >= 1 and not sweep.limited else share,
+                rt_samples=chunk.rt_samples,
+                limit_s=chunk.duration_s or self.run.mode.limit_s,
+                seed=chunk.seed,
+                dilation=dilation,
+                lead_s=LEAD_S,
+                sampler=sampler,
+            ),
+        )
+
+    def iops_max(self, chunk: Chunk) -> int:
+        """The most I/O operations per second that a point of the chunk reaches."""
+        return chunk.sweep.iops_max or self.run.spec.machine.iops_max
+
+    def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
+        """How many I/O operations a point is about, and how many (undilated) seconds."""
+        spec, sweep, job = self.run.spec, chunk.sweep, self.jobs[chunk.sweep.label]
+        iops = self.iops_max(chunk)
+        background = self.section(sweep, spec.background(sweep))
+        depth = fiojob.integer(job, background, "iodepth", 1)
+        outstanding = depth * fiojob.integer(job, background, "numjobs", 1)
+        bound = chunk.scheduler.knobs.get("inflight_max", outstanding)
+        waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
+        samples, seconds = chunk.rt_samples, chunk.duration_s or 0.0
+        if samples:
+            think = self.section(sweep, spec.real_time(sweep)[0]).options.get("thinktime")
+            think_s = fiojob.time_us(job, "thinktime", think) / 1e6 if think else 0.0
+            seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
+        return samples + (seconds + LEAD_S) * iops * background_rate, seconds
+
+
+def load_name(background_rate: float) -> str:
+    """A load in words."""
+    if background_rate >= 1:
+        return "full load"
+    return f"{background_rate:.0%} load" if background_rate > 0 else "no load"

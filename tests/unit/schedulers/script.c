@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A scheduler of the simulator under a script: reads commands from standard input, a line each, and answers each with a
+ * line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS. Requests are named by numbers.
+ *
+ *   new NAME QUEUES TAGS
+ *   insert NOW ID QUEUE OP SECTOR SECTORS IOPRIO HEAD
+ *   dispatch NOW QUEUE           -> the request, or -
+ *   work QUEUE                   -> 1 or 0, as has_work
+ *   complete NOW ID
+ *   finish NOW ID
+ *   tick NOW
+ *   set KNOB VALUE               -> 0 or an error
+ *   limit OP SYNC IOPRIO TAGS    -> tags
+ *   merge SECTOR SECTORS OP IOPRIO MAX       -> the request, its sector and sectors, or -
+ *   knobs                        -> name:least:most:initial ...
+ *   end                          -> 1 if nothing is left, else 0
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../sim/schedulers/scheduler.h"
+
+#define REQUESTS 4096
+
+static struct sim_request requests[REQUESTS];
+static const struct sim_scheduler *scheduler;
+static struct sim_device device;
+static void *s;
+
+static void run(struct sim_device *d, u32 queue)
+{
+	(void)d;
+	printf("run:%u ", queue);
+}
+
+static void arm(struct sim_device *d, u64 at_ns)
+{
+	(void)d;
+	printf("arm:%llu ", (unsigned long long)at_ns);
+}
+
+static void set_up(const char *name, u32 queues, u32 tags)
+{
+	const struct sim_scheduler *const *each = sim_schedulers;
+
+	while (*each && strcmp((*each)->name, name))
+		each++;
+	scheduler = *each;
+	if (!scheduler)
+		abort();
+	memset(requests, 0, sizeof(requests));
+	device = (struct sim_device){
+		.queues = queues, .cpus = queues, .tags = tags, .run = run, .arm = arm
+	};
+	s = scheduler->create(&device);
+}
+
+static void say_request(const struct sim_request *rq, bool place)
+{
+	if (!rq)
+		printf("-");
+	else
+		printf("%td", rq - requests);
+	if (rq && place)
+		printf(" %llu %u", (unsigned long long)rq->sector, rq->sectors);
+}
+
+static void insert(u64 now, u32 id, u32 queue, u32 op, u64 sector, u32 sectors, u32 ioprio,
+		   bool head)
+{
+	struct sim_request *rq = &requests[id];
+
+	rq->start_ns = now;
+	rq->queue = queue;
+	rq->op = op;
+	rq->sector = sector;
+	rq->sectors = sectors;
+	rq->ioprio = ioprio;
+	scheduler->insert(s, rq, head, now);
+}
+
+static void obey(char *line)
+{
+	unsigned long long v, w;
+	unsigned int a, b, c, d, e, f;
+	struct sim_request *rq;
+	char name[32];
+
+	if (sscanf(line, "new %31s %u %u", name, &a, &b) == 3) {
+		set_up(name, a, b);
+	} else if (sscanf(line, "insert %llu %u %u %u %llu %u %u %u", &v, &a, &b, &c, &w, &d, &e,
+			  &f) == 8) {
+		insert(v, a, b, c, w, d, e, f);
+	} else if (sscanf(line, "dispatch %llu %u", &v, &a) == 2) {
+		rq = scheduler->dispatch(s, a, v);
+		if (rq)
+			rq->issue_ns = v;
+		say_request(rq, false);
+	} else if (sscanf(line, "work %u", &a) == 1) {
+		printf("%d", scheduler->has_work(s, a));
+	} else if (sscanf(line, "complete %llu %u", &v, &a) == 2) {
+		if (scheduler->complete)
+			scheduler->complete(s, &requests[a], v);
+	} else if (sscanf(line, "finish %llu %u", &v, &a) == 2) {
+		if (scheduler->finish)
+			scheduler->finish(s, &requests[a], v);
+	} else if (sscanf(line, "tick %llu", &v) == 1) {
+		scheduler->tick(s, v);
+	} else if (sscanf(line, "set %31s %llu", name, &v) == 2) {
+		for (a = 0; a < scheduler->knob_count; a++)
+			if (!strcmp(scheduler->knobs[a].name, name))
+				printf("%d", scheduler->configure(s, a, v));
+	} else if (sscanf(line, "limit %u %u %u %u", &a, &b, &c, &d) == 4) {
+		printf("%u", scheduler->limit(s, a, b, c, d));
+	} else if (sscanf(line, "merge %llu %u %u %u %u", &v, &a, &b, &c, &d) == 5) {
+		say_request(scheduler->try_merge(s, v, a, b, c, d), true);
+	} else if (!strcmp(line, "knobs\n")) {
+		for (a = 0; a < scheduler->knob_count; a++)
+			printf("%s:%llu:%llu:%llu ", scheduler->knobs[a].name,
+			       (unsigned long long)scheduler->knobs[a].least,
+			       (unsigned long long)scheduler->knobs[a].most,
+			       (unsigned long long)scheduler->knobs[a].initial);
+	} else if (!strcmp(line, "end\n")) {
+		printf("%d", scheduler->destroy(s));
+	} else {
+		fprintf(stderr, "not a command: %s", line);
+		exit(2);
+	}
+	printf("\n");
+	fflush(stdout);
+}
+
+int main(void)
+{
+	static char line[256];
+
+	while (fgets(line, sizeof(line), stdin))
+		obey(line);
+	return 0;
+}

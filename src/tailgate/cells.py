@@ -23,6 +23,11 @@ QUANTITIES: Mapping[str, tuple[str, float]] = {
     "iops": ("IOPS", 0.15),
     "lat_us.p99.9": ("p99.9", 0.25),
 }
+#: What today's schedulers do otherwise than the paper's, where it changes what is measured.
+CHANGED_SINCE: Mapping[str, str] = {
+    "mq-deadline": "mq-deadline serves no lower class while a real-time request is in the drive, and so its "
+    "background is slower than the paper's, whose kernel (4.15) had no classes in it."
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,20 @@ def of(
                 ours = {t: v for t, p in here.items() if not math.isnan(v := figure(p, key))}
                 out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours))
     return out
+
+
+def lines(cells: Iterable[Cell]) -> list[tuple[str, str, dict[str, Cell]]]:
+    """The cells of each load and scheduler together: (the load in words, scheduler, cells by key)."""
+    groups: dict[tuple[str | None, str], list[Cell]] = {}
+    for c in cells:
+        groups.setdefault((c.sweep.label, c.scheduler.label), []).append(c)
+    return [(g[0].sweep.words, g[0].scheduler.label, {c.key: c for c in g}) for g in groups.values()]
+
+
+def changed(cells: Iterable[Cell]) -> list[str]:
+    """What keeps some of these cells from being comparable, a sentence each."""
+    names = dict.fromkeys(c.scheduler.name for c in cells if c.ours)
+    return [CHANGED_SINCE[name] for name in names if name in CHANGED_SINCE]
 
 
 def figure(point: Point, key: str) -> float:

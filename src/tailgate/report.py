@@ -186,16 +186,13 @@ def _comparison(group: Sequence[Loaded], found: Sequence[Cell]) -> str:
         + "".join(f"<th>{t}</th><th>ratio</th>" for t in targets)
         for k in keys
     )
-    lines: dict[tuple[str, str], dict[str, Cell]] = {}
-    for c in found:
-        lines.setdefault((c.sweep.words, c.scheduler.label), {})[c.key] = c
     rows = []
-    ordered = list(lines)
-    for i, (words, label) in enumerate(ordered):
-        last = i + 1 == len(ordered) or ordered[i + 1][0] != words
+    lines = cells.lines(found)
+    for i, (words, label, line_cells) in enumerate(lines):
+        last = i + 1 == len(lines) or lines[i + 1][0] != words
         line = [f'<th scope="row">{_e(label)}</th><td class="text">{_e(words)}</td>']
         for key in keys:
-            cell = lines[words, label].get(key)
+            cell = line_cells.get(key)
             line.append(f'<td class="published">{cells.show(key, cell.paper) if cell else ""}</td>')
             for target in targets:
                 line.append(f"<td>{cells.show(key, cell.ours.get(target)) if cell else ''}</td>")
@@ -213,6 +210,7 @@ the paper's rounding is set aside.</p>
 <tbody>
 {"".join(rows)}</tbody></table></div>
 {hint}
+{"".join(f'<p class="soft">{_e(sentence)}</p>' for sentence in cells.changed(found))}
 {_errors(found, targets)}"""
 
 

@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailgate import cells, report, results
-from tailgate.cells import Cell
 from tailgate.results import Point, Run
 from tailgate.words import load_words, ms
 
@@ -75,11 +74,8 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
         name = cells.QUANTITIES[key][0] + (", ms" if key.startswith("lat") else "")
         for heading in (f"{name}\npaper", *(h for t in targets for h in (t, "ratio"))):
             table.add_column(heading, justify="right", no_wrap=True)
-    lines: dict[tuple[str, str], dict[str, Cell]] = {}
-    for c in compared:
-        lines.setdefault((c.sweep.words, c.scheduler.label), {})[c.key] = c
     previous = ""
-    for (words, label), line in lines.items():
+    for words, label, line in cells.lines(compared):
         if words != previous:
             if previous:
                 table.add_section()
@@ -111,12 +107,18 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
         "rounding set aside.",
         highlight=False,
     )
+    for sentence in cells.changed(compared):
+        console.print(escape(sentence), highlight=False)
     lacking = cells.missing(run.spec, run.name, [r for r, _ in runs])
     if lacking:
         console.print(f"The missing rows: {escape(lacking)}", highlight=False)
     for mark in dict.fromkeys(mark for p in points for mark in p.marks):
-        about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
-        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+        about = [p for p in points if mark in p.marks]
+        if len({p.scheduler for p in about}) == 1:
+            console.print(f"[yellow]{escape(mark)}[/yellow]", highlight=False)
+        else:
+            where = "; ".join(f"{p.scheduler.label}, {p.sweep.words}" for p in about)
+            console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(where)}", highlight=False)
 
 
 def _cells(p: Point, wide: bool) -> list[str]:

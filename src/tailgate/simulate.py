@@ -22,6 +22,7 @@ from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Outcome, Simu
 from tailgate.targets import sim
 
 OK, FAILED = 0, 1
+LOG_WIDTH = 120
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -199,7 +200,7 @@ def _percentiles(histogram: Histogram) -> dict[str, float]:
 
 def _show(told: Simulation, outcome: Outcome) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("flow")
+    table.add_column("flow", no_wrap=True)
     table.add_column("op")
     for heading in (
         "I/Os",
@@ -217,7 +218,8 @@ def _show(told: Simulation, outcome: Outcome) -> None:
             table.add_row(
                 name, word, str(d.ios), f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}", *figures
             )
-    console = Console()
+    # What is not a terminal has no width.
+    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     console.print(table)
     console.print(
         f"{told.scheduler}: {outcome.now_ns / 1e9:.3f} s, {outcome.ios} requests, "

@@ -37,6 +37,7 @@ NEUTRAL_SETTINGS = frozenset({"rotational", "add_random", "iostats", "read_ahead
 ONLY_SETTINGS: Mapping[str, tuple[int, ...]] = {"wbt_lat_usec": (0,), "io_poll": (0,)}
 #: I/Os that one core simulates in a second, about; for estimates.
 IOS_A_SECOND = 1e6
+DASK_ANSWERS_S = 5.0
 #: A worker's start, its imports included.
 START_S = 1.0
 
@@ -185,6 +186,9 @@ class Lab:
 
     def check(self) -> None:
         """Let the simulator look at every point. UsageError for what it would refuse."""
+        if self.dask:
+            with executor(1, self.dask):
+                pass
         seen: set[tuple[str, str | None, int | None]] = set()
         for place in self.places:
             told = self.simulation(place)
@@ -361,7 +365,7 @@ def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
     except ImportError as e:
         raise UsageError("--dask needs the Python package distributed; `make venv-dev` installs it") from e
     try:
-        client = distributed.Client(dask, timeout="10s")
+        client = distributed.Client(dask, timeout=DASK_ANSWERS_S)
     except (OSError, ValueError) as e:
         raise UsageError(f"no Dask scheduler answers at {dask} ({e})") from e
     with client, client.get_executor(pure=False) as workers:

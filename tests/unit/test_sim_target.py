@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The target sim and the command simulate, with the simulator itself, on points that take no time."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tailgate import cli, fiojob, lab, results, simulation, workload
+from tailgate.experiment import EXPERIMENTS, ModeName
+from tailgate.progress import Progress
+from tailgate.results import Measurement
+from tailgate.simulation import BrokenSimulationError, Outcome, Simulation
+from tailgate.targets import sim
+
+pytest.importorskip("tailgate_sim", reason="make sim builds it")
+
+JOB = """[global]
+filename=/dev/vflash0
+direct=1
+rw=randread
+bs=${BS}
+norandommap
+
+[background]
+ioengine=libaio
+iodepth=8
+numjobs=2
+iomem_align=2m
+
+[rt]
+ioengine=psync
+thinktime=100us
+prioclass=1
+"""
+
+EXPERIMENT = """
+title = "A small one"
+drive = "970evo"
+job = "small.fio"
+[paper]
+file = "paper.csv"
+title = "P"
+figure = "Figure 8"
+x = "x"
+y = "y"
+latency = "l"
+[[sweeps]]
+access = "random"
+op = "read"
+block_size_kib = 64
+full_rate_mib_s = 565
+variables = { BS = "64k" }
+drive = { trimmed_percent = 10 }
+[flows]
+reader = { section = "rt", role = "real-time" }
+background = { section = "background", role = "background" }
+[machine]
+smp = 2
+iops_max = 9500
+[queue]
+nr_requests = 64
+nomerges = 0
+wbt_lat_usec = 0
+rq_affinity = 1
+[[schedulers]]
+label = "none"
+name = "none"
+[[schedulers]]
+label = "bfq"
+name = "bfq"
+knobs = { slice_idle = 0 }
+[[schedulers]]
+label = "k2-4"
+name = "k2"
+knobs = { inflight_max = 4 }
+[modes.quick]
+rt_samples = 60
+background_rates = [0.0, 0.5, 1.0]
+seeds = [1]
+limit_s = 10
+[modes.full]
+rt_samples = 60
+background_rates = [1.0]
+seeds = [1, 2]
+limit_s = 10
+[[variants]]
+title = "3 CPUs"
+modes = ["full"]
+schedulers = ["none"]
+background_rates = [1.0]
+machine = { smp = 3, iops_max = 9500 }
+drive = { queues = 3 }
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "small.fio").write_text(JOB)
+    (folder / "small.toml").write_text(EXPERIMENT)
+    (folder / "paper.csv").write_text((EXPERIMENTS / "k2/paper.csv").read_text())
+    return folder / "small.toml"
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulations run in threads of this process, which start at once."""
+
+    @contextmanager
+    def threads(jobs: int, dask: str | None) -> Iterator[ThreadPoolExecutor]:
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    monkeypatch.setattr(sim, "executor", threads)
+
+
+def run(small: Path, *arguments: str, mode: str = "--quick") -> int:
+    out = small.parents[1] / "runs"
+    return cli.main(["run", str(small), "--target", "sim", mode, "--out", str(out), *arguments])
+
+
+def the_run(small: Path, suffix: str = "") -> Path:
+    folders = (small.parents[1] / "runs/own/small").iterdir()
+    return next(p for p in folders if p.is_dir() and re.fullmatch(r"\w+" + re.escape(suffix), p.name))
+
+
+def measurements(small: Path) -> list[Measurement]:
+    folder = the_run(small)
+    return results.read_measurements(folder, results.read_run(folder))
+
+
+def made(small: Path, mode: ModeName = "quick", machine: str = "ideal") -> sim.Lab:
+    return sim.Lab(lab.resolve(small, mode, None, None, "sim"), small, machine)
+
+
+def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(small, "--json") == 0
+    captured = capsys.readouterr()
+    out = json.loads(captured.out)
+    assert out["target"] == "sim"
+    assert [(p["scheduler"], p["sweep"]["background_rate"]) for p in out["points"]] == [
+        (name, rate) for name in ("none", "k2") for rate in (0.0, 0.5, 1.0)
+    ]
+    assert "bfq is not simulated: tailgate run own/small --target vm --schedulers bfq" in captured.err
+    folder = the_run(small)
+    for name in ("spec.json", "environment.json", "points.parquet", "results.json", "report.html"):
+        assert (folder / name).is_file()
+    assert {p.name for p in (folder / "sources").iterdir()} >= {
+        "small.toml",
+        "small.fio",
+        "paper.csv",
+        "970evo.toml",
+        "paper.toml",
+    }
+    assert json.loads((folder / "results.json").read_text()) == out
+    chunk = folder / "chunks/k2-4.seed1"
+    assert {p.name for p in chunk.iterdir()} == {
+        "chunk.json",
+        *(f"p{i}.{kind}" for i in range(3) for kind in ("fio", "fio.json", "sim.json", "settings")),
+    }
+    assert "number_ios=60" in (chunk / "p2.fio").read_text()
+    assert "iosched/inflight_max:4\n" in (chunk / "p2.settings").read_text()
+
+
+def test_figures(small: Path, here: None) -> None:
+    run(small)
+    for m in measurements(small):
+        reader = m.flow("reader")
+        assert reader is not None
+        assert (m.mode, m.dilation, m.status, m.smp) == ("sim", 1, "ok", 4)
+        assert (reader.ios, reader.histogram.n) == (60, 60)
+        assert reader.delay is not None
+        background = m.flow("background")
+        assert (background is None) == (m.background_rate == 0)
+        if m.background_rate == 0.5:
+            assert background is not None
+            assert background.mib_s == pytest.approx(565 / 2, rel=0.1)
+    full = [m.flow("reader") for m in measurements(small) if m.background_rate == 1]
+    none, k2 = (f.histogram.percentile(0.5) for f in full if f)
+    assert k2 < none
+
+
+def test_same_digits_on_any_number_of_processes(small: Path) -> None:
+    digits = []
+    for jobs in ("1", "2"):
+        assert run(small, "--jobs", jobs, "--fresh") == 0
+        digits.append([results.digits(m) for m in measurements(small)])
+    assert digits[0] == digits[1]
+
+
+def test_dask_cluster_gives_the_same_digits(small: Path, here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    run(small)
+    here_digits = [results.digits(m) for m in measurements(small)]
+    monkeypatch.undo()
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=False
+    ) as cluster:
+        assert run(small, "--fresh", "--dask", cluster.scheduler_address) == 0
+    assert [results.digits(m) for m in measurements(small)] == here_digits
+
+
+def test_complete_run_is_not_simulated_again(
+    small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small)
+    capsys.readouterr()
+    assert run(small) == 0
+    assert "measured before" in capsys.readouterr().err
+    assert run(small, "--fresh") == 0
+    assert "every digit equals the run before" in capsys.readouterr().err
+
+
+def test_interrupted_run_goes_on_at_the_point(
+    small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = Progress.point
+
+    def interrupt(self: Progress, name: str, weight: float) -> None:
+        point(self, name, weight)
+        if self._done == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(Progress, "point", interrupt)
+        assert run(small, "--jobs", "1") == 130
+    there = sorted(the_run(small, ".partial").rglob("*.fio.json"))
+    assert len(there) == 2
+    before = [p.stat().st_mtime_ns for p in there]
+    capsys.readouterr()
+    assert run(small) == 0
+    assert "4 points, simulated on the machine paper" in capsys.readouterr().err
+    again = [the_run(small) / p.relative_to(p.parents[2]) for p in there]
+    assert [p.stat().st_mtime_ns for p in again] == before
+
+
+def test_broken_simulation_says_how_to_see_it_again(
+    small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = simulation.simulate
+
+    def break_one(told: Simulation) -> Outcome:
+        if told.scheduler == "k2" and not told.limit_ns:
+            raise BrokenSimulationError("two at once on die 3")
+        return real(told)
+
+    with monkeypatch.context() as m:
+        m.setattr(simulation, "simulate", break_one)
+        assert run(small, "--jobs", "1") == 1
+    said = capsys.readouterr().err
+    assert "two at once on die 3\nto see it again: tailgate simulate " in said
+    assert run(small) == 0
+
+
+def test_replay_gives_the_digits_of_the_point(
+    small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small)
+    capsys.readouterr()
+    target = made(small, machine="paper")
+    for place, m in zip(target.places, measurements(small), strict=True):
+        words = shlex.split(target.replay(place, the_run(small)))
+        assert cli.main([*words[1:], "--json", "--check"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        reader, flow = next(f for f in shown["flows"] if f["flow"] == "rt"), m.flow("reader")
+        assert flow is not None
+        assert reader["ios"] == flow.ios
+        assert reader["lat_us"]["p99"] == flow.histogram.percentile(0.99)
+        assert reader["lat_us"]["mean"] == flow.histogram.mean_us
+
+
+def test_written_job_is_the_simulated_one(small: Path) -> None:
+    target = made(small)
+    for place in target.places:
+        told = target.simulation(place)
+        file = small.with_name("derived.fio")
+        file.write_text(fiojob.text(target.job(place)))
+        job = fiojob.parse(file, derived=True)
+        assert tuple(workload.processes(job, told.flows, 4096 << 20)) == told.processes
+        assert told.flows[0] == "rt"
+
+
+def test_what_is_told_to_the_simulator(small: Path) -> None:
+    target = made(small, "full")
+    none, k2 = (target.simulation(p) for p in (target.places[0], target.places[2]))
+    assert none.scheduler == "none"
+    assert (k2.scheduler, k2.knobs) == ("k2", {"inflight_max": 4})
+    assert none.device == {"nr_requests": 64, "merges": True}
+    assert none.machine == {"completes_where_submitted": True, "cpus": 2}
+    assert (none.drive["trimmed_percent"], none.drive["dies"], none.drive["seed"]) == (10, 8, 1)
+    assert [target.simulation(p).drive["seed"] for p in target.places[:2]] == [1, 2]
+    variant = target.simulation(target.places[-1])
+    assert (variant.machine["cpus"], variant.drive["queues"]) == (3, 3)
+    paper = made(small, machine="paper")
+    assert paper.simulation(paper.places[0]).machine["cpus"] == 4
+    assert paper.simulation(paper.places[0]).costs["submit"] > 0
+
+
+def test_all_that_decides_is_in_the_key(small: Path) -> None:
+    keys = {made(small).key, made(small, "full").key, made(small, machine="guest-6.12").key}
+    small.with_name("small.fio").write_text(JOB.replace("iodepth=8", "iodepth=9"))
+    keys.add(made(small).key)
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "k2"\n', 'name = "cfq"\n', "the simulator has no scheduler cfq; expected k2"),
+        (
+            "inflight_max = 4",
+            "inflight = 4",
+            "k2 has no knob inflight in the simulator; expected inflight_max",
+        ),
+        ("inflight_max = 4", "inflight_max = 0", "inflight_max: expected a number, 1 to"),
+        ("inflight_max = 4", 'inflight_max = "x"', "inflight_max: expected a number, 1 to"),
+        ("nomerges = 0", "nomerges = 1", "queue setting nomerges: expected 0 or 2, got 1"),
+        ("nomerges = 0", "zoned = 1", "queue setting zoned: not modelled"),
+        ("nomerges = 0", "nr_zones = -1", "queue setting nr_zones: expected a number of at least 0"),
+        ("wbt_lat_usec = 0", "wbt_lat_usec = 75", "queue setting wbt_lat_usec: expected 0, got 75"),
+        ("trimmed_percent = 10", "trimmed = 10", "drive: there is no parameter trimmed"),
+        ("trimmed_percent = 10", "trimmed_percent = -1", "trimmed_percent: expected 0 to"),
+        ("trimmed_percent = 10", "trimmed_percent = 101", "trimmed_percent: expected 0 to 100"),
+        ("trimmed_percent = 10", "seed = 10", "seed is set by the lab"),
+        ("iodepth=8", "iodepth=0", "small.fio:10: iodepth: expected a whole number, 1 to 65535"),
+        ("iodepth=8", "iodepth=8\nsize=-1", "small.fio:11: size: expected a whole number of bytes"),
+        ("iodepth=8", "iodepth=8\nverify=md5", "small.fio:11: verify: not modelled"),
+        ("thinktime=100us", "thinktime=100uss", "small.fio:16: thinktime: expected a whole number with us"),
+        ("thinktime=100us", "thinktime=0.1ms", "small.fio:16: thinktime: expected a whole number with us"),
+        ("direct=1", "direct=0", "small.fio:3: [rt]: expected direct=1"),
+        ("\n[rt]", "\n[r", "small.fio:14: expected a section such as [reader], got '[r'"),
+        ("prioclass=1\n", "priocl", "small.fio:17: priocl: not modelled"),
+        (JOB[JOB.index("[rt]") :], "", "flow reader of"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_written(
+    small: Path, here: None, old: str, new: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (small, small.with_name("small.fio")):
+        text = file.read_text()
+        file.write_text(text.replace(old, new))
+    assert run(small) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("tailgate: ")
+    assert message in lines[0]
+    assert not (small.parents[1] / "runs").exists()
+
+
+def test_only_bfq_is_refused(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(small, "--schedulers", "bfq") == 2
+    assert "the simulator has none of these schedulers; --target vm" in capsys.readouterr().err
+
+
+def test_missing_module_says_how_to_build_it(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tailgate_sim", None)
+    simulation.build.cache_clear()
+    assert run(small) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "`make sim` builds it" in line
+
+
+def test_another_build_is_refused(small: Path) -> None:
+    target = made(small)
+    told = target.simulation(target.places[0])
+    assert told.build == simulation.build()
+    simulation.simulate(told)
+    with pytest.raises(BrokenSimulationError, match="another build"):
+        simulation.simulate(Simulation(told.flows, told.processes, told.drive, build="other"))
+
+
+def test_dask_scheduler_that_is_not_there(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sim, "DASK_ANSWERS_S", 0.5)
+    assert run(small, "--dask", "tcp://127.0.0.1:9") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in line
+    assert not (small.parents[1] / "runs").exists()
+
+
+# --- the command simulate ---------------------------------------------------------------------------------
+
+
+def simulate(small: Path, *arguments: str) -> int:
+    job = small.with_name("small.fio")
+    ended = job.with_name("ended.fio")
+    ended.write_text(job.read_text().replace("[global]\n", "[global]\nnumber_ios=50\n"))
+    return cli.main(["simulate", str(ended), "--variable", "BS=4k", *arguments])
+
+
+def test_simulate_prints_one_object(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--drive", "970evo", "--scheduler", "k2", "--knob", "inflight_max=8", "--check", "--json"]
+    outs = []
+    for seed in ("1", "1", "2"):
+        assert simulate(small, *arguments, "--seed", seed) == 0
+        outs.append(capsys.readouterr().out)
+    assert outs[0] == outs[1] != outs[2]
+    shown = json.loads(outs[0])
+    assert {(f["flow"], f["op"], f["ios"]) for f in shown["flows"]} == {
+        ("background", "read", 100),
+        ("rt", "read", 50),
+    }
+    assert shown["knobs"] == {"inflight_max": 8}
+
+
+def test_simulate_prints_a_table(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate(small) == 0
+    out = capsys.readouterr().out
+    assert "background" in out
+    assert "150 requests" in out
+
+
+def test_parameters_go_where_they_belong() -> None:
+    assert simulation.by_owner({"dies": 4, "submit": 5, "depth": 6, "tick_ns": 7}) == {
+        "drive": {"dies": 4},
+        "costs": {"submit": 5},
+        "device": {"depth": 6},
+        "machine": {"tick_ns": 7},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scheduler", "cfq"], "the simulator has no scheduler cfq"),
+        (["--knob", "x=1"], "none has no knob x in the simulator; it has none"),
+        (["--knob", "x"], "--knob: expected KEY=NUMBER, got 'x'"),
+        (["--drive", "nope"], "there is no drive nope; expected"),
+        (["--machine", "nope"], "there is no machine nope; expected"),
+        (["--set", "dies=-1"], "dies: expected 0 to"),
+        (["--set", "deis=4"], "there is no parameter deis"),
+        (["--set", "dies=4k"], "--set: expected KEY=NUMBER, got 'dies=4k'"),
+        (["--set", "submit=-3"], "submit: the simulator does not take -3"),
+        (["--queue", "nr_requests=-1"], "nr_requests: expected a number of at least 0"),
+        (["--cpus", "0"], "--cpus: expected 1 to 64, got 0"),
+        (["--seed", "-1"], "--seed: expected 0 to"),
+        (["--seconds", "-1"], "--seconds: expected a time"),
+        (["--variable", "BS=4x"], "bs: expected a whole number"),
+    ],
+)
+def test_simulate_refuses_in_one_line(
+    small: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate(small, *arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]

@@ -142,7 +142,10 @@ def instructions() -> Iterator[Claim]:
         subprocess.run([sys.executable, "-m", "tailgate.bench", "--out", str(out)], check=True)
         for entry in json.loads(out.read_text()):
             name, value = entry["name"], entry["value"]
-            if name.startswith("added_over_mq-deadline."):
+            if name == "added_over_mq-deadline.k2.qd32_bound8.6_12":
+                # Not promised: K2's bound lets the drive be the limit there, and the CPU sleep (docs/k2.md).
+                yield stated(name, value, "make bench")
+            elif name.startswith("added_over_mq-deadline."):
                 strict = name.endswith((".qd1.6_1", ".qd32.6_1"))
                 yield at_most(name, value, 0.4 if strict else 1.0, "make bench")
             elif "vflash_own" in name:

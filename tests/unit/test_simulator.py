@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The simulator: known times on small loads, and what must hold on any load, drive and scheduler.
+
+The laws are checked by the simulator itself at every step (sim/checker.hpp). A failure prints the job file and
+the command that replays it.
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tailgate import fiojob, simulation, workload
+from tailgate.errors import UsageError
+from tailgate.simulation import Outcome, Simulation
+from tailgate.workload import Process
+
+pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
+
+DRIVE = {
+    "capacity_mib": 64,
+    "dies": 4,
+    "read_ns": 50_000,
+    "read_fixed_ns": 20_000,
+    "write_fixed_ns": 10_000,
+    "transfer_ns": 0,
+    "erase_kib": 0,
+}
+READER = Process(synchronous=True, ios_max=100, ends_all=True)
+
+
+def run(*processes: Process, drive: Mapping[str, int] = DRIVE, **rest: object) -> Outcome:
+    flows = tuple(f"f{i}" for i in range(max(p.flow for p in processes) + 1))
+    seeded = tuple(dataclasses.replace(p, seed=p.seed + i) for i, p in enumerate(processes))
+    return simulation.simulate(Simulation(flows, seeded, drive, check=True, **rest))  # type: ignore[arg-type]
+
+
+def reads(outcome: Outcome, flow: str = "f0") -> simulation.Direction:
+    return outcome.flows[flow][1][0]
+
+
+def test_a_lone_reader_sees_the_drives_own_time() -> None:
+    latency = reads(run(READER)).latency
+    assert (latency["min"], latency["max"], latency["N"]) == (70_000, 70_000, 100)
+
+
+def test_processors_add_what_they_cost() -> None:
+    """Submission, interrupt and wake-up lie within a synchronous request; the next one starts after reaping."""
+    costs = {"submit": 1_000, "submit_kib": 10, "schedule": 300, "complete": 2_000, "reap": 400, "wake": 500}
+    outcome = run(READER, costs=costs)
+    assert reads(outcome).latency["max"] == 70_000 + 1_040 + 2_000 + 500
+    assert outcome.now_ns == pytest.approx(100 * (73_540 + 400), abs=1_000)
+    assert outcome.idle == pytest.approx(70_000 / 73_940, abs=0.01)
+    scheduled = run(READER, costs=costs, scheduler="k2")
+    assert reads(scheduled).latency["max"] - reads(outcome).latency["max"] == 300
+
+
+def test_a_thinking_reader_waits_in_between() -> None:
+    outcome = run(dataclasses.replace(READER, think_ns=930_000))
+    assert outcome.now_ns == 100 * 1_000_000
+
+
+def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
+    slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), runtime_ns=10**9)
+    outcome = run(slow)
+    assert reads(outcome).ios == pytest.approx(1000, abs=2)
+    assert reads(outcome).latency["max"] == 70_000
+
+
+def test_a_poisson_rate_has_its_mean() -> None:
+    slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), rate_poisson=True, runtime_ns=4 * 10**9)
+    assert reads(run(slow)).ios == pytest.approx(4000, rel=0.1)
+
+
+def test_the_ramp_is_not_counted() -> None:
+    ramped = Process(depth=4, ramp_ns=10**8, runtime_ns=10**8)
+    outcome = run(ramped)
+    assert outcome.flows["f0"][0] == pytest.approx(10**8, rel=0.01)
+    assert outcome.now_ns == pytest.approx(2 * 10**8, rel=0.01)
+    assert reads(outcome).ios < outcome.ios
+
+
+def test_a_bound_keeps_a_readers_wait_short() -> None:
+    background = [Process(flow=1, depth=32) for _ in range(3)]
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=500)
+    waits = [
+        reads(run(urgent, *background, scheduler=name, knobs=knobs)).latency["mean"]
+        for name, knobs in (("k2", {"inflight_max": 4}), ("k2", {"inflight_max": 64}), ("none", {}))
+    ]
+    assert waits[0] < waits[1] < waits[2]
+
+
+def test_a_trace_is_replayed_in_its_own_time() -> None:
+    trace = tuple(workload.TracedIo(i * 1_000_000, 0, i * 4096, 4096) for i in range(50))
+    outcome = run(Process(depth=4, trace=trace))
+    assert reads(outcome).ios == 50
+    assert outcome.now_ns == 49 * 1_000_000 + 70_000
+
+
+def test_a_late_trace_counts_from_its_schedule() -> None:
+    """One request a time, released twice as fast as the drive serves: each waits 35 us longer than the last."""
+    one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
+    trace = tuple(workload.TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
+    latency = reads(run(Process(synchronous=True, trace=trace), drive=one_die)).latency
+    assert latency["min"] == 70_000
+    assert latency["max"] == pytest.approx(70_000 + 19 * 35_000)
+
+
+def test_requests_larger_than_allowed_are_split() -> None:
+    large = ((256 * 1024, 100),)
+    outcome = run(
+        dataclasses.replace(READER, block_sizes=(large, large)), device={"max_sectors_kb": 64}, scheduler="k2"
+    )
+    assert reads(outcome).ios == 100
+    assert outcome.ios == 400
+
+
+def test_few_tags_hold_a_deep_queue_back() -> None:
+    deep = Process(depth=64, runtime_ns=10**8)
+    few = run(deep, scheduler="k2", device={"nr_requests": 4}, knobs={"rt_tags": 0})
+    assert few.drive["slots_used_max"] <= 4
+
+
+def test_mq_deadline_waits_before_it_serves_a_lower_class() -> None:
+    """A lower class is not served while a real-time request is in the drive; only a later run finds out."""
+    background = [Process(flow=1, depth=32) for _ in range(3)]
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=300)
+    deadline = run(urgent, *background, scheduler="mq-deadline")
+    none = run(urgent, *background)
+    assert 0 < reads(deadline, "f1").ios / deadline.now_ns < reads(none, "f1").ios / none.now_ns
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    loads = (Process(depth=8, runtime_ns=10**8, ends_all=True), Process(flow=1, depth=3, share=(40, 60)))
+    assert run(*loads) == run(*loads)
+    assert run(*loads) != run(*(dataclasses.replace(p, seed=99) for p in loads))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scheduler": "cfq"}, "scheduler: expected one of none, "),
+        ({"scheduler": "k2", "knobs": {"inflight": 8}}, "k2 has no knob inflight; expected inflight_max"),
+        ({"scheduler": "k2", "knobs": {"inflight_max": 0}}, "inflight_max: expected 1 to 65535, got 0"),
+        ({"knobs": {"x": 1}}, "none has no knob x"),
+        ({"drive": {"plates": 3}}, "drive: there is no parameter plates"),
+        ({"drive": {"dies": 0}}, "drive: dies: expected 1 to 255"),
+        ({"drive": {"unit_kib": 3}}, "unit_kib: expected a power of two"),
+        ({"device": {"depth": 0}}, "depth: expected 1 to 10240"),
+        ({"machine": {"cpus": 0}}, "cpus: expected 1 to 64"),
+    ],
+)
+def test_what_is_not_possible_is_refused_in_a_line(change: dict[str, object], words: str) -> None:
+    given = Simulation(("f0",), (READER,), DRIVE)
+    with pytest.raises(UsageError) as e:
+        simulation.simulate(dataclasses.replace(given, **change))  # type: ignore[arg-type]
+    assert words in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"depth": 0}, "iodepth"),
+        ({"offset": 1 << 40}, "offset and size"),
+        ({"block_sizes": (((1000, 100),), ((1000, 100),))}, "multiple of 512"),
+        ({"block_sizes": (((4096, 60),), ((4096, 100),))}, "100 %"),
+        ({"share": (50, 20)}, "rwmixread"),
+        ({"ios_max": 0}, "nothing ends the simulation"),
+    ],
+)
+def test_impossible_processes_are_refused(change: dict[str, object], words: str) -> None:
+    process = dataclasses.replace(READER, ends_all=False, **change)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=words):
+        run(process)
+
+
+# --- laws -----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def sections(draw: st.DrawFn, number: int, synchronous: bool) -> str:
+    """A section of a fio job."""
+    pattern = draw(st.sampled_from(["randread", "randwrite", "randrw", "read", "write", "rw"]))
+    lines = [f"[job{number}]", f"rw={pattern}"]
+    size = draw(st.sampled_from(["4k", "512", "64k", "12k", "4k,16k"]))
+    lines.append(f"bs={size}")
+    if synchronous:
+        lines.append("ioengine=psync")
+    else:
+        lines += ["ioengine=libaio", f"iodepth={draw(st.integers(1, 40))}"]
+    lines.append(f"numjobs={draw(st.integers(1, 3))}")
+    if draw(st.booleans()):
+        lines += [f"prioclass={draw(st.integers(1, 3))}", f"prio={draw(st.integers(0, 7))}"]
+    if draw(st.booleans()):
+        lines.append(f"thinktime={draw(st.integers(1, 3000))}us")
+    if draw(st.booleans()):
+        lines.append(f"rate_iops={draw(st.integers(100, 20000))}")
+        if draw(st.booleans()):
+            lines.append("rate_process=poisson")
+    if "," in size or draw(st.booleans()):
+        lines.append("norandommap")
+    if draw(st.booleans()):
+        lines.append(f"startdelay={draw(st.integers(0, 3000))}us")
+    lines.append(f"number_ios={draw(st.integers(1, 150))}")
+    return "\n".join(lines)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> str:
+    count = draw(st.integers(1, 4))
+    parts = [draw(sections(i, draw(st.booleans()))) for i in range(count)]
+    return "[global]\ndirect=1\nfilename=/dev/drive\n" + "\n".join(parts) + "\n"
+
+
+drives = st.fixed_dictionaries(
+    {
+        "capacity_mib": st.just(16),
+        "queues": st.integers(1, 4),
+        "slots": st.sampled_from([1, 2, 32, 256]),
+        "dies": st.integers(1, 9),
+        "placement": st.integers(0, 1),
+        "admission": st.integers(0, 1),
+        "buffer_kib": st.sampled_from([64, 1024]),
+        "trimmed_percent": st.sampled_from([0, 40]),
+        "max_kib": st.sampled_from([16, 512]),
+        "read_spread_percent": st.sampled_from([0, 30]),
+        "read_ns": st.sampled_from([0, 56000]),
+        "erase_kib": st.sampled_from([0, 512]),
+        "transfer_ns": st.sampled_from([0, 200]),
+    }
+)
+schedulers = st.one_of(
+    st.tuples(st.just("none"), st.just({})),
+    st.tuples(
+        st.just("k2"),
+        st.fixed_dictionaries({"inflight_max": st.integers(1, 70), "rt_tags": st.integers(0, 90)}),
+    ),
+    st.tuples(
+        st.just("mq-deadline"),
+        st.fixed_dictionaries({"fifo_batch": st.integers(1, 16), "read_expire": st.integers(0, 100)}),
+    ),
+    st.tuples(st.just("kyber"), st.fixed_dictionaries({"read_lat_nsec": st.sampled_from([2000, 2_000_000])})),
+)
+devices = st.fixed_dictionaries(
+    {
+        "depth": st.sampled_from([1, 4, 64, 1023]),
+        "nr_requests": st.sampled_from([0, 2, 4, 8, 1023]),
+        "merges": st.integers(0, 1),
+    }
+)
+costs = st.fixed_dictionaries(
+    {name: st.sampled_from([0, 700, 5000]) for name in ("submit", "complete", "reap", "wake", "schedule")}
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    job=jobs(),
+    drive=drives,
+    scheduler=schedulers,
+    device=devices,
+    cost=costs,
+    cpus=st.integers(1, 4),
+    seed=st.integers(1, 1 << 30),
+)
+def test_nothing_is_lost_and_no_law_is_broken(
+    tmp_path: Path,
+    job: str,
+    drive: dict[str, int],
+    scheduler: tuple[str, dict[str, int]],
+    device: dict[str, int],
+    cost: dict[str, int],
+    cpus: int,
+    seed: int,
+) -> None:
+    file = tmp_path / "failed.fio"
+    file.write_text(job)
+    parsed = fiojob.parse(file, derived=True)
+    flows = tuple(s.name for s in parsed.sections)
+    processes = workload.processes(parsed, flows, 16 << 20, seed)
+    name, knobs = scheduler
+    given = Simulation(flows, tuple(processes), drive, device, name, knobs, {"cpus": cpus}, cost, check=True)
+    settings_words = [f"--knob {k}={v}" for k, v in knobs.items()]
+    settings_words += [f"--set {k}={v}" for k, v in (drive | device | cost).items()]
+    command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --seed {seed} --check"
+    try:
+        outcome = simulation.simulate(given)
+    except simulation.BrokenSimulationError as e:
+        pytest.fail(f"{e}\nreplay: {command} {' '.join(settings_words)}\n{job}")
+    for process in processes:
+        counted = sum(d.ios for d in outcome.flows[flows[process.flow]][1])
+        alike = [p for p in processes if p.flow == process.flow]
+        assert counted == sum(p.ios_max for p in alike), f"{command}\n{job}"

@@ -92,10 +92,9 @@ def lines(cells: Iterable[Cell]) -> list[tuple[str, str, dict[str, Cell]]]:
     return [(g[0].sweep.words, g[0].scheduler.label, {c.key: c for c in g}) for g in groups.values()]
 
 
-def changed(cells: Iterable[Cell]) -> list[str]:
-    """What keeps some of these cells from being comparable, a sentence each."""
-    names = dict.fromkeys(c.scheduler.name for c in cells if c.ours)
-    return [CHANGED_SINCE[name] for name in names if name in CHANGED_SINCE]
+def changed(schedulers: Iterable[str]) -> list[str]:
+    """What keeps some of these schedulers from being comparable with the paper's, a sentence each."""
+    return [CHANGED_SINCE[name] for name in dict.fromkeys(schedulers) if name in CHANGED_SINCE]
 
 
 def figure(point: Point, key: str) -> float:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailgate import cells, report, results
-from tailgate.results import Point, Run
+from tailgate.results import Point, PointFlow, Run
 from tailgate.words import load_words, ms
 
 #: Below so many columns the interval, the number of samples and the idle share are left to the report.
@@ -26,6 +26,30 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         _show_cells(console, run, points, folder)
         return
     wide = console.width >= WIDE
+    main = [p for p in points if p.variant is None]
+    marks = list(dict.fromkeys(mark for p in main for mark in p.marks))
+    for sweep in run.spec.sweeps:
+        here = [p for p in main if p.sweep == sweep]
+        if len(run.spec.sweeps) > 1 and here:
+            console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
+        if here:
+            console.print(_points(here, marks, wide))
+    if found := report.finding(run, points):
+        console.print(escape(found), highlight=False)
+    for title, sentence in report.variant_sentences(run, points):
+        console.print(escape(f"{title}, {sentence}"), highlight=False)
+    for sentence in cells.changed(p.scheduler.name for p in main if p.published):
+        console.print(escape(sentence), highlight=False)
+    dilations = sorted({p.dilation for p in points if p.dilation > 1})
+    if dilations:
+        times = " or ".join(map(str, dilations))
+        console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
+    for i, mark in enumerate(marks, 1):
+        console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
+    console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
+
+
+def _points(points: Sequence[Point], marks: Sequence[str], wide: bool) -> Table:
     headings = ["load", "backgr.\nMiB/s", "paper\n(ours/its)", "p50\nms", "p99\nms", "p99.9\nms"]
     headings += ["95 % interval\nof the p99.9"] if wide else []
     headings += ["paper\n(ours/its)"]
@@ -34,32 +58,18 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     table.add_column("scheduler", no_wrap=True)
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    main = [p for p in points if p.variant is None]
-    marks = list(dict.fromkeys(mark for p in main for mark in p.marks))
-    previous = ("", "")
-    for p in main:
+    previous = ""
+    for p in points:
         label = p.scheduler.label
-        here = (p.sweep.words, label)
-        if previous[0] and here != previous:
+        if previous and label != previous:
             table.add_section()
-        if len(run.spec.sweeps) > 1 and here[0] != previous[0]:
-            table.add_row(f"[bold]{escape(p.sweep.words)}[/bold]")
         numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
-        name = escape("" if here == previous else label)
-        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_cells(p, wide))
-        previous = here
-    console.print(table)
-    if found := report.finding(run, points):
-        console.print(escape(found), highlight=False)
-    for title, sentence in report.variant_sentences(run, points):
-        console.print(escape(f"{title}, {sentence}"), highlight=False)
-    dilations = sorted({p.dilation for p in points if p.dilation > 1})
-    if dilations:
-        times = " or ".join(map(str, dilations))
-        console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
-    for i, mark in enumerate(marks, 1):
-        console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
-    console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
+        name = escape("" if label == previous else label)
+        previous = label
+        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide))
+        for flow in p.real_time[1:]:
+            table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
+    return table
 
 
 def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:
@@ -107,7 +117,7 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
         "rounding set aside.",
         highlight=False,
     )
-    for sentence in cells.changed(compared):
+    for sentence in cells.changed(c.scheduler.name for c in compared if c.ours):
         console.print(escape(sentence), highlight=False)
     lacking = cells.missing(run.spec, run.name, [r for r, _ in runs])
     if lacking:
@@ -121,25 +131,20 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
             console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(where)}", highlight=False)
 
 
-def _cells(p: Point, wide: bool) -> list[str]:
-    rt, bg = p.rt, p.bg
+def _row(p: Point, wide: bool) -> list[str]:
     paper_mib_s, paper_us = (p.published.mib_s, p.published.p999_us) if p.published else (None, None)
-    cells = [load_words(p.background_rate), f"{bg.mib_s:.0f}" if bg else "-"]
-    cells.append(f"{paper_mib_s:.0f} ({bg.mib_s / paper_mib_s:.2f})" if paper_mib_s and bg else "")
-    if rt is None:
-        return [
-            *cells,
-            "",
-            "",
-            "none",
-            *([""] if wide else []),
-            "",
-            *(["0", f"{p.idle:.0%}"] if wide else []),
-        ]
-    cells += [ms(rt.lat_us[name]) for name in ("p50", "p99", "p99.9")]
+    cells = [load_words(p.background_rate), f"{p.bg.mib_s:.0f}" if p.bg else "-"]
+    cells.append(f"{paper_mib_s:.0f} ({p.bg.mib_s / paper_mib_s:.2f})" if paper_mib_s and p.bg else "")
+    cells += _latency(p.rt, paper_us, wide)
+    return [*cells, f"{p.idle:.0%}"] if wide else cells
+
+
+def _latency(flow: PointFlow | None, paper_us: float | None, wide: bool) -> list[str]:
+    if flow is None or not flow.histogram.n:
+        return ["", "", "none", "", "", "0"] if wide else ["", "", "none", ""]
+    cells = [ms(flow.lat_us[name]) for name in ("p50", "p99", "p99.9")]
     if wide:
-        low, high = rt.ci_us["p99.9"]
+        low, high = flow.ci_us["p99.9"]
         cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
-    latency = rt.lat_us["p99.9"]
-    cells.append(f"{ms(paper_us)} ({latency / paper_us:.2f})" if paper_us else "")
-    return [*cells, *([str(rt.histogram.n), f"{p.idle:.0%}"] if wide else [])]
+    cells.append(f"{ms(paper_us)} ({flow.lat_us['p99.9'] / paper_us:.2f})" if paper_us else "")
+    return [*cells, str(flow.histogram.n)] if wide else cells

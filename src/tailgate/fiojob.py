@@ -194,6 +194,23 @@ def integer(job: JobFile, section: Section, key: str, default: int) -> int:
     return int(option.value)
 
 
+def traces(job: JobFile) -> list[Path]:
+    """The traces that a job replays, beside the job file. UsageError for one that is not there."""
+    out = []
+    for section in job.sections:
+        if option := section.options.get("read_iolog"):
+            path = job.path.parent / option.value
+            if "/" in option.value or not path.is_file():
+                raise job.fail("read_iolog", option, "the name of a file beside the job file")
+            out.append(path)
+    return out
+
+
+def dilate_trace(trace: str, dilation: int) -> str:
+    """A trace of fio's version 3, its times so many times longer."""
+    return re.sub(r"^\d+(?= )", lambda m: str(int(m[0]) * dilation), trace, flags=re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class PointLoad:
     """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""

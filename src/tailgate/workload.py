@@ -175,11 +175,6 @@ def processes(job: JobFile, flows: Sequence[str], capacity: int, seed: int | Non
     return out
 
 
-def traces(job: JobFile) -> list[Path]:
-    """The traces that a job replays, beside the job file."""
-    return [job.path.parent / o.value for s in job.sections if (o := s.options.get("read_iolog"))]
-
-
 def process_seed(seed: int, number: int) -> int:
     """The seed of a job's `number`-th process, from 1: 64 bits unlike those of its neighbours."""
     return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=8).digest(), "little")

@@ -93,6 +93,16 @@ def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
     assert derived["rt"]["startdelay"] == "200000us"
 
 
+def test_traces_are_found_beside_the_job_and_dilated(tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_text("fio version 3 iolog\n0 /dev/x open\n150 /dev/x read 4096 512\n")
+    [trace] = fiojob.traces(job(tmp_path, "[a]\nread_iolog=t.log\n"))
+    assert fiojob.dilate_trace(trace.read_text(), 4) == (
+        "fio version 3 iolog\n0 /dev/x open\n600 /dev/x read 4096 512\n"
+    )
+    with pytest.raises(UsageError, match=r":2: read_iolog: expected the name of a file beside the job file"):
+        fiojob.traces(job(tmp_path, "[a]\nread_iolog=other.log\n"))
+
+
 def test_no_background_at_no_load() -> None:
     derived = options(derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, background_mib_s=0)))
     assert list(derived) == ["rt"]

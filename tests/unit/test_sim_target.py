@@ -280,6 +280,26 @@ def test_replay_gives_the_digits_of_the_point(
         assert reader["lat_us"]["mean"] == flow.histogram.mean_us
 
 
+def test_trace_is_replayed_and_kept(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"{100 * i} /dev/vflash0 read {65536 * i} 4096" for i in range(100)]
+    small.with_name("open.log").write_text("\n".join(["fio version 3 iolog", *lines]) + "\n")
+    text = JOB.replace("[rt]\nioengine=psync\nthinktime=100us", "[rt]\nioengine=libaio\niodepth=32\nread_iolog=open.log")
+    small.with_name("small.fio").write_text(text)
+    key = made(small).key
+    assert run(small, "--machine", "ideal") == 0
+    flow = measurements(small)[0].flow("reader")
+    assert flow is not None
+    assert flow.ios == 60
+    assert flow.iops == pytest.approx(10_000, rel=0.05)  # one every 100 us, whatever becomes of them
+    capsys.readouterr()
+    target = made(small)
+    words = shlex.split(target.replay(target.places[0], the_run(small)))
+    assert cli.main([*words[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["flows"][0]["ios"] == 60
+    small.with_name("open.log").write_text("\n".join(["fio version 3 iolog", *lines[:-1]]) + "\n")
+    assert made(small).key != key
+
+
 def test_written_job_is_the_simulated_one(small: Path) -> None:
     target = made(small)
     for place in target.places:

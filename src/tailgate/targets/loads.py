@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The loads of a run: which fio job each point has, the same for every target, and how many I/Os that is."""
 
+from functools import cached_property
 from pathlib import Path
 
 from tailgate import fiojob
@@ -33,6 +34,11 @@ class Loads:
     def files(self) -> list[Path]:
         """The job files, each once."""
         return list(dict.fromkeys(job.path for job in self.jobs.values()))
+
+    @cached_property
+    def traces(self) -> list[Path]:
+        """The traces that the jobs replay, each once."""
+        return list(dict.fromkeys(p for job in self.jobs.values() for p in fiojob.traces(job)))
 
     def section(self, sweep: Sweep, flow: str) -> Section:
         """The section of a load's job file that is this flow."""

@@ -30,6 +30,7 @@ point() {
 	while read -r file value; do expect "$Q/$file" "$value"; done < /lab/settings
 
 	mkdir "/tmp/$name" && cd "/tmp/$name" || fail "no /tmp/$name"
+	[ ! -d /lab/traces ] || cp /lab/traces/* .
 	grep -s . $Q/* $Q/iosched/* | sed "s,^$Q/,," > settings
 	mark "$name"
 	fio --output-format=json+ --output=fio.json "/lab/$name.fio" > fio.log 2>&1 || fail "fio: $(cat fio.log fio.json)"

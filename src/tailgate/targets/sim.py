@@ -81,13 +81,14 @@ class Lab:
         package = Path(__file__).resolve().parents[1]
         code = [package / name for name in ("fiojob.py", "workload.py", "simulation.py")]
         code += [Path(__file__), Path(__file__).with_name("loads.py")]
+        jobs = [*self.loads.files, *self.loads.traces]
         return {
             "target": "sim",
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "jobs": [hashlib.sha256(p.read_bytes()).hexdigest() for p in [*self.loads.files, *self.traces]],
+            "jobs": [hashlib.sha256(p.read_bytes()).hexdigest() for p in jobs],
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "machine": {k: p.value for k, p in (self.machine.parameters | self.machine.costs).items()},
             "simulator": self.build,
@@ -104,15 +105,10 @@ class Lab:
         """Always."""
         return True
 
-    @cached_property
-    def traces(self) -> list[Path]:
-        """The traces that the jobs replay, each once."""
-        return list(dict.fromkeys(p for job in self.loads.jobs.values() for p in workload.traces(job)))
-
     @property
     def sources(self) -> Mapping[str, bytes]:
         """The machine, and traces that are replayed."""
-        return {p.name: p.read_bytes() for p in (self.machine_path, *self.traces)}
+        return {p.name: p.read_bytes() for p in (self.machine_path, *self.loads.traces)}
 
     @property
     def environment(self) -> Mapping[str, object]:
@@ -266,6 +262,9 @@ class Lab:
             "complete": False,
         }
         (place / "chunk.json").write_text(json.dumps(about) + "\n")
+        for trace in self.loads.traces:  # where the recorded jobs look for them
+            (place / trace.name).unlink(missing_ok=True)
+            (place / trace.name).symlink_to(Path("../../sources") / trace.name)
 
     def _write(self, folder: Path, place: Place, outcome: Outcome) -> None:
         base = folder / "chunks" / place.chunk.name

@@ -90,7 +90,7 @@ class Lab:
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "jobs": _digest(*self.loads.files),
+            "jobs": _digest(*self.loads.files, *self.loads.traces),
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "modules": {name: hashlib.sha256(data).hexdigest() for name, data in self.modules.items()},
             "kernel": self.kernel.release,
@@ -113,8 +113,8 @@ class Lab:
 
     @property
     def sources(self) -> Mapping[str, bytes]:
-        """Our modules."""
-        return self.modules
+        """Our modules, and traces that are replayed."""
+        return self.modules | {p.name: p.read_bytes() for p in self.loads.traces}
 
     @property
     def environment(self) -> Mapping[str, object]:
@@ -247,6 +247,9 @@ class Lab:
         files: dict[str, Path | bytes] = {
             "/lab/settings": "".join(f"{k} {v}\n" for k, v in self.settings(attempt).items()).encode()
         }
+        for trace in self.loads.traces:
+            text = fiojob.dilate_trace(trace.read_text(), attempt.dilation)
+            files[f"/lab/traces/{trace.name}"] = text.encode()
         for i, rate in enumerate(rates):
             (place / f"p{i}.fio").write_text(self.derived_job(attempt, rate))
             files[f"/lab/p{i}.fio"] = place / f"p{i}.fio"

@@ -128,7 +128,7 @@ def mutated_play(plain_objects: list[Path], tmp_path: Path) -> Iterator[Mutate]:
         text = source.read_text()
         assert text.count(old) == 1, f"{old!r} is no longer there: mend the mutation"
         source.write_text(text.replace(old, new))
-        broken = compile_c(tmp_path / "sim/schedulers" / name, tmp_path)
+        broken = compile_c(tmp_path / "sim/schedulers" / name, tmp_path, "-w")
         objects = [broken if o.name == broken.name else o for o in plain_objects]
         scripts.append(Script(link(objects, tmp_path / "script")))
         return scripts[0].play

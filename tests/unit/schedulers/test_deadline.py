@@ -417,10 +417,14 @@ MISTAKES = {
 }
 
 
+def notice(play: Play) -> None:
+    for law in LAWS:
+        law(play)
+    explore(play, 300, derandomize=True, database=None, phases=[Phase.generate])
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_noticed(mutated_play: Callable[[str, str, str], Play], mistake: str) -> None:
     play = mutated_play("deadline.c", *MISTAKES[mistake])
     with pytest.raises(AssertionError):
-        for law in LAWS:
-            law(play)
-        explore(play, 300, derandomize=True, database=None, phases=[Phase.generate])
+        notice(play)

@@ -212,6 +212,8 @@ def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:
     if value is None:
         return ""
     about = [p for p in points if p.variant is None and _is_about(fact, p)]
+    # Of the usual drive and mix, where the figure shows others too.
+    about = [p for p in about if p.sweep.in_tables] or about
     groups: dict[tuple[str | None, str], list[Point]] = {}
     for p in about:
         groups.setdefault((p.sweep.label, p.scheduler.label), []).append(p)

@@ -120,7 +120,7 @@ def _table(loaded: Loaded, name: str) -> str:
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
         rows.append(_row(p, marks, last, several))
     notes = "".join(f"<li>{_e(mark)}</li>" for mark in marks)
-    return f"""<p class="soft" id="{name}">Latency of the real-time reader in ms. 95 % intervals:
+    return f"""<p class="soft" id="{name}">Latency of the real-time task in ms. 95 % intervals:
 distribution-free, by order statistics in a run, by bootstrap across seeds. Paper: {_e(_cells_words(run))};
 ours divided by the paper's in brackets.</p>
 <div class="wide" tabindex="0" role="region" aria-label="Table of all points">

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the project's experiments make of their job files, load by load."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tailgate import experiment, fiojob, lab, results
+from tailgate.fiojob import JobFile
+from tailgate.results import Chunk
+from tailgate.targets.loads import Loads
+
+
+def loads(name: str) -> tuple[Loads, dict[str | None, Chunk]]:
+    """The loads of an experiment, and a chunk of each by its label."""
+    path = experiment.find(name)
+    run = lab.resolve(path, "full", None, None)
+    return Loads(run, path), {c.sweep.label: c for c in results.chunks(run) if c.variant is None}
+
+
+def options(job: JobFile, section: str) -> dict[str, str]:
+    return {key: option.value for key, option in job.section(section, "the test").options.items()}
+
+
+def sections(job: JobFile) -> list[str]:
+    return [s.name for s in job.sections]
+
+
+def test_one_job_file_for_ten_loads() -> None:
+    made, chunks = loads("k2/table2")
+    seen = {label: options(made.derive(chunk, 1.0), "background") for label, chunk in chunks.items()}
+    assert len(seen) == 10
+    assert (seen["random-read-4k"]["rw"], seen["random-read-4k"]["bs"]) == ("randread", "4k")
+    assert (seen["sequential-write-64k"]["rw"], seen["sequential-write-64k"]["bs"]) == ("write", "64k")
+
+
+def test_a_sweep_that_ended_below_saturation_ends_there() -> None:
+    made, chunks = loads("k2/table2")
+    full = {label: options(made.derive(chunk, 1.0), "background") for label, chunk in chunks.items()}
+    assert "rate" not in full["random-read-4k"]
+    assert full["random-write-4k"]["rate"] == str(300 * 2**20)  # of each of three processes
+    half = options(made.derive(chunks["random-write-4k"], 0.5), "background")
+    assert half["rate"] == str(150 * 2**20)
+
+
+def test_a_mix_shares_its_rate() -> None:
+    made, chunks = loads("k2/table2")
+    even = options(made.derive(chunks["random-mixed-4k"], 0.5), "background")["rate"]
+    assert even == f"{65 * 2**20},{65 * 2**20}"  # of 780 MiB/s
+    made, chunks = loads("k2/fig4")
+    reads, writes = options(made.derive(chunks["reader-beside-mixed"], 0.5), "background")["rate"].split(",")
+    assert int(reads) == pytest.approx(4 * int(writes), rel=1e-6)
+
+
+def test_without_a_real_time_flow_time_ends_a_point() -> None:
+    made, chunks = loads("k2/table1")
+    for chunk in chunks.values():
+        job = made.derive(chunk, 1.0)
+        assert sections(job) == ["load"]
+        assert options(job, "load")["runtime"] == "4000000us"
+        assert "number_ios" not in options(job, "load")
+
+
+def test_flows_that_take_no_part_are_left_out() -> None:
+    made, chunks = loads("k2/fig11")
+    assert sections(made.derive(chunks["one"], 1.0)) == ["background", "rt1"]
+    job = made.derive(chunks["other-priority"], 1.0)
+    assert sections(job) == ["background", "rt1", "rt2"]
+    first, second = options(job, "rt1"), options(job, "rt2")
+    assert (first["prio"], second["prio"], second["thinktime"]) == ("0", "1", "250us")
+    assert ("exitall" in first, "exitall" in second) == (True, False)
+    assert first["startdelay"] == second["startdelay"]
+
+
+@pytest.mark.parametrize("name", experiment.names())
+def test_fio_takes_every_load(name: str, tmp_path: Path) -> None:
+    made, chunks = loads(name)
+    for chunk in chunks.values():
+        file = tmp_path / "job.fio"
+        file.write_text(fiojob.text(made.derive(chunk, 0.5)))
+        done = subprocess.run(["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr

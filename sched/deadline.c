@@ -40,8 +40,8 @@ static inline u32 deadline_pending(const struct deadline *d, unsigned int prio)
  * deadline_has_work() - is anything queued?
  * @d: the drive's scheduler
  *
- * deadline_dispatch() may return nothing all the same, while a higher class has entries in the drive. Nobody is told when
- * they end: the block layer asks again after some time (BLK_MQ_BUDGET_DELAY).
+ * deadline_dispatch() may return nothing all the same, while a higher class has entries in the drive. Nobody is told
+ * when they end: the block layer asks again after some time (BLK_MQ_BUDGET_DELAY).
  */
 static inline bool deadline_has_work(const struct deadline *d)
 {
@@ -208,8 +208,8 @@ static inline bool deadline_before(u32 a, u32 b)
 }
 
 /*
- * The entry of a class that is to go: the batch's next one, or the first one of a new batch. One that was inserted after
- * @latest stays, but the choice of the batch is made all the same.
+ * The entry of a class that is to go: the batch's next one, or the first one of a new batch. One that was inserted
+ * after @latest stays, but the choice of the batch is made all the same.
  */
 static inline struct deadline_entry *deadline_pick(struct deadline *d, unsigned int prio, u32 tick,
 						   u32 latest)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deadline: as Linux's mq-deadline decides (block/mq-deadline.c, Documentation/block/deadline-iosched.rst, ioprio.rst),
- * for comparison. Three I/O priority classes; in each, reads and writes in the order of their sectors, in batches, until
- * the oldest has waited too long. A class goes only while nothing of a higher one is queued or in the drive, or when it
- * has waited for prio_aging_expire.
+ * Deadline: as Linux's mq-deadline decides (Documentation/block/deadline-iosched.rst, ioprio.rst), for comparison.
+ * Three I/O priority classes; in each, reads and writes in the order of their sectors, in batches, until the oldest has
+ * waited too long. A class goes only while nothing of a higher one is queued or in the drive, or when it has waited for
+ * prio_aging_expire.
  *
  * Time is counted in ticks of the kernel's clock, as there: an expiry is exact to a tick.
  *
@@ -29,8 +29,8 @@ enum deadline_direction { DEADLINE_READ, DEADLINE_WRITE, DEADLINE_DIRECTIONS };
 #define DEADLINE_TICK_NS (DEADLINE_TICK_MS * 1000000)
 
 /*
- * knob(name, unit, least, most, default, what it does): those of the kernel's sysfs, and keeps_next, which tells kernels
- * apart
+ * knob(name, unit, least, most, default, what it does): those of the kernel's sysfs, and keeps_next, in which
+ * kernels differ
  */
 /* clang-format off */
 #define DEADLINE_KNOBS(knob) \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Kyber: as Linux's kyber decides (block/kyber-iosched.c, Documentation/block/kyber-iosched.rst), for comparison.
- * Requests of four domains need a token of their domain to enter the drive. Ten times a second the numbers of tokens are
- * adjusted: when requests of some domain stay in the drive for too long, the domains that meet their targets get fewer; a
- * domain that misses its own gets more.
+ * Kyber: as Linux's kyber decides (Documentation/block/kyber-iosched.rst), for comparison. Requests of four domains
+ * need a token of their domain to enter the drive. Ten times a second the numbers of tokens are adjusted: when requests
+ * of some domain stay in the drive for too long, the domains that meet their targets get fewer; a domain that misses
+ * its own gets more.
  *
- * Each hardware queue has FIFOs of its own, and serves the domains in turn, in batches. Time of adjustments is counted in
- * ticks of the kernel's clock, as there.
+ * Each hardware queue has FIFOs of its own, and serves the domains in turn, in batches. Time of adjustments is counted
+ * in ticks of the kernel's clock, as there.
  *
- * Everything here is under one lock, the caller's. The environment says, before it includes kyber.c, where an entry and
- * its list node lie:
+ * Everything here is under one lock, the caller's. The environment says, before it includes kyber.c, where an entry
+ * and its list node lie:
  *
  *	static struct list_head *kyber_node(struct kyber_entry *e);
  *	static struct kyber_entry *kyber_entry_of(struct list_head *node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where queued requests end: what a bio that begins there can join (the kernel's elv_rqhash). A scheduler embeds a node in
- * the words of a request that are its own.
+ * Where queued requests end: what a bio that begins there can join (the kernel's elv_rqhash). A scheduler embeds a
+ * node in the words of a request that are its own.
  */
 #ifndef TAILGATE_SIM_ENDS_H
 #define TAILGATE_SIM_ENDS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared memory for programs of one thread: first on the include path, it makes the operations of ../include/shared_memory.h
- * plain ones. Locks still know whether they are held.
+ * Shared memory for programs of one thread: first on the include path, it makes the operations of
+ * ../include/shared_memory.h plain ones. Locks still know whether they are held.
  */
 #ifndef SIM_SHARED_MEMORY_H
 #define SIM_SHARED_MEMORY_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A scheduler of the simulator under a script: reads commands from standard input, a line each, and answers each with a
- * line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS. Requests are named by numbers.
+ * A scheduler of the simulator under a script: reads commands from standard input, a line each, and answers each with
+ * a line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS. Requests are named by
+ * numbers.
  *
  *   new NAME QUEUES TAGS
  *   insert NOW ID QUEUE OP SECTOR SECTORS IOPRIO HEAD

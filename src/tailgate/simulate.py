@@ -173,13 +173,13 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
                 "flow": name,
                 "op": word,
                 "ios": d.ios,
-                "iops": d.ios * 1e9 / runtime_ns,
-                "mib_s": d.bytes * 1e9 / runtime_ns / 2**20,
+                "iops": d.ios * outcome.rate(name),
+                "mib_s": d.bytes * outcome.rate(name) / 2**20,
                 "lat_us": _percentiles(analysis.from_fio(d.latency, 1)),
                 "block_us": _percentiles(analysis.from_fio(d.block, 1)),
                 "scheduler_us": _percentiles(analysis.from_fio(d.scheduler, 1)),
             }
-            for name, (runtime_ns, directions) in outcome.flows.items()
+            for name, (_, directions) in outcome.flows.items()
             for word, d in zip(DIRECTIONS, directions, strict=True)
             if d.ios
         ],
@@ -209,12 +209,12 @@ def _show(told: Simulation, outcome: Outcome) -> None:
         *(f"{name}\nus" for name in ("mean", *analysis.PERCENTILES, "max")),
     ):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, (runtime_ns, directions) in outcome.flows.items():
+    for name, (_, directions) in outcome.flows.items():
         for word, d in zip(DIRECTIONS, directions, strict=True):
             if not d.ios:
                 continue
             figures = [f"{v:.1f}" for v in _percentiles(analysis.from_fio(d.latency, 1)).values()]
-            rate = 1e9 / runtime_ns
+            rate = outcome.rate(name)
             table.add_row(
                 name, word, str(d.ios), f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}", *figures
             )

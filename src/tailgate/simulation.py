@@ -76,6 +76,11 @@ class Outcome:
     events: int
     drive: Mapping[str, int]
 
+    def rate(self, flow: str) -> float:
+        """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
+        runtime_ns = self.flows[flow][0]
+        return 1e9 / runtime_ns if runtime_ns else 0.0
+
     def fio(self) -> dict[str, object]:
         """The figures as fio's json+ has them, as far as they are read: one job for each flow."""
         return {
@@ -87,8 +92,8 @@ class Outcome:
                             "total_ios": d.ios,
                             "io_bytes": d.bytes,
                             "runtime": round(runtime_ns / 1e6),
-                            "iops": d.ios * 1e9 / runtime_ns if runtime_ns else 0.0,
-                            "bw_bytes": round(d.bytes * 1e9 / runtime_ns) if runtime_ns else 0,
+                            "iops": d.ios * self.rate(name),
+                            "bw_bytes": round(d.bytes * self.rate(name)),
                             "clat_ns": d.latency,
                         }
                         for word, d in zip(DIRECTIONS, directions, strict=True)

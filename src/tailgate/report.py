@@ -305,7 +305,7 @@ def variant_sentences(run: Run, points: Sequence[Point]) -> list[tuple[str, str]
 def where_measured(run: Run, points: Sequence[Point]) -> str:
     """Where latency is taken, here and in the paper, and by how much the two differ on the idle drive."""
     text = (
-        "Latency here is fio's clat of the synchronous reader: from its system call to the call's return. "
+        "Latency here is fio's clat of the synchronous task: from its system call to the call's return. "
         f"The paper's is the {run.spec.paper.latency}."
     )
     alone = [(p.block_us, p.rt.lat_us["mean"]) for p in points if p.block_us and p.rt]
@@ -313,10 +313,11 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
         gaps = [fio - block for block, fio in alone]
         low, high = min(gaps), max(gaps)
         between = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
+        block = sum(b for b, _ in alone) / len(alone)
+        whose = "in the simulator" if run.target == "sim" else "by the kernel's own iostats"
         text += (
-            f" With the reader alone, ours is {between} us longer in the mean "
-            f"(by the kernel's own iostats, the block layer takes "
-            f"{sum(b for b, _ in alone) / len(alone):.0f} us of it)."
+            f" With the real-time task alone, ours is {between} us longer in the mean ({whose}, the block layer "
+            f"takes {block:.0f} us of it)."
         )
     return text
 

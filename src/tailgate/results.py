@@ -163,8 +163,9 @@ class Flow:
 class Measurement:
     """One point and seed. `idle` is the idle share of the CPUs while the real-time flow ran.
 
-    `block_us` is the mean time of a request inside the block layer by the kernel's own account (iostats; 1 ms
-    over all requests of the point is its grain), where the real-time flow was alone; else None.
+    `block_us` is the mean time of a request inside the block layer, where the real-time flow was alone and of
+    one direction; else None. The kernel's own account (iostats) has a grain of 1 ms over all requests of a
+    point.
     """
 
     scheduler: Scheduler
@@ -277,6 +278,10 @@ def _measurement(
             block_us = (after.read_ms - before.read_ms) * 1000 / (after.reads - before.reads) / k
     flows = read_flows(fio, run.spec, k, delays)
     first = next(iter(run.spec.real_time(chunk.sweep)), None)
+    if rate == 0 and simulated.is_file():
+        sides = (delays or {}).get(first, {}).values()
+        means = [side["block"]["mean"] / 1000 for side in sides if side["block"].get("N", 1)]
+        block_us = means[0] if len(means) == 1 else None
     rt = next((f for f in flows if f.name == first), None)
     if first and (rt is None or rt.ios < chunk.rt_samples):
         status = "short"

@@ -4,6 +4,7 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,14 @@ def test_errors_are_signed_and_rounding_is_set_aside(made: Cell, error: float, o
 def test_summaries_by_load_and_for_k2_apart() -> None:
     made = [cell("mib_s", 100, v) for v in (90, 105, 130)] + [cell("mib_s", 100, 95, K2)]
     found = {s.title: s for s in cells.summaries(made, "sim")}
-    assert set(found) == {LOAD.words, f"{LOAD.words}, K2", "all loads", "all loads, K2"}
-    every = found["all loads"]
+    assert set(found) == {LOAD.words, f"{LOAD.words}, K2"}
+    every = found[LOAD.words]
     assert (every.count, every.off) == (4, 1)
     assert (every.median, every.median_size, every.worst) == pytest.approx((0.0, 0.075, 0.3))
-    assert found["all loads, K2"].median == pytest.approx(-0.05)
+    assert found[f"{LOAD.words}, K2"].median == pytest.approx(-0.05)
+    write = Sweep(access="random", op="write", block_size_kib=4, full_rate_mib_s=1)
+    found = {s.title: s for s in cells.summaries([*made, replace(made[-1], sweep=write)], "sim")}
+    assert (found["all loads"].count, found["all loads, K2"].count, found[cells.PREDICTED].count) == (5, 2, 1)
 
 
 def test_every_cell_of_the_tables(fake_run: FakeRun, tmp_path: Path) -> None:

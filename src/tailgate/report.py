@@ -316,8 +316,8 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
         block = sum(b for b, _ in alone) / len(alone)
         whose = "in the simulator" if run.target == "sim" else "by the kernel's own iostats"
         text += (
-            f" With the real-time task alone, ours is {between} us longer in the mean ({whose}, the block layer "
-            f"takes {block:.0f} us of it)."
+            f" With the real-time task alone, ours is {between} us longer in the mean "
+            f"({whose}, the block layer takes {block:.0f} us of it)."
         )
     return text
 

@@ -283,10 +283,10 @@ Task FioProcess::run()
 			}
 		}
 		if (at_ns > now_ns) {
-			/* fio does not sleep with requests in flight */
+			/* fio does not sleep with requests in flight, and then sleeps as long as it meant to */
 			while (in_flight_)
 				REAP_ONE_OR_MORE();
-			co_await wait(at_ns, false);
+			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), false);
 			if (over())
 				break;
 		}

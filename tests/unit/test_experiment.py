@@ -21,7 +21,8 @@ def test_experiments_of_the_project(name: str) -> None:
             how = spec.modes[mode]
             assert how.rt_samples * len(how.seeds) >= needed
             assert 1.0 in how.background_rates
-    assert len(spec.modes["claims"].seeds) >= analysis.SEEDS_MIN
+    if name.startswith("k2/"):
+        assert len(spec.modes["claims"].seeds) >= analysis.SEEDS_MIN
     for sweep in spec.sweeps:
         published = paper.load(experiment.find(name).parent / spec.paper.file, sweep)
         for scheduler in spec.schedulers if sweep.in_tables else ():

@@ -24,6 +24,8 @@ class Machine(BaseModel):
 
     name: str
     title: str
+    #: Like a guest, it measures with time dilated where an experiment's load needs that.
+    dilated: bool = False
     parameters: dict[str, Parameter] = {}
     costs: dict[str, Parameter] = {}
 

@@ -145,13 +145,15 @@ def _simulation(options: argparse.Namespace) -> Simulation:
         raise UsageError(f"--cpus: expected 1 to 64, got {cpus}")
     changes = simulation.by_owner(dict(options.set))
     drive = drives.load(options.drive)[1] if options.drive else drives.DEFAULTS
-    values = drives.values(drive, changes["drive"])
+    own = dict(changes["drive"])
+    dilation = own.pop("dilation", 1)  # the lab's, of a point that was measured slower than life
+    values = drives.values(drive, own)
     device, processors = sim.queue_settings(dict(options.queue), "--queue")
     costs = {name: p.value for name, p in machine.costs.items()}
     return Simulation(
         flows=flows,
         processes=tuple(workload.processes(job, flows, drives.capacity(values), options.seed)),
-        drive=values | {"seed": seed},
+        drive=values | {"seed": seed, "dilation": dilation},
         device=device | changes["device"],
         scheduler=options.scheduler,
         knobs=sim.check_scheduler(options.scheduler, dict(options.knob), "--scheduler"),

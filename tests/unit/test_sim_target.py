@@ -283,7 +283,9 @@ def test_replay_gives_the_digits_of_the_point(
 def test_trace_is_replayed_and_kept(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [f"{100 * i} /dev/vflash0 read {65536 * i} 4096" for i in range(100)]
     small.with_name("open.log").write_text("\n".join(["fio version 3 iolog", *lines]) + "\n")
-    text = JOB.replace("[rt]\nioengine=psync\nthinktime=100us", "[rt]\nioengine=libaio\niodepth=32\nread_iolog=open.log")
+    text = JOB.replace(
+        "[rt]\nioengine=psync\nthinktime=100us", "[rt]\nioengine=libaio\niodepth=32\nread_iolog=open.log"
+    )
     small.with_name("small.fio").write_text(text)
     key = made(small).key
     assert run(small, "--machine", "ideal") == 0

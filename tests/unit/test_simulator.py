@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The simulator: known times on small loads, and what must hold on any load, drive and scheduler.
 
-The laws are checked by the simulator itself at every step (sim/checker.hpp). A failure prints the job file and
-the command that replays it.
+The laws are checked by the simulator itself at every step (sim/checker.hpp). A failure prints the job file
+and the command that replays it.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def test_a_lone_reader_sees_the_drives_own_time() -> None:
 
 
 def test_processors_add_what_they_cost() -> None:
-    """Submission, interrupt and wake-up lie within a synchronous request; the next one starts after reaping."""
+    """Submission, interrupt and wake-up lie within a synchronous request; reaping comes after it."""
     costs = {"submit": 1_000, "submit_kib": 10, "schedule": 300, "complete": 2_000, "reap": 400, "wake": 500}
     outcome = run(READER, costs=costs)
     assert reads(outcome).latency["max"] == 70_000 + 1_040 + 2_000 + 500
@@ -102,7 +102,7 @@ def test_a_trace_is_replayed_in_its_own_time() -> None:
 
 
 def test_a_late_trace_counts_from_its_schedule() -> None:
-    """One request a time, released twice as fast as the drive serves: each waits 35 us longer than the last."""
+    """Released twice as fast as the drive serves: each request waits 35 us longer than the last."""
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
     trace = tuple(workload.TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
     latency = reads(run(Process(synchronous=True, trace=trace), drive=one_die)).latency
@@ -179,7 +179,7 @@ def test_impossible_processes_are_refused(change: dict[str, object], words: str)
         run(process)
 
 
-# --- laws -----------------------------------------------------------------------------------------------------
+# --- laws -------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -234,7 +234,7 @@ drives = st.fixed_dictionaries(
         "transfer_ns": st.sampled_from([0, 200]),
     }
 )
-schedulers = st.one_of(
+schedulers: st.SearchStrategy[tuple[str, dict[str, int]]] = st.one_of(
     st.tuples(st.just("none"), st.just({})),
     st.tuples(
         st.just("k2"),
@@ -287,7 +287,8 @@ def test_nothing_is_lost_and_no_law_is_broken(
     given = Simulation(flows, tuple(processes), drive, device, name, knobs, {"cpus": cpus}, cost, check=True)
     settings_words = [f"--knob {k}={v}" for k, v in knobs.items()]
     settings_words += [f"--set {k}={v}" for k, v in (drive | device | cost).items()]
-    command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --seed {seed} --check"
+    command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --machine ideal --cpus {cpus}"
+    command += f" --seed {seed} --check"
     try:
         outcome = simulation.simulate(given)
     except simulation.BrokenSimulationError as e:

@@ -12,6 +12,8 @@ from tailgate.results import Chunk, Run
 #: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
 #: then.
 LEAD_S = 0.05
+#: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
+IOPS_UNDILATED = 10_000
 
 
 class Loads:
@@ -72,6 +74,17 @@ class Loads:
     def iops_max(self, chunk: Chunk) -> int:
         """The most I/O operations per second that a point of the chunk reaches."""
         return chunk.sweep.iops_max or self.run.spec.machine.iops_max
+
+    def dilation(self, chunk: Chunk) -> int:
+        """How much slower than life a guest measures a chunk at first.
+
+        The experiment's number, or IOPS / 10 000, rounded up to a power of two.
+        """
+        spec = self.run.spec
+        machine = spec.machine if chunk.variant is None else spec.variants[chunk.variant].machine
+        if machine.dilation != "auto":
+            return machine.dilation
+        return 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
         """How many I/O operations a point is about, and how many (undilated) seconds."""

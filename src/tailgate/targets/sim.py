@@ -91,6 +91,7 @@ class Lab:
             "jobs": [hashlib.sha256(p.read_bytes()).hexdigest() for p in jobs],
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "machine": {k: p.value for k, p in (self.machine.parameters | self.machine.costs).items()},
+            "dilated": self.machine.dilated,
             "simulator": self.build,
             "code": [hashlib.sha256(p.read_bytes()).hexdigest() for p in code],
         }
@@ -129,15 +130,23 @@ class Lab:
             return spec.variants[chunk.variant].machine.smp
         return self.machine.cpus or spec.machine.smp
 
+    def dilation(self, chunk: Chunk) -> int:
+        """How much slower than life a chunk is simulated: 1, unless the machine is a guest."""
+        return self.loads.dilation(chunk) if self.machine.dilated else 1
+
+    def knobs(self, chunk: Chunk) -> dict[str, Knob]:
+        """The scheduler's knobs, times as long as everything else is."""
+        scheduler, k = chunk.scheduler, self.dilation(chunk)
+        return {n: int(v) * k if n in scheduler.dilated else v for n, v in scheduler.knobs.items()}
+
     def settings(self, chunk: Chunk) -> dict[str, Knob]:
         """What would stand below /sys/block/*/queue: the queue's settings, then the scheduler's."""
-        scheduler = chunk.scheduler
-        knobs = {f"iosched/{name}": value for name, value in scheduler.knobs.items()}
-        return self.run.spec.queue | scheduler.queue | knobs
+        knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk).items()}
+        return self.run.spec.queue | chunk.scheduler.queue | knobs
 
     def job(self, place: Place) -> fiojob.JobFile:
-        """The fio job of one point, the one that fio would run where time is not dilated."""
-        return self.loads.derive(place.chunk, place.rate)
+        """The fio job of one point, the one that fio would run."""
+        return self.loads.derive(place.chunk, place.rate, self.dilation(place.chunk))
 
     def simulation(self, place: Place) -> Simulation:
         """What is simulated for one point. UsageError for what is not modelled."""
@@ -147,7 +156,8 @@ class Lab:
         first = self.loads.first(chunk.sweep).name
         flows = tuple(sorted((s.name for s in job.sections), key=lambda name: name != first))
         variant = {} if chunk.variant is None else spec.variants[chunk.variant].drive
-        drive = drives.values(self.drive, chunk.sweep.drive | variant) | {"seed": chunk.seed}
+        drive = drives.values(self.drive, chunk.sweep.drive | variant)
+        drive |= {"seed": chunk.seed, "dilation": self.dilation(chunk)}
         where = f"{self.path}: scheduler {chunk.scheduler.label}"
         device, processors = queue_settings(spec.queue | chunk.scheduler.queue, where)
         return Simulation(
@@ -156,7 +166,7 @@ class Lab:
             drive=drive,
             device=device,
             scheduler=chunk.scheduler.name,
-            knobs=check_scheduler(chunk.scheduler.name, chunk.scheduler.knobs, where),
+            knobs=check_scheduler(chunk.scheduler.name, self.knobs(chunk), where),
             machine=machine_values(self.machine) | processors | {"cpus": self.cpus(chunk)},
             costs={name: p.value for name, p in self.machine.costs.items()},
             build=self.build,
@@ -174,7 +184,7 @@ class Lab:
             words += ["--queue", f"{name}={setting}"]
         own = {key: p.value for key, p in self.drive.parameters.items()}
         for name, value in told.drive.items():
-            if name != "seed" and own.get(name) != value:
+            if name != "seed" and own.get(name, 1 if name == "dilation" else None) != value:
                 words += ["--set", f"{name}={value}"]
         return shlex.join(words)
 
@@ -254,7 +264,7 @@ class Lab:
         place = folder / "chunks" / chunk.name
         place.mkdir(parents=True, exist_ok=True)
         about = {
-            "dilation": 1,
+            "dilation": self.dilation(chunk),
             "smp": self.cpus(chunk),
             "kernel": self.machine.name,
             "mode": "sim",

@@ -38,8 +38,6 @@ from tailgate.targets import BrokenRunError, complete, set_complete
 from tailgate.targets.loads import LEAD_S, Loads, load_name
 from tailgate.vm import kvm, machine
 
-#: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
-IOPS_UNDILATED = 10_000
 DILATION_MAX = 256
 #: The stock kernel's module for a scheduler; K2 is ours.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
@@ -130,16 +128,11 @@ class Lab:
     # --- what a chunk is ----------------------------------------------------------------------------------
 
     def attempt(self, chunk: Chunk) -> Attempt:
-        """The first attempt at a chunk: dilated by IOPS / 10 000, rounded up to a power of two."""
+        """The first attempt at a chunk."""
         spec = self.run.spec
         variant = None if chunk.variant is None else spec.variants[chunk.variant]
         place = variant.machine if variant else spec.machine
-        if place.dilation != "auto":
-            k = place.dilation
-        elif self.mode == "kvm":
-            k = 1
-        else:
-            k = 1 << max(0, -(-self.loads.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
+        k = 1 if place.dilation == "auto" and self.mode == "kvm" else self.loads.dilation(chunk)
         return Attempt(chunk, place, chunk.sweep.drive | (variant.drive if variant else {}), k)
 
     def derived_job(self, attempt: Attempt, background_rate: float) -> str:

@@ -244,7 +244,20 @@ bool BlockLayer::submit(Io *io, Action accepted)
 		sector += sectors;
 	} while (left);
 	io->parts--;
+	if (waits && scheduler_)
+		dispatch(io->processor); /* who goes to sleep for a tag leaves nothing undone */
 	return !waits;
+}
+
+/// Run the submitter's hardware queue, as it does after it has inserted.
+void BlockLayer::dispatch(uint32_t processor)
+{
+	Queue &queue = queues_[processor % queues_.size()];
+
+	if (worker_dispatches_)
+		run_later(queue);
+	else
+		run(queue);
 }
 
 /// Into a queued request, into one of its own, or not now.
@@ -264,10 +277,6 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 		return true;
 	}
 	scheduler_->insert(elevator_, &request->rq, false, engine_.now_ns);
-	if (worker_dispatches_)
-		run_later(queue);
-	else
-		run(queue);
 	return true;
 }
 
@@ -450,7 +459,9 @@ void BlockLayer::wake_waiters(Queue &queue)
 			return;
 		queue.waiters.pop_front();
 		if (waiter.accepted.function)
-			waiter.accepted();
+			waiter.accepted(); /* it dispatches then */
+		else if (scheduler_)
+			run_later(queue);
 	}
 }
 

@@ -71,6 +71,8 @@ class BlockLayer
 	/// Take an Io; its parts that get no tag wait for one, and `accepted` is called when the last has it. Returns
 	/// true if all have one now: then `accepted` is not called. The Io stays where it is until `done`.
 	bool submit(Io *io, Action accepted);
+	/// With a scheduler, to be called by whoever submitted, when all has been accepted.
+	void dispatch(uint32_t processor);
 	/// When the drive has something to tell.
 	uint64_t next_ns() const
 	{

@@ -224,8 +224,7 @@ uint64_t FioProcess::submission_ns(const IoUnit &unit) const
 {
 	const Costs &costs = stage_.config.machine.costs;
 
-	return costs.submit + uint64_t(costs.submit_kib) * (unit.bytes / 1024) +
-	       (stage_.layer.has_scheduler() ? costs.schedule : 0);
+	return costs.submit + uint64_t(costs.submit_kib) * (unit.bytes / 1024);
 }
 
 void FioProcess::completed(IoUnit *unit)
@@ -255,6 +254,15 @@ uint32_t FioProcess::reap()
 }
 
 // --- what it does ---------------------------------------------------------------------------------------------------
+
+/* What was inserted goes to the drive after the scheduler's part. */
+#define DISPATCH()                                                           \
+	do {                                                                 \
+		if (stage_.layer.has_scheduler()) {                          \
+			co_await work(stage_.config.machine.costs.schedule); \
+			stage_.layer.dispatch(processor_index_);             \
+		}                                                            \
+	} while (0)
 
 #define REAP_ONE_OR_MORE()                          \
 	do {                                        \
@@ -297,6 +305,7 @@ Task FioProcess::run()
 		note_issue(unit);
 		in_flight_++;
 		co_await submit(unit);
+		DISPATCH();
 		if (!process_.synchronous)
 			unit.issued_ns = stage_.engine.now_ns;
 		if (full())
@@ -341,6 +350,7 @@ Task FioProcess::replay()
 		note_issue(unit);
 		in_flight_++;
 		co_await submit(unit);
+		DISPATCH();
 	}
 	while (in_flight_)
 		REAP_ONE_OR_MORE();

@@ -72,7 +72,7 @@ struct Process {
 struct Costs {
 	uint32_t submit = 0; ///< from the system call to the scheduler or driver, for each request
 	uint32_t submit_kib = 0; ///< and for each KiB of it
-	uint32_t schedule = 0; ///< more with a scheduler, for each request: insertion and dispatch
+	uint32_t schedule = 0; ///< with a scheduler, from insertion to dispatch, for each request
 	uint32_t complete = 0; ///< interrupt to the end of the request
 	uint32_t complete_kib = 0;
 	uint32_t reap =

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tailgate import agreement as agreements
 from tailgate.errors import UsageError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -165,6 +166,24 @@ def same_digits() -> Iterator[Claim]:
     )  # fmt: skip
 
 
+def agreement() -> Iterator[Claim]:
+    """The simulator's guest beside a guest: throughput, and percentiles of background and real-time task."""
+    experiment = ("model/agreement", "--claims")
+    command = f"tailgate run {' '.join(experiment)} --target sim --machine guest-6.12, and --target vm"
+    simulated = run_experiment(*experiment, "--target", "sim", "--machine", "guest-6.12")
+    measured = run_experiment(*experiment, "--target", "vm")
+    figures = {"background": ("mib_s", "p50", "p99", "p99.9"), "rt": ("p50", "p99")}
+    compared = list(agreements.compare(simulated["points"], measured["points"], figures))
+    for name in ("mib_s", "p50", "p99", "p99.9"):
+        some = [c for c in compared if c.figure.endswith(f".{name}")]
+        worst = max(some, key=lambda c: abs(c.ratio - 1))
+        yield Claim(
+            f"model/agreement: {name}: points that differ, of {len(some)} "
+            f"(the worst, {worst.point}: {worst.figure}, is {worst.ratio:.3f} of the guest's)",
+            "sim", sum(not c.agrees for c in some), "<= 0", all(c.agrees for c in some), command,
+        )  # fmt: skip
+
+
 def demo() -> Iterator[Claim]:
     """`make demo` in a new clone with an empty cache, and again: seconds, and the same digits."""
     with tempfile.TemporaryDirectory() as folder:
@@ -189,6 +208,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     scheduler_tags,
     instructions,
     same_digits,
+    agreement,
     demo,
 )
 

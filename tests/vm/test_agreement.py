@@ -24,18 +24,8 @@ CLUSTERED = ("mq-deadline at 30%: background.p99", "mq-deadline at 50%: backgrou
 
 def points(out: Path, *target: str) -> list[dict[str, Any]]:
     """The points of the experiment on a target."""
-    command = [
-        TAILGATE,
-        "run",
-        "model/agreement",
-        "--quick",
-        "--json",
-        "--out",
-        str(out),
-        "--target",
-        *target,
-    ]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    run = [str(TAILGATE), "run", "model/agreement", "--quick", "--json", "--out", str(out)]
+    done = subprocess.run([*run, "--target", *target], stdout=subprocess.PIPE, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)["points"]
     return found
 

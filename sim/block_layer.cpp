@@ -87,31 +87,37 @@ schedulers()
 	return all;
 }
 
-BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const Config &config,
-		       Observer &observer)
-    : engine_(engine), processors_(processors), machine_(config.machine), observer_(observer)
+BlockLayer::Drive BlockLayer::make_drive(const flash_parameters &parameters)
 {
-	const Device &device = config.device;
-	flash_parameters parameters = parameters_of(device.drive);
 	const flash_parameter_info *wrong;
 	const char *expected;
+	Drive drive(sim_drive_create(&parameters, &wrong, &expected), sim_drive_destroy);
 
-	scheduler_ = find_scheduler(config.scheduler.name);
-	if (!scheduler_ && !config.scheduler.knobs.empty())
-		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
-	if (!device.depth || device.depth > 10240)
-		throw UsageError("depth: expected 1 to 10240, got " + std::to_string(device.depth));
-	/* the kernel gives a drive no more queues than it has processors */
-	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
-	drive_ = sim_drive_create(&parameters, &wrong, &expected);
-	if (!drive_ && wrong)
+	if (!drive && wrong)
 		throw UsageError(std::string("drive: ") + wrong->name + ": expected " +
 				 (expected ? expected :
 					     std::to_string(wrong->least) + " to " +
 						     std::to_string(wrong->most)));
-	if (!drive_)
+	if (!drive)
 		throw std::bad_alloc();
-	depth_ = device.depth;
+	return drive;
+}
+
+BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const Config &config,
+		       Observer &observer)
+    : engine_(engine), processors_(processors), machine_(config.machine), observer_(observer),
+      scheduler_(find_scheduler(config.scheduler.name)), depth_(config.device.depth)
+{
+	const Device &device = config.device;
+	flash_parameters parameters = parameters_of(device.drive);
+
+	if (!scheduler_ && !config.scheduler.knobs.empty())
+		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
+	if (!depth_ || depth_ > 10240)
+		throw UsageError("depth: expected 1 to 10240, got " + std::to_string(depth_));
+	/* the kernel gives a drive no more queues than it has processors */
+	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
+	drive_ = make_drive(parameters);
 	tags_ = !scheduler_	   ? depth_ :
 		device.nr_requests ? device.nr_requests :
 				     2 * std::min<uint32_t>(depth_, 128);
@@ -119,53 +125,45 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	max_sectors_ = 2 * (device.max_sectors_kb ?
 				    std::min(device.max_sectors_kb, parameters.max_kib) :
 				    parameters.max_kib);
-	merges_ = device.merges && scheduler_ && scheduler_->try_merge;
-	worker_dispatches_ = machine_.lone_requests_to_worker && config.scheduler.name != "k2";
-	if (config.check) {
-		bool k2 = config.scheduler.name == "k2";
-		auto bound = config.scheduler.knobs.find("inflight_max");
-
-		checker_.emplace(!k2				       ? 0 :
-				 bound == config.scheduler.knobs.end() ? 32 :
-									 bound->second,
-				 k2);
-	}
 	INIT_LIST_HEAD(&done_);
 	for (uint32_t i = 0; i < parameters.queues; i++)
 		queues_.emplace_back(this, i);
-	if (!scheduler_)
-		return;
-	handle_.layer = this;
-	handle_.device = {
-		.queues = parameters.queues,
-		.cpus = uint32_t(processors.size()),
-		.tags = tags_,
-		.run =
-			[](sim_device *d, u32 queue) {
-				BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
-
-				layer->run_later(layer->queues_[queue]);
-			},
-		.arm = [](sim_device *d,
-			  u64 at_ns) { reinterpret_cast<Handle *>(d)->layer->arm(at_ns); },
-	};
-	elevator_ = scheduler_->create(&handle_.device);
-	if (!elevator_)
-		throw std::bad_alloc();
-	try {
-		configure(*scheduler_, elevator_, config.scheduler);
-	} catch (...) {
-		scheduler_->destroy(elevator_);
-		sim_drive_destroy(drive_);
-		throw;
-	}
+	if (scheduler_)
+		make_elevator(config);
+	if (config.check)
+		checker_.emplace(bound_of(config.scheduler), scheduler_ && scheduler_->bounds);
 }
 
-BlockLayer::~BlockLayer()
+void BlockLayer::make_elevator(const Config &config)
 {
-	if (elevator_)
-		scheduler_->destroy(elevator_);
-	sim_drive_destroy(drive_);
+	merges_ = config.device.merges && scheduler_->try_merge;
+	worker_dispatches_ = machine_.lone_requests_to_worker && !scheduler_->runs_itself;
+	handle_.layer = this;
+	handle_.device.queues = queues_.size();
+	handle_.device.cpus = processors_.size();
+	handle_.device.tags = tags_;
+	handle_.device.run = [](sim_device *d, u32 queue) {
+		BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
+
+		layer->run_later(layer->queues_[queue]);
+	};
+	handle_.device.arm = [](sim_device *d, u64 at_ns) {
+		reinterpret_cast<Handle *>(d)->layer->arm(at_ns);
+	};
+	elevator_ = { scheduler_->create(&handle_.device), scheduler_->destroy };
+	if (!elevator_)
+		throw std::bad_alloc();
+	configure(*scheduler_, elevator_.get(), config.scheduler);
+}
+
+/// Most requests that may be in the drive; 0: any number.
+uint64_t BlockLayer::bound_of(const Scheduler &scheduler) const
+{
+	if (!scheduler_ || !scheduler_->bounds)
+		return 0;
+	auto set = scheduler.knobs.find(scheduler_->knobs[0].name);
+
+	return set == scheduler.knobs.end() ? scheduler_->knobs[0].initial : set->second;
 }
 
 // --- requests -------------------------------------------------------------------------------------------------------
@@ -174,7 +172,7 @@ uint32_t BlockLayer::limit(const Io &io) const
 {
 	if (!scheduler_ || !scheduler_->limit)
 		return tags_;
-	return scheduler_->limit(elevator_, io.op, io.op == SIM_READ || io.op == SIM_WRITE,
+	return scheduler_->limit(elevator_.get(), io.op, io.op == SIM_READ || io.op == SIM_WRITE,
 				 io.ioprio, tags_);
 }
 
@@ -276,7 +274,7 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 		issue(request);
 		return true;
 	}
-	scheduler_->insert(elevator_, &request->rq, false, engine_.now_ns);
+	scheduler_->insert(elevator_.get(), &request->rq, false, engine_.now_ns);
 	return true;
 }
 
@@ -286,7 +284,8 @@ bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 
 	if (io->op != SIM_READ && io->op != SIM_WRITE)
 		return false;
-	rq = scheduler_->try_merge(elevator_, sector, sectors, io->op, io->ioprio, max_sectors_);
+	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio,
+				   max_sectors_);
 	if (!rq)
 		return false;
 	add_bio(reinterpret_cast<Request *>(rq), io);
@@ -347,9 +346,9 @@ void BlockLayer::run(Queue &queue)
 /// __blk_mq_do_dispatch_sched(): true if it is worth asking again.
 bool BlockLayer::dispatch_some(Queue &queue)
 {
-	if (!scheduler_->has_work(elevator_, queue.index))
+	if (!scheduler_->has_work(elevator_.get(), queue.index))
 		return false;
-	sim_request *rq = scheduler_->dispatch(elevator_, queue.index, engine_.now_ns);
+	sim_request *rq = scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
 	if (!rq) {
 		run_after_delay();
 		return false;
@@ -380,7 +379,7 @@ bool BlockLayer::issue(Request *request)
 	request->command.sectors = request->rq.op == SIM_FLUSH ? 0 : request->rq.sectors;
 	if (checker_)
 		checker_->issued(engine_.now_ns);
-	sim_drive_submit(drive_, queue.index, &request->command, engine_.now_ns);
+	sim_drive_submit(drive_.get(), queue.index, &request->command, engine_.now_ns);
 	return true;
 }
 
@@ -390,7 +389,7 @@ void BlockLayer::advance()
 {
 	list_head *node, *next;
 
-	sim_drive_advance(drive_, engine_.now_ns, &done_);
+	sim_drive_advance(drive_.get(), engine_.now_ns, &done_);
 	for (node = done_.next; node != &done_; node = next) {
 		next = node->next;
 		auto *command = reinterpret_cast<flash_command *>(reinterpret_cast<char *>(node) -
@@ -435,9 +434,9 @@ void BlockLayer::complete(Request *request)
 	}
 	if (scheduler_) {
 		if (scheduler_->complete)
-			scheduler_->complete(elevator_, &request->rq, now_ns);
+			scheduler_->complete(elevator_.get(), &request->rq, now_ns);
 		if (scheduler_->finish)
-			scheduler_->finish(elevator_, &request->rq, now_ns);
+			scheduler_->finish(elevator_.get(), &request->rq, now_ns);
 		queue.in_drive--;
 	}
 	queue.tags_used--;
@@ -478,7 +477,7 @@ void BlockLayer::tick()
 	if (armed_ns_ > engine_.now_ns)
 		return; /* armed again for later */
 	armed_ns_ = Engine::NEVER;
-	scheduler_->tick(elevator_, engine_.now_ns);
+	scheduler_->tick(elevator_.get(), engine_.now_ns);
 }
 
 void BlockLayer::check_end() const

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,7 +65,6 @@ class BlockLayer
 
 	BlockLayer(Engine &engine, std::vector<Processor> &processors, const Config &config,
 		   Observer &observer);
-	~BlockLayer();
 	BlockLayer(const BlockLayer &) = delete;
 	BlockLayer &operator=(const BlockLayer &) = delete;
 
@@ -76,7 +76,7 @@ class BlockLayer
 	/// When the drive has something to tell.
 	uint64_t next_ns() const
 	{
-		return sim_drive_next_ns(drive_);
+		return sim_drive_next_ns(drive_.get());
 	}
 	/// Let the drive tell it.
 	void advance();
@@ -133,6 +133,11 @@ class BlockLayer
 	{
 		return processors_[queue.index % processors_.size()];
 	}
+	using Drive = std::unique_ptr<flash, void (*)(flash *)>;
+
+	static Drive make_drive(const flash_parameters &parameters);
+	void make_elevator(const Config &config);
+	uint64_t bound_of(const Scheduler &scheduler) const;
 	uint32_t limit(const Io &io) const;
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	bool merge(Io *io, uint64_t sector, uint32_t sectors);
@@ -153,13 +158,13 @@ class BlockLayer
 	std::vector<Processor> &processors_;
 	const Machine &machine_;
 	Observer &observer_;
-	const sim_scheduler *scheduler_ = nullptr;
-	void *elevator_ = nullptr;
+	const sim_scheduler *scheduler_; ///< none: null
+	std::unique_ptr<void, bool (*)(void *)> elevator_{ nullptr, nullptr };
 	Handle handle_{};
-	flash *drive_ = nullptr;
+	Drive drive_{ nullptr, nullptr };
 	std::vector<Queue> queues_;
 	uint32_t tags_ = 0; ///< that requests are made with, of each queue
-	uint32_t depth_ = 0;
+	uint32_t depth_; ///< tags of the drive, of each queue
 	uint32_t max_sectors_ = 0;
 	uint64_t sectors_ = 0;
 	bool merges_ = false, worker_dispatches_ = false;

@@ -182,7 +182,6 @@ static const struct sim_knob deadline_knobs[] = {
 
 const struct sim_scheduler sim_deadline = {
 	.name = "mq-deadline",
-	.single_queue = true,
 	.knob_count = DEADLINE_KNOB_COUNT,
 	.knobs = deadline_knobs,
 	.create = deadline_create,

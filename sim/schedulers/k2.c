@@ -240,7 +240,8 @@ static const struct sim_knob k2_knobs[] = {
 
 const struct sim_scheduler sim_k2 = {
 	.name = "k2",
-	.single_queue = true,
+	.runs_itself = true,
+	.bounds = true,
 	.knob_count = K2_KNOB_COUNT,
 	.knobs = k2_knobs,
 	.create = k2_create,

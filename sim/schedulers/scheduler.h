@@ -74,7 +74,8 @@ struct sim_knob {
 /**
  * struct sim_scheduler - a scheduler; @s below is what @create returned
  * @name: as in /sys/block/.../queue/scheduler
- * @single_queue: it may return requests of any hardware queue from @dispatch
+ * @runs_itself: it runs the queue after an insertion, where a kernel would leave that to a worker
+ * @bounds: knobs[0] is the most requests that may be in the drive, and real-time levels are served strictly
  * @knob_count: of @knobs
  * @knobs: its knobs
  * @create: for a device, which outlives it; NULL without memory
@@ -93,7 +94,8 @@ struct sim_knob {
  */
 struct sim_scheduler {
 	const char *name;
-	bool single_queue;
+	bool runs_itself;
+	bool bounds;
 	u32 knob_count;
 	const struct sim_knob *knobs;
 	void *(*create)(struct sim_device *device);

@@ -94,6 +94,7 @@ NB_MODULE(_core, m)
 		.def_rw("cpus", &Machine::cpus)
 		.def_rw("costs", &Machine::costs)
 		.def_rw("tick_ns", &Machine::tick_ns)
+		.def_rw("start_spread_ns", &Machine::start_spread_ns)
 		.def_rw("lone_requests_to_worker", &Machine::lone_requests_to_worker)
 		.def_rw("completes_where_submitted", &Machine::completes_where_submitted);
 	nb::class_<Device>(m, "Device")

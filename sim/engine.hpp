@@ -2,8 +2,8 @@
 // The clock, what is due, and the processors that do it.
 //
 // An activity (a fio process, an interrupt, a worker) is a piece of work on a processor: it costs time, and takes effect at
-// its end. A processor does one piece at a time, interrupts first, the rest in order of arrival; a process that has
-// more to do goes to the end of the line after each piece.
+// its end. A processor does one piece at a time, in order of arrival; an interrupt suspends it. A process that has more to
+// do goes to the end of the line after each piece.
 #pragma once
 
 #include <algorithm>
@@ -153,18 +153,27 @@ class Processor
 	{
 	}
 
+	/// At once, whatever task is at work: that goes on afterwards. Interrupts wait for each other.
 	void interrupt(uint64_t cost_ns, Action effect)
 	{
-		add(interrupts_, cost_ns, effect);
+		if (interrupted_)
+			interrupts_.push({ cost_ns, effect });
+		else
+			begin_interrupt({ cost_ns, effect });
 	}
 	void work(uint64_t cost_ns, Action effect)
 	{
-		add(tasks_, cost_ns, effect);
+		if (working_ || interrupted_)
+			tasks_.push({ cost_ns, effect });
+		else
+			begin({ cost_ns, effect });
 	}
 	/// Time spent on work so far.
 	uint64_t busy_ns() const
 	{
-		return busy_ns_ - (working_ ? ends_ns_ - std::min(ends_ns_, engine_.now_ns) : 0);
+		uint64_t ahead_ns = interrupted_ ? interrupt_ends_ns_ - engine_.now_ns : 0;
+
+		return busy_ns_ - ahead_ns - left_ns();
 	}
 
     private:
@@ -173,12 +182,37 @@ class Processor
 		Action effect;
 	};
 
-	void add(Fifo<Piece> &line, uint64_t cost_ns, Action effect)
+	/// Of the task at work, not done yet.
+	uint64_t left_ns() const
 	{
+		return !working_ ? 0 : interrupted_ ? left_ns_ : ends_ns_ - engine_.now_ns;
+	}
+
+	void begin_interrupt(Piece piece)
+	{
+		if (working_ && !interrupted_) {
+			left_ns_ = left_ns();
+			ends_to_ignore_++;
+		}
+		interrupted_ = true;
+		interrupt_effect_ = piece.effect;
+		busy_ns_ += piece.cost_ns;
+		interrupt_ends_ns_ = engine_.now_ns + piece.cost_ns;
+		wait(piece.cost_ns, Action::call<&Processor::end_interrupt>(this));
+	}
+
+	void end_interrupt()
+	{
+		interrupt_effect_();
+		if (!interrupts_.empty()) {
+			begin_interrupt(interrupts_.pop());
+			return;
+		}
+		interrupted_ = false;
 		if (working_)
-			line.push({ cost_ns, effect });
-		else
-			begin({ cost_ns, effect });
+			go_on(left_ns_);
+		else if (!tasks_.empty())
+			begin(tasks_.pop());
 	}
 
 	void begin(Piece piece)
@@ -186,29 +220,42 @@ class Processor
 		working_ = true;
 		effect_ = piece.effect;
 		busy_ns_ += piece.cost_ns;
-		ends_ns_ = engine_.now_ns + piece.cost_ns;
-		if (piece.cost_ns)
-			engine_.at(ends_ns_, Action::call<&Processor::end>(this));
-		else
-			engine_.soon(Action::call<&Processor::end>(this));
+		go_on(piece.cost_ns);
+	}
+
+	void go_on(uint64_t ns)
+	{
+		ends_ns_ = engine_.now_ns + ns;
+		wait(ns, Action::call<&Processor::end>(this));
 	}
 
 	void end()
 	{
+		if (ends_to_ignore_) { /* of before an interruption, and those come first */
+			ends_to_ignore_--;
+			return;
+		}
 		effect_();
-		if (!interrupts_.empty())
-			begin(interrupts_.pop());
-		else if (!tasks_.empty())
+		if (!tasks_.empty())
 			begin(tasks_.pop());
 		else
 			working_ = false;
 	}
 
+	void wait(uint64_t ns, Action action)
+	{
+		if (ns)
+			engine_.at(engine_.now_ns + ns, action);
+		else
+			engine_.soon(action);
+	}
+
 	Engine &engine_;
 	Fifo<Piece> interrupts_, tasks_;
-	Action effect_;
-	bool working_ = false;
-	uint64_t busy_ns_ = 0, ends_ns_ = 0;
+	Action effect_, interrupt_effect_;
+	bool working_ = false, interrupted_ = false;
+	uint32_t ends_to_ignore_ = 0;
+	uint64_t busy_ns_ = 0, ends_ns_ = 0, left_ns_ = 0, interrupt_ends_ns_ = 0;
 };
 
 /// A process: a coroutine that starts when it is told to, and lives until its owner goes.

@@ -147,6 +147,15 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t processor)
 	}
 }
 
+/// fio releases its processes in turn, but each then prepares its buffers, for longer than the next one takes to follow.
+uint64_t FioProcess::start_ns() const
+{
+	uint64_t spread_ns = stage_.config.machine.start_spread_ns;
+
+	/* numbers of its own: what the process asks for stays the same */
+	return process_.start_ns + Random(~process_.seed).below(spread_ns + 1);
+}
+
 void FioProcess::begin()
 {
 	started_ns_ = began_ns_ = stage_.engine.now_ns;
@@ -275,7 +284,7 @@ Task FioProcess::run()
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 	uint64_t think_left = process_.think_blocks;
 
-	co_await wait(process_.start_ns, false);
+	co_await wait(start_ns(), false);
 	begin();
 	while (!over()) {
 		Direction direction = pattern_.next_direction();
@@ -330,7 +339,7 @@ Task FioProcess::replay()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 
-	co_await wait(process_.start_ns, false);
+	co_await wait(start_ns(), false);
 	begin();
 	for (const TracedIo &io : process_.trace) {
 		uint64_t at_ns = started_ns_ + io.at_ns;

@@ -92,6 +92,7 @@ class FioProcess
 	Wait wait(uint64_t until_ns, bool or_completion);
 	void wake(uint64_t cost_ns);
 
+	uint64_t start_ns() const;
 	void begin();
 	bool over();
 	void end();

@@ -87,6 +87,8 @@ struct Machine {
 	uint32_t cpus = 1;
 	Costs costs;
 	uint32_t tick_ns = 4'000'000; ///< of the kernel's clock: delayed runs end on a tick
+	uint32_t start_spread_ns =
+		0; ///< a process starts so much late at most: when, its seed decides
 	bool lone_requests_to_worker = false; ///< 6.1: a worker dispatches what is not plugged
 	bool completes_where_submitted = true; ///< rq_affinity
 };

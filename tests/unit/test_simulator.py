@@ -59,6 +59,29 @@ def test_processors_add_what_they_cost() -> None:
     assert reads(scheduled).latency["max"] - reads(outcome).latency["max"] == 300
 
 
+def test_an_interrupt_does_not_wait_for_a_task() -> None:
+    """A processor spins for another process; the request ends in time all the same, and its task waits."""
+    spins = Process(flow=1, synchronous=True, think_ns=10**6, think_spin_ns=10**6)
+    reader = dataclasses.replace(READER, think_ns=300_000)
+    outcome = run(reader, spins, costs={"complete": 2_000, "wake": 500})
+    block = [int(ns) for ns in reads(outcome).block["bins"]]
+    assert max(block) < 2 * 72_000
+    assert reads(outcome).latency["max"] > 900_000
+    assert outcome.idle < 0.1
+
+
+def test_processes_start_within_the_spread() -> None:
+    """Each at a moment of its own; without a spread, all at once."""
+    one = dataclasses.replace(READER, ios_max=1)
+    starts = {
+        run(dataclasses.replace(one, seed=seed), machine={"start_spread_ns": 10**6}).now_ns - 70_000
+        for seed in range(1, 9)
+    }
+    assert len(starts) == 8
+    assert 0 <= min(starts) < 400_000 < 600_000 < max(starts) <= 10**6
+    assert run(one).now_ns == 70_000
+
+
 def test_a_thinking_reader_waits_in_between() -> None:
     outcome = run(dataclasses.replace(READER, think_ns=930_000))
     assert outcome.now_ns == 100 * 1_000_000

@@ -29,11 +29,24 @@
 #define shared_trylock(p) (!__atomic_exchange_n(p, 1, __ATOMIC_ACQUIRE))
 #define shared_unlock(p) __atomic_store_n(p, 0, __ATOMIC_RELEASE)
 
+/* Waits a little for another thread; @tries says how often it did so already, from 1. */
+static inline void shared_relax(unsigned int tries)
+{
+	/* user space may lose its CPU while it holds a lock: give way instead of spinning for long */
+	if (!(tries % 256))
+		sched_yield();
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
 static inline void shared_lock(int *p)
 {
-	/* user space may lose its CPU while it holds a lock: give way instead of spinning */
+	unsigned int tries = 0;
+
 	while (!shared_trylock(p))
-		sched_yield();
+		while (shared_load(p))
+			shared_relax(++tries);
 }
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What an I/O costs in instructions, for each scheduler, side by side on one kernel: `make bench`.
+"""What an I/O costs in instructions, for each scheduler, side by side on one kernel.
 
 Method: a guest with one CPU in virtual time, where an instruction is a nanosecond; null_blk, 4 KiB random
 direct reads by `guest/iobench.c`; elapsed less idle time over the number of I/Os. What a scheduler adds is
@@ -8,15 +8,11 @@ its figure less that of `none` in the same boot. Merging and statistics are on, 
 Instructions are not time: cache misses and contention are not in them.
 """
 
-import argparse
-import json
 import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
@@ -24,12 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from tailgate import modules
+from tailgate.bench.result import Result
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
-from tailgate.kernels import LABELS, Kernel, resolve
+from tailgate.kernels import Kernel, resolve
 from tailgate.vm import machine
 
-GUEST = Path(__file__).parent / "guest"
+GUEST = Path(__file__).parents[1] / "guest"
 
 
 @dataclass(frozen=True)
@@ -54,17 +51,6 @@ class Contender:
     scheduler: str
     module: str = "k2.ko"
     settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
-
-
-@dataclass(frozen=True)
-class Result:
-    """One entry of bench.json."""
-
-    name: str
-    value: float
-    unit: str
-    higher_is_better: bool
-    context: str
 
 
 LOADS = (
@@ -162,7 +148,7 @@ def compile_guest_program(name: str, folder: Path) -> Path:
     return out
 
 
-def measure(kernel: Kernel, quick: bool, done: threading.Semaphore) -> dict[str, dict[str, float]]:
+def count(kernel: Kernel, quick: bool) -> dict[str, dict[str, float]]:
     """Instructions per I/O by load and contender on one kernel."""
     built = modules.build(kernel)
     bare = modules.build(
@@ -174,7 +160,6 @@ def measure(kernel: Kernel, quick: bool, done: threading.Semaphore) -> dict[str,
     def on_record(name: str, content: bytes) -> None:
         load, _, contender = name.partition("/")
         figures[load][contender] = float(content)
-        done.release()
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -267,37 +252,20 @@ def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
     return out
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m tailgate.bench [--kernel LABEL] [--out FILE]`."""
-    parser = argparse.ArgumentParser(prog="tailgate.bench", description=__doc__.partition("\n")[0])
-    parser.add_argument("--kernel", action="append", choices=LABELS, help="default: all")
-    parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
-    parser.add_argument("--out", type=Path, default=Path("bench.json"))
-    options = parser.parse_args(arguments)
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+def measure(console: Console, labels: Sequence[str], quick: bool) -> list[Result]:
+    """Count on the kernels of these labels, side by side; print a table for each."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False)
 
-    try:
-        kernels = resolve(options.kernel or LABELS, say)
-        rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if options.quick else len(WITHOUT)))
-        say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 2 minutes each")
-        done = threading.Semaphore(0)
-        with ThreadPoolExecutor(len(kernels)) as pool:
-            runs = {k: pool.submit(measure, k, options.quick, done) for k in kernels}
-            figures = {k: run.result() for k, run in runs.items()}
-    except UsageError as e:
-        print(f"tailgate: {e}", file=sys.stderr)
-        return 2
+    kernels = resolve(labels, say)
+    rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)))
+    say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 2 minutes each")
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        runs = {k: pool.submit(count, k, quick) for k in kernels}
+        figures = {k: run.result() for k, run in runs.items()}
     out = []
     for kernel, by_load in figures.items():
         console.print(table(kernel, by_load))
         out += results(kernel, by_load)
-    options.out.write_text(json.dumps([asdict(r) for r in out], indent=1) + "\n")
-    say(f"bench: wrote {options.out}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return out

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <linux/cache.h>
+#include <linux/list.h>
+
+#include "cpus.h"
+
+/* Trees are shaped by addresses (linux/rbtree.h): always the same ones. */
+#define MEMORY_AT ((void *)0x200000000000)
+#define MEMORY_BYTES (16UL << 20)
+
+/**
+ * struct io - a request
+ * @entry: the scheduler's; first
+ * @node: for its lists
+ * @sector: where it begins
+ * @in_drive: was dispatched; the drive has ended it at once
+ */
+struct io {
+	u64 entry[6];
+	struct list_head node;
+	u64 sector;
+	int in_drive;
+} ____cacheline_aligned;
+
+/**
+ * struct cpu - a processor
+ * @run: to run the queue, because the scheduler asked for it
+ * @random: state
+ * @submitted: so far
+ * @finished: so far
+ * @ios: ring of outstanding requests, from @finished to @submitted
+ */
+struct cpu {
+	bool run;
+	u64 random;
+	u64 submitted, finished;
+	struct io *ios;
+} ____cacheline_aligned;
+
+static struct cpu cpus[CPUS_MAX];
+static unsigned int cpu_count, depth;
+
+/* Zeroed, on lines of its own. */
+static void *memory(size_t bytes)
+{
+	static char *free_at;
+	char *at;
+
+	if (!free_at) {
+		free_at = mmap(MEMORY_AT, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (free_at != MEMORY_AT) {
+			perror("mmap");
+			exit(1);
+		}
+	}
+	at = free_at;
+	free_at += (bytes + L1_CACHE_BYTES - 1) / L1_CACHE_BYTES * L1_CACHE_BYTES;
+	if (free_at > (char *)MEMORY_AT + MEMORY_BYTES) {
+		fprintf(stderr, "depth: too many requests for all CPUs together\n");
+		exit(2);
+	}
+	return at;
+}
+
+/*
+ * QUEUE binds a scheduler:
+ *	static void queue_create(unsigned int bound);
+ *	static void queue_insert(unsigned int cpu, struct io *io);
+ *	static bool queue_has_work(void);
+ *	static struct io *queue_dispatch(void);
+ *	static void queue_finish(unsigned int cpu, struct io *io);      may set cpus[cpu].run
+ *	static bool queue_conserved(u64 inserted);
+ */
+#include QUEUE
+
+void cpus_create(unsigned int count, unsigned int requests, unsigned int bound)
+{
+	unsigned int i, j;
+
+	cpu_count = count;
+	depth = requests;
+	for (i = 0; i < count; i++) {
+		cpus[i].random = i + 1;
+		cpus[i].ios = memory(requests * sizeof(*cpus[i].ios));
+		for (j = 0; j < requests; j++)
+			INIT_LIST_HEAD(&cpus[i].ios[j].node);
+	}
+	queue_create(bound);
+}
+
+static inline u64 random_sector(struct cpu *c)
+{
+	/* xorshift64* */
+	c->random ^= c->random >> 12;
+	c->random ^= c->random << 25;
+	c->random ^= c->random >> 27;
+	return c->random * 0x2545f4914f6cdd1dULL >> 35 << 3;
+}
+
+/* blk_mq_sched_dispatch_requests() */
+static inline void run_queue(void)
+{
+	struct io *io;
+
+	while (queue_has_work()) {
+		io = queue_dispatch();
+		if (!io)
+			break;
+		shared_store_release(&io->in_drive, 1);
+	}
+}
+
+void cpu_work(unsigned int cpu)
+{
+	struct cpu *c = &cpus[cpu];
+	unsigned int tries = 0;
+	struct io *io;
+
+	while (c->finished != c->submitted || cpu_goes_on(cpu)) {
+		if (c->submitted - c->finished < depth && cpu_goes_on(cpu)) {
+			io = &c->ios[c->submitted % depth];
+			io->sector = random_sector(c);
+			queue_insert(cpu, io);
+			shared_store(&c->submitted, c->submitted + 1);
+			run_queue();
+			continue;
+		}
+		/* first in, first out for each CPU: the oldest is dispatched before the others, or with them */
+		io = &c->ios[c->finished % depth];
+		if (!shared_load_acquire(&io->in_drive)) {
+			cpu_idle(++tries);
+			continue;
+		}
+		tries = 0;
+		io->in_drive = 0;
+		queue_finish(cpu, io);
+		shared_store(&c->finished, c->finished + 1);
+		if (c->run) {
+			c->run = false;
+			run_queue();
+		}
+	}
+}
+
+u64 cpu_finished(unsigned int cpu)
+{
+	return shared_load(&cpus[cpu].finished);
+}
+
+bool cpus_conserved(void)
+{
+	u64 submitted = 0;
+	unsigned int i;
+
+	for (i = 0; i < cpu_count; i++) {
+		submitted += cpus[i].submitted;
+		if (cpus[i].finished != cpus[i].submitted)
+			return false;
+	}
+	return queue_conserved(submitted);
+}

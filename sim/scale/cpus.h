@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CPUs that do nothing but I/O, on a drive that takes no time: each keeps its requests outstanding, inserts a new one
+ * for each that ends, runs the queue after that as blk-mq does, and ends what it submitted itself, whoever dispatched it.
+ */
+#ifndef TAILGATE_SIM_SCALE_CPUS_H
+#define TAILGATE_SIM_SCALE_CPUS_H
+
+#include <linux/types.h>
+
+#define CPUS_MAX 64
+
+/* --- cpus.c, compiled with QUEUE: the file that binds a scheduler ------------------------------------------------- */
+
+/**
+ * cpus_create() - before anything else, once
+ * @count: 1 to CPUS_MAX
+ * @depth: requests that each keeps outstanding, at least 1
+ * @bound: most requests in the drive, if the scheduler has a bound
+ */
+void cpus_create(unsigned int count, unsigned int depth, unsigned int bound);
+
+/* Works until cpu_goes_on() says no and all that it submitted has ended. */
+void cpu_work(unsigned int cpu);
+
+/* Operations so far: insertion, dispatch and end of a request. Any thread. */
+u64 cpu_finished(unsigned int cpu);
+
+/* When all have ended: was each request that was inserted dispatched once, and is nothing left? */
+bool cpus_conserved(void);
+
+/* --- the environment ---------------------------------------------------------------------------------------------- */
+
+bool cpu_goes_on(unsigned int cpu);
+/* Nothing to do until another CPU does something; called again and again, @tries from 1. */
+void cpu_idle(unsigned int tries);
+/* Time in ns: exact, and that of the last tick, which is only memory. */
+u64 clock_ns(void);
+u64 clock_tick_ns(void);
+
+#endif

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CPUs as a model: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS
+ *
+ * The code is the real one, compiled so that it calls the functions below before every access to memory
+ * (-fsanitize=thread, without the library that belongs to it). Each CPU is a coroutine with a clock of its own; the one
+ * whose clock is behind goes on. An access costs ACCESS_PS, an atomic operation or full barrier ATOMIC_PS, a look at the
+ * clock CLOCK_PS. Lines of 64 bytes are kept coherent as by MESI: a CPU that reads what another one has changed, or changes
+ * what another one has, waits for the line, and a line serves one CPU after the other. That takes NEAR_PS between CPUs
+ * of a group of 8, which share a cache, and FAR_PS between groups. Locks go to who waits longest; to take one over costs
+ * the transfer of its line.
+ *
+ * Left out: caches that are too small, and transfers that overlap (out-of-order execution).
+ *
+ * Prints operations a second and the transfers for each operation. The same arguments give the same digits on any host
+ * with the same compiler.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "cpus.h"
+
+#define STACK_BYTES (64 << 10)
+#define LINE_SHIFT 6
+#define GROUP 8 /* CPUs that share a cache */
+#define LINES (1U << 18)
+#define IDLE_PS 200000 /* between two looks whether there is something to do */
+
+/* A line that a CPU has touched. */
+struct line {
+	u64 number; /* 0: a place that is free */
+	u64 holders; /* CPUs that have it */
+	u64 free_ps; /* no transfer before */
+};
+
+struct processor {
+	ucontext_t context;
+	u64 now_ps;
+	const int *waits_for; /* this lock */
+	u64 ticket; /* order of those who wait */
+	bool counting, ended;
+	u64 first, last; /* operations when the counting began and ended */
+};
+
+static struct line lines[LINES];
+static struct processor processors[CPUS_MAX], *current;
+static char stacks[CPUS_MAX][STACK_BYTES] __attribute__((aligned(64)));
+static ucontext_t outside;
+static unsigned int count;
+static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, begin_ps, end_ps;
+static u64 tickets, transfers;
+
+/* --- whose turn it is ---------------------------------------------------------------------------------------------- */
+
+static struct processor *earliest(void)
+{
+	struct processor *p, *found = NULL;
+
+	for (p = processors; p < processors + count; p++)
+		if (!p->ended && !p->waits_for && (!found || p->now_ps < found->now_ps))
+			found = p;
+	return found;
+}
+
+static void go_on_with(struct processor *next)
+{
+	struct processor *before = current;
+
+	if (next == current)
+		return;
+	current = next;
+	swapcontext(&before->context, next ? &next->context : &outside);
+}
+
+/* What other CPUs do before this one's time comes first. */
+static void let_others_go_first(void)
+{
+	go_on_with(earliest());
+}
+
+/* --- memory ---------------------------------------------------------------------------------------------------------- */
+
+static struct line *line_of(const volatile void *at)
+{
+	const u64 number = (uintptr_t)at >> LINE_SHIFT;
+	u32 i = number * 0x9e3779b97f4a7c15ULL >> 46;
+
+	while (lines[i].number && lines[i].number != number)
+		i = (i + 1) % LINES;
+	lines[i].number = number;
+	return &lines[i];
+}
+
+/* What @current pays to have the line, alone if it changes it; 0 if it has. */
+static u64 price_ps(const struct line *l, bool change)
+{
+	const unsigned int self = current - processors;
+	const u64 group = ((1ULL << GROUP) - 1) << self / GROUP * GROUP;
+	const u64 others = l->holders & ~(1ULL << self);
+
+	if (change)
+		return others & ~group ? far_ps : others ? near_ps : 0;
+	return !others || l->holders >> self & 1 ? 0 : others & group ? near_ps : far_ps;
+}
+
+static void touch(const volatile void *at, bool change)
+{
+	const u64 self = 1ULL << (current - processors);
+	struct line *l = line_of(at);
+
+	current->now_ps += access_ps;
+	if (price_ps(l, change)) {
+		let_others_go_first();
+		if (l->free_ps > current->now_ps)
+			current->now_ps = l->free_ps;
+		current->now_ps += price_ps(l, change);
+		l->free_ps = current->now_ps;
+		transfers++;
+	}
+	l->holders = change ? self : l->holders | self;
+}
+
+/* An atomic operation: in the order of the CPUs' clocks. */
+static void touch_in_order(const volatile void *at, bool change)
+{
+	if (change)
+		current->now_ps += atomic_ps;
+	let_others_go_first();
+	touch(at, change);
+}
+
+void model_lock(int *p)
+{
+	touch_in_order(p, true);
+	if (*p) {
+		current->waits_for = p;
+		current->ticket = ++tickets;
+		go_on_with(earliest());
+		touch(p, true);
+	}
+	*p = 1;
+}
+
+void model_unlock(int *p)
+{
+	struct processor *next = NULL, *other;
+
+	touch(p, true);
+	for (other = processors; other < processors + count; other++)
+		if (other->waits_for == p && (!next || other->ticket < next->ticket))
+			next = other;
+	*p = !!next;
+	if (!next)
+		return;
+	next->waits_for = NULL;
+	if (next->now_ps < current->now_ps)
+		next->now_ps = current->now_ps;
+}
+
+/* --- what the compiler calls ------------------------------------------------------------------------------------------ */
+
+#define PLAIN(bytes)                                  \
+	void __tsan_read##bytes(void *at);            \
+	void __tsan_write##bytes(void *at);           \
+	void __tsan_unaligned_read##bytes(void *at);  \
+	void __tsan_unaligned_write##bytes(void *at); \
+	void __tsan_read##bytes(void *at)             \
+	{                                             \
+		touch(at, false);                     \
+	}                                             \
+	void __tsan_write##bytes(void *at)            \
+	{                                             \
+		touch(at, true);                      \
+	}                                             \
+	void __tsan_unaligned_read##bytes(void *at)   \
+	{                                             \
+		touch(at, false);                     \
+	}                                             \
+	void __tsan_unaligned_write##bytes(void *at)  \
+	{                                             \
+		touch(at, true);                      \
+	}
+PLAIN(1)
+PLAIN(2)
+PLAIN(4)
+PLAIN(8)
+PLAIN(16)
+
+#define CHANGE(bits, name, type, operation)                                          \
+	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
+	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)  \
+	{                                                                            \
+		type was;                                                            \
+                                                                                     \
+		(void)order;                                                         \
+		touch_in_order(at, true);                                            \
+		was = *at;                                                           \
+		*at = operation;                                                     \
+		return was;                                                          \
+	}
+#define ATOMIC(bits, type)                                                          \
+	type __tsan_atomic##bits##_load(const volatile type *at, int order);        \
+	void __tsan_atomic##bits##_store(volatile type *at, type value, int order); \
+	type __tsan_atomic##bits##_load(const volatile type *at, int order)         \
+	{                                                                           \
+		(void)order;                                                        \
+		touch_in_order(at, false);                                          \
+		return *at;                                                         \
+	}                                                                           \
+	void __tsan_atomic##bits##_store(volatile type *at, type value, int order)  \
+	{                                                                           \
+		(void)order;                                                        \
+		let_others_go_first();                                              \
+		touch(at, true);                                                    \
+		*at = value;                                                        \
+	}                                                                           \
+	CHANGE(bits, exchange, type, value)                                         \
+	CHANGE(bits, fetch_add, type, was + value)                                  \
+	CHANGE(bits, fetch_or, type, was | value)                                   \
+	CHANGE(bits, fetch_and, type, was &value)
+ATOMIC(8, u8)
+ATOMIC(32, u32)
+ATOMIC(64, u64)
+
+void __tsan_atomic_thread_fence(int order);
+void __tsan_atomic_thread_fence(int order)
+{
+	if (order == __ATOMIC_SEQ_CST)
+		current->now_ps += atomic_ps;
+}
+
+void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *caller);
+void __tsan_func_entry(void *caller)
+{
+	(void)caller;
+}
+
+void __tsan_func_exit(void);
+void __tsan_func_exit(void)
+{
+}
+
+/* --- the CPUs' environment --------------------------------------------------------------------------------------------- */
+
+bool cpu_goes_on(unsigned int cpu)
+{
+	struct processor *p = &processors[cpu];
+
+	if (!p->counting && p->now_ps >= begin_ps) {
+		p->counting = true;
+		p->first = cpu_finished(cpu);
+	}
+	if (p->now_ps < end_ps)
+		return true;
+	if (!p->last)
+		p->last = cpu_finished(cpu);
+	return false;
+}
+
+void cpu_idle(unsigned int tries)
+{
+	(void)tries;
+	current->now_ps += IDLE_PS;
+	if (current->now_ps > 2 * end_ps) {
+		fprintf(stderr, "model: CPU %u waits for ever\n",
+			(unsigned int)(current - processors));
+		exit(3);
+	}
+}
+
+u64 clock_ns(void)
+{
+	current->now_ps += clock_ps;
+	return current->now_ps / 1000;
+}
+
+u64 clock_tick_ns(void)
+{
+	current->now_ps += access_ps;
+	return current->now_ps / 4000000000 * 4000000;
+}
+
+static void processor_main(void)
+{
+	cpu_work(current - processors);
+	current->ended = true;
+	go_on_with(earliest());
+}
+
+static u64 number(const char *text)
+{
+	char *end;
+	u64 value = strtoull(text, &end, 10);
+
+	if (*end || end == text) {
+		fprintf(stderr, "model: expected a number, got '%s'\n", text);
+		exit(2);
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	static u64 operations;
+	static unsigned int cpus, i;
+
+	if (argc != 10) {
+		fprintf(stderr, "usage: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS "
+				"CLOCK_PS NEAR_PS FAR_PS\n");
+		return 2;
+	}
+	cpus = number(argv[1]);
+	if (!cpus || cpus > CPUS_MAX) {
+		fprintf(stderr, "model: COUNT: expected 1 to %u\n", CPUS_MAX);
+		return 2;
+	}
+	/* until all have begun, the first one is alone */
+	count = 1;
+	current = processors;
+	cpus_create(cpus, number(argv[2]), number(argv[3]));
+	memset(lines, 0, sizeof(lines));
+	end_ps = number(argv[4]) * 1000000;
+	begin_ps = end_ps / 5;
+	access_ps = number(argv[5]);
+	atomic_ps = number(argv[6]);
+	clock_ps = number(argv[7]);
+	near_ps = number(argv[8]);
+	far_ps = number(argv[9]);
+	count = cpus;
+	transfers = 0;
+	for (i = 0; i < count; i++) {
+		struct processor *p = &processors[i];
+
+		getcontext(&p->context);
+		p->context.uc_stack.ss_sp = stacks[i];
+		p->context.uc_stack.ss_size = STACK_BYTES;
+		makecontext(&p->context, processor_main, 0);
+	}
+	swapcontext(&outside, &processors[0].context);
+
+	for (i = 0; i < count; i++) {
+		if (!processors[i].ended) {
+			fprintf(stderr, "model: CPU %u waits for ever\n", i);
+			return 3;
+		}
+		operations += processors[i].last - processors[i].first;
+	}
+	count = 1;
+	current = processors;
+	current->ended = false;
+	if (!cpus_conserved()) {
+		fprintf(stderr, "model: a request was lost\n");
+		return 3;
+	}
+	printf("operations_per_s %.0f\n", operations * 1e12 / (end_ps - begin_ps));
+	printf("transfers_per_operation %.2f\n", (double)transfers / operations);
+	return 0;
+}

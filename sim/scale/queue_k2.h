@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* K2 for cpus.c: a ctx for each CPU, as on a drive with a hardware queue for each. All requests are of one level. */
+#include "../../sched/k2.h"
+
+_Static_assert(sizeof(struct k2_entry) <= sizeof(((struct io *)0)->entry), "size");
+
+static inline struct list_head *k2_node(struct k2_entry *e)
+{
+	return &((struct io *)e)->node;
+}
+
+static inline struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return (struct k2_entry *)list_entry(node, struct io, node)->entry;
+}
+
+#include "../../sched/k2.c"
+
+static struct k2 *k2;
+static struct k2_ctx *ctxs[CPUS_MAX];
+
+static void queue_wake(void *argument, struct k2_ctx *ctx)
+{
+	(void)argument;
+	cpus[ctx->index].run = true; /* of the CPU that calls */
+}
+
+static void queue_create(unsigned int bound)
+{
+	unsigned int i;
+
+	k2 = memory(k2_size(cpu_count));
+	k2_init(k2, ctxs, cpu_count, queue_wake, NULL);
+	for (i = 0; i < cpu_count; i++)
+		k2_init_ctx(k2, memory(sizeof(struct k2_ctx)), i);
+	if (k2_configure(k2, K2_KNOB_inflight_max, bound)) {
+		fprintf(stderr, "bound: expected 1 to 65535\n");
+		exit(2);
+	}
+}
+
+static inline void queue_insert(unsigned int cpu, struct io *io)
+{
+	k2_insert_begin(ctxs[cpu]);
+	/* the block layer has read the clock when it made the request; here all were made at time 0 */
+	k2_insert(ctxs[cpu], (struct k2_entry *)io->entry, K2_BACKGROUND, false, 0);
+	k2_insert_end(k2, ctxs[cpu]);
+}
+
+static inline bool queue_has_work(void)
+{
+	return k2_has_work(k2);
+}
+
+static void queue_picked(struct k2_entry *e)
+{
+	(void)e;
+}
+
+static inline struct io *queue_dispatch(void)
+{
+	return (struct io *)k2_dispatch(k2, clock_ns, queue_picked);
+}
+
+static inline void queue_finish(unsigned int cpu, struct io *io)
+{
+	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry);
+}
+
+static bool queue_conserved(u64 inserted)
+{
+	u64 counted = 0;
+	unsigned int i;
+
+	for (i = 0; i < cpu_count; i++)
+		counted += ctxs[i]->inserted[K2_BACKGROUND];
+	return k2_deinit(k2) && counted == inserted && k2->dispatched[K2_BACKGROUND] == inserted;
+}

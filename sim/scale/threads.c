@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CPUs as threads of this host: threads COUNT DEPTH BOUND MILLISECONDS
+ *
+ * Prints operations a second. Exit status 3: a request was lost.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cpus.h"
+
+static unsigned int count;
+static int stop;
+static pthread_barrier_t begin;
+
+bool cpu_goes_on(unsigned int cpu)
+{
+	(void)cpu;
+	return !shared_load(&stop);
+}
+
+void cpu_idle(unsigned int tries)
+{
+	shared_relax(tries);
+}
+
+static u64 read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+u64 clock_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+u64 clock_tick_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+/* Onto the CPU of this number, of those that this process may use. */
+static void stay_on(unsigned int number)
+{
+	cpu_set_t usable, one;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(usable), &usable))
+		return;
+	number %= CPU_COUNT(&usable);
+	for (cpu = 0; !CPU_ISSET(cpu, &usable) || number--; cpu++)
+		;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+}
+
+static void *thread_main(void *argument)
+{
+	const unsigned int cpu = (size_t)argument;
+
+	stay_on(cpu);
+	pthread_barrier_wait(&begin);
+	cpu_work(cpu);
+	return NULL;
+}
+
+static u64 finished(void)
+{
+	unsigned int i;
+	u64 sum = 0;
+
+	for (i = 0; i < count; i++)
+		sum += cpu_finished(i);
+	return sum;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[CPUS_MAX];
+	unsigned int depth, bound, ms, i;
+	struct timespec time;
+	u64 start_ns, before;
+	double seconds;
+
+	count = argc == 5 ? strtoul(argv[1], NULL, 10) : 0;
+	if (!count || count > CPUS_MAX) {
+		fprintf(stderr, "usage: threads COUNT DEPTH BOUND MILLISECONDS\n");
+		return 2;
+	}
+	depth = strtoul(argv[2], NULL, 10);
+	bound = strtoul(argv[3], NULL, 10);
+	ms = strtoul(argv[4], NULL, 10);
+	cpus_create(count, depth, bound);
+	pthread_barrier_init(&begin, NULL, count + 1);
+	for (i = 0; i < count; i++) {
+		if (pthread_create(&threads[i], NULL, thread_main, (void *)(size_t)i)) {
+			perror("pthread_create");
+			return 1;
+		}
+	}
+	pthread_barrier_wait(&begin);
+	/* the first tenth is not counted */
+	time = (struct timespec){ .tv_nsec = ms % 10000 * 100000ULL, .tv_sec = ms / 10000 };
+	nanosleep(&time, NULL);
+	before = finished();
+	start_ns = clock_ns();
+	time = (struct timespec){ .tv_nsec = ms % 1000 * 1000000ULL, .tv_sec = ms / 1000 };
+	nanosleep(&time, NULL);
+	before = finished() - before;
+	seconds = (clock_ns() - start_ns) / 1e9;
+	shared_store(&stop, 1);
+	for (i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	if (!cpus_conserved()) {
+		fprintf(stderr, "threads: a request was lost\n");
+		return 3;
+	}
+	printf("operations_per_s %.0f\n", before / seconds);
+	return 0;
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `make bench` writes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """One entry of bench.json."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool
+    context: str

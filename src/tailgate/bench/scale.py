@@ -51,11 +51,11 @@ CONTENDERS = (
 class Costs:
     """What the model's CPUs pay, in ps. The defaults are those of the figures in bench.json.
 
-    `access`, `atomic` and `clock` are round figures by which one CPU of the model does about what one thread of
-    an AMD EPYC (Zen 4) does; an atomic without contention was measured at 2 ns there, a clock read at 24 ns.
+    `access`, `atomic` and `clock` are round figures by which one CPU of the model does about what one thread
+    of an AMD EPYC (Zen 4) does; an uncontended atomic was measured at 2 ns there, a clock read at 24 ns.
     `near` is a transfer between CPUs that share a cache, measured at 16 ns there by ping_pong.c; `far` is one
-    between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9 7950X
-    and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency).
+    between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9
+    7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency).
     """
 
     access: int = 200

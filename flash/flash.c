@@ -142,21 +142,28 @@ static inline u8 flash_random_die(const struct flash *f, u64 random)
 	return (random * f->die_count >> 32) + 1;
 }
 
+/* The die of a page, by its number if pages are laid out, else by its first unit and the seed. */
+static u8 flash_page_die(const struct flash *f, u64 unit)
+{
+	u64 first = unit & ~f->page_mask;
+	u32 die;
+
+	if (f->placement != FLASH_LAID_OUT)
+		return flash_random_die(f, flash_mix(f->place_seed + first) >> 32);
+	div_u64_rem(div64_u64(first, f->page_mask + 1), f->die_count, &die);
+	return die + 1;
+}
+
 /* The places before the first write: a function of address and seed. */
 static void flash_place_all(struct flash *f, const struct flash_parameters *p)
 {
-	u64 seed = flash_mix(p->seed + 1ULL), trimmed = div_u64((u64)p->trimmed_percent << 32, 100);
-	u64 unit;
+	u64 trimmed = div_u64((u64)p->trimmed_percent << 32, 100), unit;
 	u8 die = 0;
 
 	for (unit = 0; unit < f->unit_count; unit++) {
-		u64 random = flash_mix(seed + unit);
-
-		if (f->scattered)
-			die = flash_random_die(f, random >> 32);
-		else if (!(unit & f->page_mask))
-			die = die == f->die_count ? 1 : die + 1;
-		f->places[unit] = (u32)random < trimmed ? 0 : die;
+		if (!(unit & f->page_mask))
+			die = flash_page_die(f, unit);
+		f->places[unit] = (u32)flash_mix(f->place_seed + unit) < trimmed ? 0 : die;
 	}
 }
 
@@ -190,13 +197,15 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 	f->die_count = p->dies;
 	f->unit_shift = __ffs(p->unit_kib * FLASH_SECTORS_PER_KIB);
 	f->unit_count = flash_unit_count(p);
-	f->scattered = p->placement == FLASH_SCATTERED;
-	f->page_mask = f->scattered ? 0 : p->fetch_kib / p->unit_kib - 1;
+	f->placement = p->placement;
+	f->place_seed = flash_mix(p->seed + 1ULL);
+	f->page_mask = p->placement == FLASH_SCATTERED ? 0 : p->fetch_kib / p->unit_kib - 1;
 
 	for (i = 0; i < 3; i++)
 		f->read_ns[i] = k * div_u64((u64)p->read_ns * (100 + p->read_spread_percent * i -
 							       p->read_spread_percent),
 					    100);
+	f->read_unit_ns = k * p->read_more_ns * p->unit_kib;
 	f->read_varies = p->read_spread_percent || p->read_rare_ppm;
 	f->read_rare = min_t(u64, div_u64((u64)p->read_rare_ppm << 32, 1000000), ~0U);
 	f->read_rare_ns = k * p->read_rare_ns;
@@ -298,15 +307,19 @@ static void flash_read(struct flash *f, struct flash_command *c)
 	u64 start = f->now_ns + f->read_half_fixed_ns, end = start;
 	u64 unit = c->sector >> f->unit_shift;
 	u64 last = (c->sector + c->sectors - 1) >> f->unit_shift;
-	u8 before = 0, die;
+	u64 ns;
+	u8 die;
 
 	flash_wake(f, start);
-	for (; unit <= last; before = die, unit++) {
-		die = f->places[unit];
-		/* trimmed, or fetched together with the unit before */
-		if (!die || (before && unit & f->page_mask))
+	while (unit <= last) {
+		die = f->places[unit++];
+		if (!die) /* trimmed */
 			continue;
-		end = max(end, flash_occupy(f, die, FLASH_DIE_READ, start, flash_read_ns(f)));
+		ns = flash_read_ns(f);
+		/* neighbours of the same page are fetched together with it */
+		for (; unit <= last && unit & f->page_mask && f->places[unit]; unit++)
+			ns += f->read_unit_ns;
+		end = max(end, flash_occupy(f, die, FLASH_DIE_READ, start, ns));
 		f->statistics.die_reads++;
 	}
 	flash_complete_at(f, &f->reads, end + f->read_half_fixed_ns, c);
@@ -369,14 +382,9 @@ static inline bool flash_is_write(const struct flash_command *c)
 /* The die of a unit that is written. */
 static inline u8 flash_place(struct flash *f, u64 unit)
 {
-	u32 die;
-
-	if (f->scattered)
+	if (f->placement == FLASH_SCATTERED)
 		return flash_random_die(f, flash_random(f) >> 32);
-	if (f->places[unit])
-		return f->places[unit];
-	div_u64_rem(div64_u64(unit, f->page_mask + 1), f->die_count, &die);
-	return die + 1;
+	return f->places[unit] ? f->places[unit] : flash_page_die(f, unit);
 }
 
 /* Into the buffer, which has room; whole program units go to their dies. */

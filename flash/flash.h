@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 /* Values of the parameters "placement" and "admission". */
-enum flash_placement { FLASH_SCATTERED, FLASH_LAID_OUT };
+enum flash_placement { FLASH_SCATTERED, FLASH_LAID_OUT, FLASH_PAGES_SCATTERED };
 enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 
 /* parameter(name, unit, least, most, default, what it is) */
@@ -31,13 +31,17 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 	parameter(max_kib, "KiB", 4, 65535, 512, "largest command other than a discard") \
 	parameter(unit_kib, "KiB", 1, 64, 4, "mapping unit, a power of two") \
 	parameter(dies, "dies", 1, 255, 8, "each serves one operation at a time") \
-	parameter(placement, "choice", 0, 1, 0, \
+	parameter(placement, "choice", 0, 2, 0, \
 		"0 scattered: each mapping unit on a random die, another one when it is rewritten; " \
-		"1 laid out: one page after the other on one die after the other") \
+		"1 laid out: one page after the other on one die after the other; " \
+		"2 pages scattered: each page on a random die, where it stays") \
 	parameter(trimmed_percent, "%", 0, 100, 0, "mapping units that are trimmed at first") \
 	parameter(fetch_kib, "KiB", 1, 1024, 4, \
-		"what a die reads at once of units laid out, a page; a power of two") \
+		"what a die reads at once of neighbouring units, unless they are scattered: a page; " \
+		"a power of two") \
 	parameter(read_ns, "ns", 0, 1000000000, 56000, "a die's read") \
+	parameter(read_more_ns, "ns/KiB", 0, 1000000, 0, \
+		"of a die, for what it reads at once beyond the first mapping unit") \
 	parameter(read_spread_percent, "%", 0, 100, 0, \
 		"a third of the reads is so much shorter, a third so much longer") \
 	parameter(read_rare_ppm, "ppm", 0, 1000000, 0, \
@@ -181,7 +185,10 @@ struct flash_statistics {
  * @link_in_free_ns: when the link from the host has brought what was fetched
  * @dies: array of as many as the parameter says and one more: die 0 does not exist
  * @places: array: the die of each mapping unit, 0 if it is trimmed
- * @page_mask: a unit with none of these bits begins a page
+ * @placement: enum flash_placement
+ * @place_seed: of the random places
+ * @page_mask: a unit with none of these bits begins a page; of scattered units, each is one
+ * @read_unit_ns: of each further unit of a page
  * @programs: programs that hold room in the buffer, by their end
  * @held: commands that wait for room in the buffer, or behind one that does
  * @buffer_units: room in the buffer, in mapping units
@@ -217,10 +224,12 @@ struct flash {
 	u32 unit_shift; /* sectors to mapping units */
 	u64 unit_count;
 	u8 *places;
-	bool scattered;
+	u8 placement;
+	u64 place_seed;
 	u64 page_mask;
 
 	u64 read_ns[3]; /* by page type */
+	u64 read_unit_ns;
 	bool read_varies;
 	u32 read_rare; /* of 2^32 */
 	u64 read_rare_ns;

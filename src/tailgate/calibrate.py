@@ -36,6 +36,7 @@ _UNITS = {"kIOPS": 1e3, "MB/s": 1e6 / 2**20, "MiB/s": 1.0, "ms": 1e3}
 # docs/model.md.
 _ALONE = {"rt": 0, "duration_ms": 1000}
 _LAID_OUT = {"sequential": 1, "placement": 1}
+_PAGES_SCATTERED = {"sequential": 1, "placement": 2}
 _WRITE = {"write_percent": 100, "slc_mib": 0}  # 0: the cache does not run out
 _MIXED = {"write_percent": 50, "slc_mib": 0}
 _CACHE_FULL = {"slc_mib": 1, "slc_drain_ns": 0}
@@ -144,7 +145,7 @@ CELLS: tuple[Cell, ...] = (
         for figure in ("mib_s", "rt.p99.9")
     ),
     *(
-        _none("sequential read", kib, _LAID_OUT, figure)
+        _none("sequential read", kib, _PAGES_SCATTERED, figure)
         for kib in (4, 64)
         for figure in ("mib_s", "rt.p99.9")
     ),

@@ -246,7 +246,7 @@ drives = st.fixed_dictionaries(
         "queues": st.integers(1, 4),
         "slots": st.sampled_from([1, 2, 32, 256]),
         "dies": st.integers(1, 9),
-        "placement": st.integers(0, 1),
+        "placement": st.integers(0, 2),
         "admission": st.integers(0, 1),
         "buffer_kib": st.sampled_from([64, 1024]),
         "trimmed_percent": st.sampled_from([0, 40]),

@@ -67,10 +67,11 @@ static void draw_parameters(struct flash_parameters *p)
 	p->unit_kib = 1 << below(5);
 	p->max_kib = 4 + below(below(2) ? 1000 : 60);
 	p->dies = 1 + below(below(8) ? 12 : 255);
-	p->placement = below(2);
+	p->placement = below(3);
 	p->trimmed_percent = below(2) ? below(101) : 0;
 	p->fetch_kib = p->unit_kib << below(4);
 	p->read_ns = even_below(100000);
+	p->read_more_ns = even_below(2000);
 	p->read_spread_percent = below(2) ? below(101) : 0;
 	p->read_rare_ppm = below(2) ? below(1000001) : 0;
 	p->read_rare_ns = even_below(1000000);
@@ -353,6 +354,22 @@ static void known_times(void)
 	require(alone(f, command(FLASH_READ, 64, 64)) == 10000 + 64 * 100);
 	require(f->statistics.die_reads == 0);
 	free(f);
+	/* pages on random dies; what is read beyond a unit takes its time; after a rewrite pages are where they were */
+	p.trimmed_percent = 0;
+	p.placement = FLASH_PAGES_SCATTERED;
+	p.read_more_ns = 1000;
+	f = make(&p);
+	expected = 10000 + 50000 + 12 * 1000 + 16 * 100;
+	for (i = 0; i < 8; i++)
+		require(alone(f, command(FLASH_READ, i * 16, 16)) == expected);
+	require(f->statistics.die_reads == 8);
+	for (i = 4; i < 32 && f->places[i] == f->places[0]; i += 4)
+		;
+	require(i < 32);
+	require(alone(f, command(FLASH_DISCARD, 8, 8)) == 0);
+	require(alone(f, command(FLASH_WRITE, 4, 12)) == 8000 + 12 * 100);
+	require(alone(f, command(FLASH_READ, 0, 16)) == expected);
+	free(f);
 
 	/* the link sends what is ready first: two reads at once, then one after the other on the link */
 	p = small();
@@ -548,7 +565,7 @@ static void refusals(void)
 		WRONG(slots, 0),      WRONG(unit_kib, 3),      WRONG(fetch_kib, 2),
 		WRONG(fetch_kib, 24), WRONG(program_kib, 30),  WRONG(buffer_kib, 16),
 		WRONG(erase_kib, 16), WRONG(dilation, 0),      WRONG(trimmed_percent, 101),
-		WRONG(placement, 2),  WRONG(program_kib, ~0U),
+		WRONG(placement, 3),  WRONG(program_kib, ~0U),
 	};
 	const struct flash_parameter_info *info;
 	struct flash_parameters p;

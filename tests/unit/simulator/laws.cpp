@@ -77,7 +77,7 @@ Config draw(Random &random)
 			   { "queues", 1 + uint32_t(random.below(4)) },
 			   { "slots", one_of<uint32_t>(random, { 1, 3, 256 }) },
 			   { "dies", 1 + uint32_t(random.below(8)) },
-			   { "placement", uint32_t(random.below(2)) },
+			   { "placement", uint32_t(random.below(3)) },
 			   { "admission", uint32_t(random.below(2)) },
 			   { "buffer_kib", one_of<uint32_t>(random, { 64, 1024 }) },
 			   { "max_kib", one_of<uint32_t>(random, { 16, 512 }) },

@@ -73,6 +73,11 @@ class BlockLayer
 	bool submit(Io *io, Action accepted);
 	/// With a scheduler, to be called by whoever submitted, when all has been accepted.
 	void dispatch(uint32_t processor);
+	/// Something at this offset will be submitted soon: only makes that faster.
+	void expect(uint64_t offset) const
+	{
+		sim_drive_expect(drive_.get(), offset / 512);
+	}
 	/// When the drive has something to tell.
 	uint64_t next_ns() const
 	{

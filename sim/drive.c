@@ -46,6 +46,11 @@ void sim_drive_destroy(struct flash *drive)
 	free(drive);
 }
 
+void sim_drive_expect(const struct flash *drive, u64 sector)
+{
+	__builtin_prefetch(&drive->places[sector >> drive->unit_shift]);
+}
+
 void sim_drive_submit(struct flash *drive, u32 queue, struct flash_command *command, u64 now_ns)
 {
 	flash_submit(drive, queue, command, now_ns);

@@ -18,6 +18,8 @@ extern const u32 sim_drive_parameter_count;
 struct flash *sim_drive_create(const struct flash_parameters *parameters,
 			       const struct flash_parameter_info **wrong, const char **expected);
 void sim_drive_destroy(struct flash *drive);
+/* A command at this sector will come soon: fetches what it needs into the cache. Changes nothing. */
+void sim_drive_expect(const struct flash *drive, u64 sector);
 void sim_drive_submit(struct flash *drive, u32 queue, struct flash_command *command, u64 now_ns);
 void sim_drive_advance(struct flash *drive, u64 now_ns, struct list_head *done);
 u64 sim_drive_next_ns(const struct flash *drive);

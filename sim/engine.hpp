@@ -96,8 +96,13 @@ class Engine
 
 	void at(uint64_t when_ns, Action action)
 	{
-		heap_.push_back({ std::max(when_ns, now_ns), sequence_++, action });
-		std::push_heap(heap_.begin(), heap_.end());
+		const Due due{ std::max(when_ns, now_ns), action };
+		size_t i = due_.size();
+
+		due_.push_back(due);
+		for (; i && due_[i - 1].when_ns <= due.when_ns; i--)
+			due_[i] = due_[i - 1];
+		due_[i] = due;
 	}
 	/// At this time, after what runs now.
 	void soon(Action action)
@@ -107,7 +112,7 @@ class Engine
 
 	uint64_t next_ns() const
 	{
-		return heap_.empty() ? NEVER : heap_.front().when_ns;
+		return due_.empty() ? NEVER : due_.back().when_ns;
 	}
 
 	/// Do what is due now, until nothing is.
@@ -120,9 +125,8 @@ class Engine
 			}
 			if (next_ns() > now_ns)
 				return;
-			Action action = heap_.front().action;
-			std::pop_heap(heap_.begin(), heap_.end());
-			heap_.pop_back();
+			Action action = due_.back().action;
+			due_.pop_back();
 			events++;
 			action();
 		}
@@ -131,18 +135,11 @@ class Engine
     private:
 	struct Due {
 		uint64_t when_ns;
-		uint64_t sequence;
 		Action action;
-
-		bool operator<(const Due &other) const
-		{
-			return when_ns != other.when_ns ? when_ns > other.when_ns :
-							  sequence > other.sequence;
-		}
 	};
 
-	std::vector<Due> heap_;
-	uint64_t sequence_ = 0;
+	/// The latest first. There are few: what processors and sleeping processes wait for.
+	std::vector<Due> due_;
 	Fifo<Action> soon_;
 };
 

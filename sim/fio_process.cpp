@@ -226,6 +226,7 @@ FioProcess::IoUnit &FioProcess::prepare(const Access &access)
 	unit.through = access.direction == WRITE && process_.through;
 	unit.offset = access.offset;
 	unit.bytes = access.bytes;
+	stage_.layer.expect(access.offset);
 	return unit;
 }
 

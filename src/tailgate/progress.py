@@ -41,7 +41,7 @@ class Progress:
         self._total, self._done = points, 0
         self._weight_total, self._weight_done = weight, 0.0
         self._began = self._clock()
-        if self.console.is_terminal and points:
+        if self.console.is_terminal and not self.console.is_dumb_terminal and points:
             self._bar = Bar(
                 TextColumn("measuring"),
                 BarColumn(bar_width=30),

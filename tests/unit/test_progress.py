@@ -32,10 +32,12 @@ def test_a_line_for_each_point_where_there_is_no_terminal() -> None:
     assert lines[2] == "  2 of 3: bfq at [25%] load; 15 s so far, about 5 s left"
 
 
-def test_a_moving_line_on_a_terminal() -> None:
+@pytest.mark.parametrize(("term", "shown"), [("xterm", "1 of 1 points"), ("dumb", "  1 of 1: none; ")])
+def test_a_moving_line_on_a_terminal_that_can(term: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
     out = io.StringIO()
     progress = Progress(Console(file=out, width=100, force_terminal=True))
     progress.begin(1, 1.0)
     progress.point("none", 1.0)
     progress.end()
-    assert "1 of 1 points" in out.getvalue()
+    assert shown in out.getvalue()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is claimed of the paper's tables, from invented runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tailgate import cells, claims
+from tailgate.results import Run
+
+SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
+
+
+def test_errors_of_a_table_are_judged_by_what_is_predicted(
+    fake_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    fake_run(tmp_path, name="k2/table2", mode_name="sim", schedulers=SIMULATED)
+    found = claims.errors(tmp_path)
+    made = {c.claim: c for c in claims.of_table("k2/table2", found)}
+    judged = [c for c in made.values() if c.bound != "stated"]
+    assert [(c.bound, c.target) for c in judged] == [("<= 0.15", "sim"), ("<= 0.25", "sim")]
+    for claim, key in zip(judged, ("mib_s", "lat_us.p99.9"), strict=True):
+        summary = found[cells.PREDICTED, key]
+        assert summary.count == 12
+        assert claim.value == pytest.approx(summary.median_size, abs=1e-3)
+        assert claim.holds == (summary.median_size <= float(claim.bound.split()[1]))
+    bias = made["k2/table2: random reads, 64 KiB, K2: p99.9: median error"]
+    assert bias.value == pytest.approx(found["random reads, 64 KiB, K2", "lat_us.p99.9"].median, abs=1e-3)
+    # every load, all loads together; throughput and latency
+    assert len(made) == 2 + 2 * (10 + 1)
+
+
+def test_the_tables_step_runs_both_and_compares_digits(
+    fake_run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run_experiment(*arguments: str) -> dict[str, object]:
+        asked.append(arguments)
+        folder = Path(arguments[-1]) / arguments[0] / "key"
+        fake_run(folder, name=arguments[0], mode_name="sim", schedulers=SIMULATED)
+        return {"points": [arguments[4]]}
+
+    monkeypatch.setattr(claims, "run_experiment", run_experiment)
+    made = {c.claim: c for c in claims.tables()}
+    assert [a[0] for a in asked] == ["k2/table2", "k2/table2", "k2/table3"]
+    assert not made["k2/table2 on 1 and on 2 processes gives the same digits"].holds
+    assert made["k2/table2 on 2 processes, seconds"].bound == "<= 120"
+    assert "k2/table3: all random reads, and reads and writes, K2: p99.9: median of the errors' sizes" in made

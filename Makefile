@@ -41,12 +41,13 @@ claims: ## measure every figure that is promised anywhere (hours, resumable): cl
 		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
 		"7200|claims|$(BIN)/tailgate claims"
 
-bench: ## instructions per I/O of every scheduler: bench.json
+bench: ## instructions per I/O, operations on many CPUs, the simulator's own speed: bench.json
 	@setup/stages.sh bench \
 		"60|Debian packages|setup/host.sh check" \
 		"45|Python packages and guest kernels|make -s venv-dev kernels" \
 		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
-		"300|instructions per I/O|$(BIN)/tailgate bench"
+		"30|simulator|make -s sim" \
+		"330|measuring|$(BIN)/tailgate bench"
 
 setup-demo: ## only the set-up of demo
 	@setup/stages.sh setup-demo \

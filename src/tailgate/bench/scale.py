@@ -104,15 +104,13 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
-def threads(folder: Path, contender: Contender, count: int, ms: int = RUN_MS) -> float:
+def threads(folder: Path, contender: Contender, count: int, ms: int) -> float:
     """Operations a second of so many threads, in one run. UsageError if a request is lost."""
     out = run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, ms)
     return out["operations_per_s"]
 
 
-def model(
-    folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), us: int = MODEL_US
-) -> Figures:
+def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
     """`operations_per_s` and `transfers_per_operation` of so many CPUs, after `us` of their time."""
     program = f"model-{contender.queue}"
     return run(folder, program, cpus, DEPTH, contender.bound, us, *costs.words)
@@ -133,7 +131,7 @@ def _on_threads(folder: Path, console: Console) -> list[Result]:
     for _ in range(RUNS):
         for contender in CONTENDERS:
             for count in counts:
-                runs.setdefault((contender.name, count), []).append(threads(folder, contender, count))
+                runs.setdefault((contender.name, count), []).append(threads(folder, contender, count, RUN_MS))
     table = _table("On threads of this host, million operations a second", counts)
     for contender in CONTENDERS:
         medians = [statistics.median(runs[contender.name, count]) for count in counts]
@@ -162,7 +160,7 @@ def _in_the_model(folder: Path, console: Console) -> list[Result]:
     for contender in CONTENDERS:
         row = []
         for cpus in MODEL_CPUS:
-            figures = model(folder, contender, cpus, costs)
+            figures = model(folder, contender, cpus, costs, us=MODEL_US)
             row.append(f"{figures['operations_per_s'] / 1e6:.2f}")
             context = f"model of {cpus} CPUs, {DEPTH} outstanding each, null drive; {stated}"
             for figure, unit, better in (

@@ -25,7 +25,7 @@ IOS, RUNS = 1_000_000, 5
 LARGEST_OF = "k2/table2"
 
 
-def load(scheduler: str, machine: str, ios: int = IOS) -> Simulation:
+def load(scheduler: str, machine: str, ios: int) -> Simulation:
     """Three processes read 4 KiB at random places, 96 outstanding in all; `ios` reads, or a few less."""
     _, drive = drives.load(DRIVE)
     _, processors = machines.load(machine)
@@ -70,7 +70,7 @@ def measure(console: Console) -> list[Result]:
     out = []
     for machine in MACHINES:
         for scheduler in SCHEDULERS:
-            told = load(scheduler, machine)
+            told = load(scheduler, machine, IOS)
             values = [speed(told) for _ in range(RUNS)]
             name = f"sim.iops_per_core.{scheduler}"
             if machine != machines.DEFAULT:

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The programs of sim/scale lose no request and notice a lost one; the model of CPUs keeps its own laws."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tailgate import bench
+from tailgate.bench import scale, simulator
+from tailgate.bench.scale import CONTENDERS, Contender, Costs
+from tailgate.errors import UsageError
+from tailgate.experiment import ROOT
+
+K2, BOUNDED, DEADLINE = CONTENDERS
+US = 1000
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scale")
+    scale.build(folder, "-Werror")
+    return folder
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("count", [1, 4])
+def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
+    assert scale.threads(programs, contender, count, ms=50) > 0
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+def test_the_model_repeats_its_digits(programs: Path, contender: Contender) -> None:
+    assert scale.model(programs, contender, 12, us=US) == scale.model(programs, contender, 12, us=US)
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+def test_one_cpu_transfers_nothing(programs: Path, contender: Contender) -> None:
+    assert scale.model(programs, contender, 1, us=US)["transfers_per_operation"] == 0
+
+
+def test_costs_add_up(programs: Path) -> None:
+    """K2 looks at the clock once for each operation, deadline never."""
+    only_clock = Costs(access=0, atomic=0, clock=20_000, near=0, far=0)
+    rate = scale.model(programs, K2, 1, only_clock, us=US)["operations_per_s"]
+    assert rate == pytest.approx(50e6, rel=0.01)
+    costs = Costs(access=200, atomic=0, clock=0)
+    double = replace(costs, access=400)
+    for contender in (K2, DEADLINE):
+        single, half = (scale.model(programs, contender, 1, c, us=US) for c in (costs, double))
+        assert single["operations_per_s"] == pytest.approx(2 * half["operations_per_s"], rel=0.01)
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("cpus", [2, 16])
+def test_dearer_transfers_never_help(programs: Path, contender: Contender, cpus: int) -> None:
+    rates = [
+        scale.model(programs, contender, cpus, Costs(near=near, far=5 * near), us=US)["operations_per_s"]
+        for near in (0, 4_000, 16_000, 64_000)
+    ]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:
+    for cpus, alike in ((8, True), (9, False)):
+        figures = [scale.model(programs, K2, cpus, Costs(far=far), us=US) for far in (80_000, 160_000)]
+        assert (figures[0] == figures[1]) is alike
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "contender"),
+    [
+        ("\t\tset_bit(ctx->index, k2->pending);", "\t\t;", K2),
+        ("&& xchg(&k2->waiting, 0)", "&& 0", BOUNDED),
+        ("\tk2->dispatched[e->level]++;\n", "", K2),
+    ],
+    ids=["insertion", "wake", "account"],
+)
+def test_a_loss_is_noticed(
+    old: str, new: str, contender: Contender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("sched", "sim/scale", "sim/include"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    source = tmp_path / "sched/k2.c"
+    text = source.read_text()
+    assert text.count(old) == 1, f"{old!r} is no longer there: mend the mutation"
+    source.write_text(text.replace(old, new))
+    monkeypatch.setattr(scale, "SCALE", tmp_path / "sim/scale")
+    scale.build(tmp_path, "-w")
+    with pytest.raises(UsageError, match=r"waits for ever|was lost"):
+        scale.model(tmp_path, contender, 4, us=US)
+
+
+def test_bench_replaces_only_what_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale, "RUNS", 1)
+    monkeypatch.setattr(scale, "RUN_MS", 20)
+    monkeypatch.setattr(scale, "MODEL_CPUS", (1, 2))
+    monkeypatch.setattr(scale, "MODEL_US", US)
+    out = tmp_path / "bench.json"
+    old = [{"name": "sim.memory_mib", "value": 1.0}, {"name": "scale.k2.threads1", "value": 0.0}]
+    out.write_text(json.dumps(old))
+    assert bench.main(["--only", "scale", "--out", str(out)]) == 0
+    entries = {e["name"]: e for e in json.loads(out.read_text())}
+    assert entries["sim.memory_mib"]["value"] == 1
+    for name in ("scale.k2.threads1", "scale.deadline.threads2", "scale_model.k2_bound8.cpus2"):
+        assert entries[name]["value"] > 0
+        assert entries[name]["higher_is_better"]
+
+
+def test_bench_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    with pytest.raises(UsageError, match="only"):
+        bench.main(["--only", "everything", "--out", str(out)])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("machine", simulator.MACHINES)
+@pytest.mark.parametrize("scheduler", simulator.SCHEDULERS)
+def test_the_simulators_load_has_96_outstanding(scheduler: str, machine: str) -> None:
+    told = simulator.load(scheduler, machine, ios=3000)
+    assert sum(p.depth for p in told.processes) == 96
+    assert simulator.speed(told) > 0
+
+
+def test_memory_is_that_of_a_process_of_the_lab() -> None:
+    assert 10 < simulator.memory_mib(simulator.load("k2", "ideal", ios=3000)) < 200
+
+
+def test_the_largest_point_is_of_the_experiment() -> None:
+    words, told = simulator.largest()
+    assert words.startswith("k2/table2, ")
+    assert told.processes
+
+
+def test_measuring_the_simulator_names_what_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "IOS", 3000)
+    monkeypatch.setattr(simulator, "RUNS", 1)
+    monkeypatch.setattr(simulator, "largest", lambda: ("a point", simulator.load("none", "ideal", 3000)))
+    names = {r.name for r in simulator.measure(Console(quiet=True))}
+    assert names == {
+        "sim.iops_per_core.none",
+        "sim.iops_per_core.k2",
+        "sim.iops_per_core.none.ideal",
+        "sim.iops_per_core.k2.ideal",
+        "sim.memory_mib",
+    }

@@ -39,6 +39,7 @@ claims: ## measure every figure that is promised anywhere (hours, resumable): cl
 		"60|Debian packages|setup/host.sh check" \
 		"45|Python packages and guest kernels|make -s venv-dev kernels" \
 		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"30|simulator|make -s sim" \
 		"7200|claims|$(BIN)/tailgate claims"
 
 bench: ## instructions per I/O, operations on many CPUs, the simulator's own speed: bench.json

@@ -2,7 +2,8 @@
 /*
  * CPUs as threads of this host: threads COUNT DEPTH BOUND MILLISECONDS
  *
- * Prints operations a second. Exit status 3: a request was lost.
+ * Prints operations a second, and the share of the time in which the threads had a CPU: below 1 the host had other work.
+ * Exit status 3: a request was lost.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -72,6 +73,11 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
+static u64 cpu_time_ns(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 static u64 finished(void)
 {
 	unsigned int i;
@@ -87,7 +93,7 @@ int main(int argc, char **argv)
 	pthread_t threads[CPUS_MAX];
 	unsigned int depth, bound, ms, i;
 	struct timespec time;
-	u64 start_ns, before;
+	u64 start_ns, before, had_ns;
 	double seconds;
 
 	count = argc == 5 ? strtoul(argv[1], NULL, 10) : 0;
@@ -111,11 +117,13 @@ int main(int argc, char **argv)
 	time = (struct timespec){ .tv_nsec = ms % 10000 * 100000ULL, .tv_sec = ms / 10000 };
 	nanosleep(&time, NULL);
 	before = finished();
+	had_ns = cpu_time_ns();
 	start_ns = clock_ns();
 	time = (struct timespec){ .tv_nsec = ms % 1000 * 1000000ULL, .tv_sec = ms / 1000 };
 	nanosleep(&time, NULL);
 	before = finished() - before;
 	seconds = (clock_ns() - start_ns) / 1e9;
+	had_ns = cpu_time_ns() - had_ns;
 	shared_store(&stop, 1);
 	for (i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
@@ -124,5 +132,6 @@ int main(int argc, char **argv)
 		return 3;
 	}
 	printf("operations_per_s %.0f\n", before / seconds);
+	printf("cpu_share %.3f\n", had_ns / 1e9 / seconds / count);
 	return 0;
 }

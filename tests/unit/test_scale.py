@@ -29,7 +29,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
 @pytest.mark.parametrize("count", [1, 4])
 def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
-    assert scale.threads(programs, contender, count, ms=50) > 0
+    figures = scale.threads(programs, contender, count, ms=50)
+    assert figures["operations_per_s"] > 0
+    assert figures["cpu_share"] > 0
 
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)

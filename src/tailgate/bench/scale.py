@@ -104,10 +104,9 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
-def threads(folder: Path, contender: Contender, count: int, ms: int) -> float:
-    """Operations a second of so many threads, in one run. UsageError if a request is lost."""
-    out = run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, ms)
-    return out["operations_per_s"]
+def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
+    """`operations_per_s` of so many threads, and their `cpu_share`. UsageError if a request is lost."""
+    return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, ms)
 
 
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
@@ -127,21 +126,25 @@ def measure(console: Console) -> list[Result]:
 def _on_threads(folder: Path, console: Console) -> list[Result]:
     counts = range(1, max(2, len(os.sched_getaffinity(0))) + 1)
     # One after the other in turns: what disturbs the host disturbs all alike.
-    runs: dict[tuple[str, int], list[float]] = {}
+    runs: dict[tuple[str, int], list[Figures]] = {}
     for _ in range(RUNS):
         for contender in CONTENDERS:
             for count in counts:
                 runs.setdefault((contender.name, count), []).append(threads(folder, contender, count, RUN_MS))
     table = _table("On threads of this host, million operations a second", counts)
     for contender in CONTENDERS:
-        medians = [statistics.median(runs[contender.name, count]) for count in counts]
+        medians = [_median(runs[contender.name, count], "operations_per_s") for count in counts]
         table.add_row(contender.name, *(f"{m / 1e6:.2f}" for m in medians))
     console.print(table)
     out = []
-    for (name, count), values in runs.items():
-        spread = f"{min(values) / 1e6:.2f} to {max(values) / 1e6:.2f} million in {RUNS} runs of {RUN_MS} ms"
-        context = f"{count} threads, {DEPTH} outstanding each, null drive; median, {spread}"
-        value = round(statistics.median(values))
+    for (name, count), figures in runs.items():
+        rates = [f["operations_per_s"] / 1e6 for f in figures]
+        context = f"{count} threads, {DEPTH} outstanding each, null drive; they had "
+        context += (
+            f"{_median(figures, 'cpu_share'):.0%} of their CPUs; median of {RUNS} runs of {RUN_MS} ms, "
+        )
+        context += f"{min(rates):.2f} to {max(rates):.2f} million"
+        value = round(_median(figures, "operations_per_s"))
         out.append(Result(f"scale.{name}.threads{count}", value, "operations/s", True, context))
     if len(os.sched_getaffinity(0)) > 1:
         ns = run(folder, "ping_pong")["transfer_ns"]
@@ -150,6 +153,10 @@ def _on_threads(folder: Path, console: Console) -> list[Result]:
         )
         out.append(Result("scale.transfer_ns", ns, "ns", False, context))
     return out
+
+
+def _median(runs: Sequence[Figures], figure: str) -> float:
+    return statistics.median(run[figure] for run in runs)
 
 
 def _in_the_model(folder: Path, console: Console) -> list[Result]:

@@ -40,8 +40,8 @@ def compare(
 ) -> Iterator[Comparison]:
     """Compare the points that both have (`points` of `tailgate run --json`).
 
-    `figures` names by flow what is compared: `mib_s`, or a percentile such as `p99`. Background that has no
-    rate to keep is compared in throughput; where a rate is kept it says nothing.
+    `figures` names by flow what is compared: `mib_s`, or a percentile such as `p99`. Percentiles of a flow
+    that reads and writes are compared for each: between the two, a small shift moves a median far.
     """
     others = {_key(p): p for p in second}
     for point in first:
@@ -49,11 +49,17 @@ def compare(
         if other is None:
             continue
         for flow, names in figures.items():
-            one, two = (_flow(p, flow) for p in (point, other))
-            if one is None or two is None:
-                continue
             for name in names:
-                yield _compare(_words(point), flow, name, one, two)
+                for part in _parts(point, flow, name):
+                    one, two = (_flow(p, part) for p in (point, other))
+                    if one is not None and two is not None:
+                        yield _compare(_words(point), part, name, one, two)
+
+
+def _parts(point: Point, flow: str, figure: str) -> list[str]:
+    """The flows whose figure stands for that of `flow`."""
+    directions = [f"{flow}.{d}" for d in ("read", "write") if _flow(point, f"{flow}.{d}") is not None]
+    return directions if directions and figure != "mib_s" else [flow]
 
 
 def _compare(words: str, flow: str, name: str, one: Point, two: Point) -> Comparison:
@@ -87,7 +93,8 @@ def _key(point: Point) -> tuple[object, ...]:
 def _words(point: Point) -> str:
     bound = point["knobs"].get("inflight_max")
     name = point["scheduler"] + (f"-{bound}" if bound else "")
-    return f"{name} at {point['sweep']['background_rate']:.0%}"
+    sweep = point["sweep"]
+    return f"{name} beside {sweep.get('op', 'all')}s at {sweep['background_rate']:.0%}"
 
 
 def _flow(point: Point, name: str) -> Point | None:

@@ -15,7 +15,7 @@ def point(
     return {
         "scheduler": "k2",
         "knobs": {"inflight_max": 8},
-        "sweep": {"background_rate": rate},
+        "sweep": {"op": "read", "background_rate": rate},
         "flows": [flow],
     }
 
@@ -50,4 +50,10 @@ def test_only_the_same_points_are_compared() -> None:
 
 def test_a_difference_is_told_in_a_line() -> None:
     (line,) = (str(c) for c in agreement.compare([point(mib_s=50)], [point()], {"background": ("mib_s",)}))
-    assert line == "DIFFERS   0.500  k2-8 at 100%: background.mib_s 50 and 100"
+    assert line == "DIFFERS   0.500  k2-8 beside reads at 100%: background.mib_s 50 and 100"
+
+
+def test_reads_and_writes_of_a_flow_are_compared_apart() -> None:
+    mixed = point()
+    mixed["flows"] += [{**mixed["flows"][0], "flow": f"background.{d}"} for d in ("read", "write")]
+    assert list(compared(mixed, mixed)) == ["background.mib_s", "background.read.p99", "background.write.p99"]

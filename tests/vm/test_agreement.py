@@ -19,8 +19,8 @@ TAILGATE = Path(sys.executable).with_name("tailgate")
 FIGURES = {"background": ("mib_s", "p50", "p99"), "rt": ("p50",)}
 #: Of 12 points beside reads; and of 12 beside reads and writes, whose percentiles are two each.
 FIGURES_COMPARED = 12 * 4 + 12 * 6
-#: Too few in one short run. Below saturation mq-deadline's background waits in rare stalls of several requests
-#: each, and a handful of slow writes make their p99. `make claims` compares these over seeds.
+#: Too few in one short run. Below saturation mq-deadline's background waits in rare stalls of several
+#: requests each, and a handful of slow writes make their p99. `make claims` compares these over seeds.
 FEW = re.compile(r"mq-deadline .* at [35]0%: .*p\d+|.* at [35]0%: background.write.p99")
 
 

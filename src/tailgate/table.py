@@ -124,7 +124,7 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
         console.print(f"The missing rows: {escape(lacking)}", highlight=False)
     for mark in dict.fromkeys(mark for p in points for mark in p.marks):
         about = [p for p in points if mark in p.marks]
-        if len({p.scheduler for p in about}) == 1:
+        if len({p.scheduler.label for p in about}) == 1:
             console.print(f"[yellow]{escape(mark)}[/yellow]", highlight=False)
         else:
             where = "; ".join(f"{p.scheduler.label}, {p.sweep.words}" for p in about)

@@ -78,6 +78,19 @@ def test_highest_latency_answers_table_3(fake_run: FakeRun, tmp_path: Path) -> N
         assert answer.rt.lat_us["p99.9"] == max(p.rt.lat_us["p99.9"] for p in others if p.rt)
 
 
+@pytest.mark.parametrize("schedulers", [("none",), ("none", "k2-8")])
+def test_marks_are_shown_below_the_tables(
+    fake_run: FakeRun, tmp_path: Path, schedulers: tuple[str, ...]
+) -> None:
+    run = fake_run(tmp_path, name="k2/table3", mode_name="sim", schedulers=schedulers)
+    _, points = results.read_points(tmp_path, run)
+    points = [replace(p, status="short") for p in points]
+    out = io.StringIO()
+    table.show(Console(file=out, width=4000), run, points, tmp_path)
+    assert "the time limit came first" in out.getvalue()
+    assert ("k2-8, random reads, 4 KiB" in out.getvalue()) == (len(schedulers) > 1)
+
+
 def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table1", mode_name="sim")
     for chunk in results.chunks(run):

@@ -18,7 +18,8 @@ A point of the target vm leaves the derived job (`p0.fio`), fio's JSON (`.fio.js
 
 by flow and direction, where H is as fio's `clat_ns` ({"mean": ns, "max": ns, "bins": {ns: count}}): the time
 in the block layer, and of it from insertion into the scheduler to dispatch. `.delay.json` of the target vm is
-`flows` of that file, where the guest can tell.
+`flows` of that file, where the experiment asks and the guest can tell; it is made of `.delays`, the kernel's
+own counts.
 
 Raw files come first: everything below can be made again from them without measuring again. A run is
 measured in `<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
@@ -143,6 +144,17 @@ def parse_counters(text: str) -> Counters:
         raise ValueError("no counters in the guest's sample")
     cpus = sum(kind == "idle_sleeptime" for kind, _ in idle)
     return Counters(int(now[1]), sum(int(ns) for _, ns in idle), cpus, int(stat[0]), int(stat[3]))
+
+
+def parse_delays(text: str) -> dict[str, Any] | None:
+    """A histogram of the kernel's (Documentation/trace/histogram.rst) as fio writes one; None if empty."""
+    bins = {int(ns): int(count) for ns, count in re.findall(r"\{ ns: +(\d+) \} hitcount: +(\d+)", text)}
+    n = sum(bins.values())
+    if not n:
+        return None
+    mean = sum(ns * count for ns, count in bins.items()) / n
+    counts = {str(ns): count for ns, count in sorted(bins.items())}
+    return {"min": min(bins), "max": max(bins), "mean": mean, "N": n, "bins": counts}
 
 
 @dataclass(frozen=True)
@@ -375,6 +387,8 @@ class Point:
         out = []
         if self.dilation > 1 and self.scheduler.name in FIXED_TIMES:
             out.append(f"{self.scheduler.name} {FIXED_TIMES[self.scheduler.name]}: not dilated")
+        if self.dilation > 1 and self.rt and self.rt.delay and self.rt.delay.n:
+            out.append(f"processors are {self.dilation} times as fast as in life, in the scheduler too")
         if self.status == "cpu-bound":
             out.append(f"the CPU was idle for less than {IDLE_REFUSED:.0%}: not the drive's figures")
         elif self.idle < IDLE_WARNED and self.mode != "sim":

@@ -172,3 +172,22 @@ _SPEC = {
     "schedulers": [{"label": "none", "name": "none"}],
     "modes": {},
 }
+
+
+def test_delays_that_the_kernel_counted(fake_run: FakeRun, tmp_path: Path) -> None:
+    """`.delay.json` of a guest becomes the flow's delay, and says how fast its processors were."""
+    text = "# trigger info: hist\n\n{ ns:       2000 } hitcount:          3\n{ ns:      40000 } hitcount: 1\n"
+    delays = results.parse_delays(text + "\nTotals:\n    Hits: 4\n")
+    assert delays == {"min": 2000, "max": 40000, "mean": 11500, "N": 4, "bins": {"2000": 3, "40000": 1}}
+    assert results.parse_delays("Totals:\n    Hits: 0\n") is None
+    run = fake_run(tmp_path, dilation=4, schedulers=("k2-8",))
+    (tmp_path / "chunks/k2-8.seed1/p0.delay.json").write_text(
+        json.dumps({"rt": {"read": {"scheduler": delays}}})
+    )
+    _, points = results.read_points(tmp_path, run)
+    first = points[0]
+    assert first.rt
+    assert first.rt.delay
+    assert first.rt.delay.percentile(0.5) == 0.5
+    assert "processors are 4 times as fast as in life, in the scheduler too" in first.marks
+    assert not any("as fast" in mark for mark in points[1].marks)

@@ -29,6 +29,7 @@ class Guests:
         self.broken: dict[str, str] = {}  # chunk's name -> reason
         self.stop_after: int | None = None
         self.odd: set[int] = set()  # these boots, from 1, give other digits
+        self.more: dict[str, bytes] = {}  # of each point
         self.lock = threading.Lock()
 
     def run(self, where: Machine, job: Job, out: Path, on_record: OnRecord) -> Outcome:
@@ -59,7 +60,7 @@ class Guests:
                 dilation,
                 self.idle(dilation),
             )
-            for name, data in files.items():
+            for name, data in (self.more | files).items():
                 on_record(f"p{i}.{name}", data)
             if reason != "ok":
                 break
@@ -155,6 +156,19 @@ def test_script_and_settings(guests: Guests, tmp_path: Path) -> None:
     assert isinstance(settings, bytes)
     assert "nr_requests 1023\n" in settings.decode()
     assert "iosched/inflight_max 16\n" in settings.decode()
+
+
+def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_path: Path) -> None:
+    """Of requests of the real-time task's priority, class 1 and level 0; from the kernel's own counts."""
+    run(tmp_path, "--schedulers", "kyber")
+    assert "TIMED=''" in guests.jobs.pop()[1].script
+    guests.more = {"delays": b"{ ns:       2503 } hitcount:          5\n{ ns:   96261 } hitcount:   1\n"}
+    out = str(tmp_path / "runs")
+    assert cli.main(["run", "k2/fig7", "--quick", "--out", out, "--schedulers", "kyber"]) == 0
+    assert "TIMED=8192" in guests.jobs.pop()[1].script
+    (file,) = tmp_path.rglob("p0.delay.json")
+    told = json.loads(file.read_text())["rt"]["write"]["scheduler"]
+    assert (told["N"], told["bins"]) == (6, {"2503": 5, "96261": 1})
 
 
 def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> None:

@@ -161,7 +161,8 @@ class Lab:
             self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
         )
         reader = self.loads.first(attempt.chunk.sweep).name
-        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": reader}
+        timed = self.timed(attempt.chunk)
+        names = {"SCHEDULER": scheduler, "MODULE": load, "READER": reader, "TIMED": timed}
         points = (["point", f"p{i}", *arguments] for i in range(len(attempt.chunk.background_rates)))
         return "".join(
             [
@@ -170,6 +171,20 @@ class Lab:
                 *(f"{shlex.join(words)}\n" for words in points),
             ]
         )
+
+    def timed(self, chunk: Chunk) -> str:
+        """The I/O priority of the requests whose time in the scheduler is measured; "" if that of none is.
+
+        It is where the experiment shows it, if the first real-time flow is alone in its priority and of one
+        direction.
+        """
+        spec, sweep = self.run.spec, chunk.sweep
+        if spec.paper.plot != "medians" or len(spec.real_time(sweep)) != 1 or sweep.op == "readwrite":
+            return ""
+        job, options = self.loads.jobs[sweep.label], self.loads.first(sweep).options
+        level = fiojob.amount(options["prio"].value) if "prio" in options else 0
+        kind = fiojob.integer(job, self.loads.first(sweep), "prioclass", 0)
+        return str(kind << 13 | (level or 0)) if kind else ""
 
     # --- what it costs ------------------------------------------------------------------------------------
 
@@ -257,6 +272,10 @@ class Lab:
 
         def on_record(name: str, content: bytes) -> None:
             (place / name).write_bytes(content)
+            if name.endswith(".delays") and (delays := results.parse_delays(content.decode())):
+                flow = self.run.spec.real_time(attempt.chunk.sweep)[0]
+                told = {flow: {attempt.chunk.sweep.op: {"scheduler": delays}}}
+                (place / f"{name.removesuffix('.delays')}.delay.json").write_text(json.dumps(told) + "\n")
             if name.endswith(".fio.json"):
                 on_point(attempt, int(name.removeprefix("p").partition(".")[0]))
 

@@ -340,13 +340,28 @@ static u64 flash_program_ns(struct flash *f)
 	return f->program_ns;
 }
 
-/* Gives the open program unit, full or not, to its die, and returns when it is programmed. Dies take turns. */
+/* The die that will be free first; of several, the next in turn. */
+static u32 flash_first_free(const struct flash *f)
+{
+	u32 i, first = f->open_die, die = first;
+
+	for (i = 1; i < f->die_count; i++) {
+		die = die == f->die_count ? 1 : die + 1;
+		if (f->dies[die].free_ns < f->dies[first].free_ns)
+			first = die;
+	}
+	return first;
+}
+
+/* Gives the open program unit, full or not, to the die that will be free first; returns when it is programmed. */
 static u64 flash_program(struct flash *f, u64 start_ns)
 {
-	struct flash_die *d = &f->dies[f->open_die];
+	struct flash_die *d;
 	u64 end;
 
 	flash_wake(f, start_ns);
+	f->open_die = flash_first_free(f);
+	d = &f->dies[f->open_die];
 	if (f->erase_programs && !d->programs_left--) {
 		flash_occupy(f, f->open_die, FLASH_DIE_ERASE, start_ns, f->erase_ns);
 		d->programs_left = f->erase_programs - 1;

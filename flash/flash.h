@@ -194,7 +194,7 @@ struct flash_statistics {
  * @buffer_units: room in the buffer, in mapping units
  * @buffered_units: of which used; more only while a write that is larger than the buffer is in it
  * @open_units: of which not yet given to a die
- * @open_die: the die that will program them
+ * @open_die: the die whose turn it is to program them, unless others are free earlier
  * @programmed_ns: end of the last program
  * @busy_ns: end of the last operation of any die
  * @idle_ns: time without any operation, not yet used to drain the SLC cache

@@ -28,6 +28,10 @@ MISTAKES = {
     "no fetch after a completion": ("f->slots_used--;\n\t\t\tflash_fetch(f);", "f->slots_used--;"),
     "what is late happens late": ("f->now_ns = due;", "f->now_ns = now_ns;"),
     "room that is not given back": ("f->buffered_units -= flash_pop", "f->buffered_units -= 0 * flash_pop"),
+    "programs that wait for a busy die": (
+        "f->open_die = flash_first_free(f);",
+        "",
+    ),
     "a full buffer": ("<= f->buffer_units ||", "< f->buffer_units ||"),
     "nobody programs what waits": (
         "if (!f->programs.count)\n\t\t\tflash_program(f, f->now_ns);\n\t\treturn;",

@@ -413,6 +413,21 @@ static void known_times(void)
 	require(alone(f, command(FLASH_WRITE_THROUGH, 0, 4)) == 400 + 200000);
 	free(f);
 
+	/* a die that erases is not waited for while another is free earlier */
+	p = small();
+	p.dies = 2;
+	p.buffer_kib = 96;
+	p.transfer_ns = 0;
+	p.erase_kib = 64;
+	p.erase_ns = 1000000;
+	f = make(&p);
+	f->dies[1].programs_left = 0;
+	f->dies[2].programs_left = 2;
+	for (i = 0; i < 3; i++)
+		require(alone(f, command(FLASH_WRITE, i * 32, 32)) == 8000);
+	require(f->programmed_ns == 1200000 && f->dies[2].free_ns <= 8000 + 2 * 200000);
+	free(f);
+
 	/* a full buffer: room comes with the first program that ends; what follows waits in order, or passes */
 	for (i = 0; i < 2; i++) {
 		p = small();

@@ -245,8 +245,8 @@ def tables() -> Iterator[Claim]:
             if name == "k2/table2":
                 seconds[jobs], points[jobs] = time.monotonic() - begin, result["points"]
         for name in ("k2/table2", "k2/table3"):
-            (run,) = (Path(folder) / "2" / name).iterdir()
-            yield from of_table(name, errors(run))
+            (made,) = (Path(folder) / "2" / name).glob("*/results.json")
+            yield from of_table(name, errors(made.parent))
     command = "tailgate run k2/table2 --target sim --jobs 2"
     yield at_most("k2/table2 on 2 processes, seconds", seconds[2], 120, command, "sim")
     same = points[1] == points[2]

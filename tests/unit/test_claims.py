@@ -40,6 +40,8 @@ def test_the_tables_step_runs_both_and_compares_digits(
         asked.append(arguments)
         folder = Path(arguments[-1]) / arguments[0] / "key"
         fake_run(folder, name=arguments[0], mode_name="sim", schedulers=SIMULATED)
+        (folder / "results.json").touch()
+        (folder.parent / ".key.lock").touch()
         return {"points": [arguments[4]]}
 
     monkeypatch.setattr(claims, "run_experiment", run_experiment)

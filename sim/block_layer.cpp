@@ -172,8 +172,7 @@ uint32_t BlockLayer::limit(const Io &io) const
 {
 	if (!scheduler_ || !scheduler_->limit)
 		return tags_;
-	return scheduler_->limit(elevator_.get(), io.op, io.op == SIM_READ || io.op == SIM_WRITE,
-				 io.ioprio, tags_);
+	return scheduler_->limit(elevator_.get(), io.op, true, io.ioprio, tags_);
 }
 
 void BlockLayer::add_bio(Request *request, Io *io)
@@ -207,11 +206,9 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	request->rq.ioprio = io->ioprio;
 	request->rq.op = io->op;
 	request->rq.sync = true;
-	request->command.op = io->op == SIM_READ    ? FLASH_READ :
-			      io->op == SIM_DISCARD ? FLASH_DISCARD :
-			      io->op == SIM_FLUSH   ? FLASH_FLUSH :
-			      io->through	    ? FLASH_WRITE_THROUGH :
-						      FLASH_WRITE;
+	request->command.op = io->op == SIM_READ ? FLASH_READ :
+			      io->through	 ? FLASH_WRITE_THROUGH :
+						   FLASH_WRITE;
 	request->flow = io->flow;
 	request->processor = io->processor;
 	add_bio(request, io);
@@ -227,14 +224,13 @@ bool BlockLayer::submit(Io *io, Action accepted)
 	uint32_t left = io->bytes / SECTOR;
 	bool waits = false;
 
-	io->entered_ns = engine_.now_ns;
 	io->parts = 1; /* so that no part that completes at once ends it */
 	do {
 		uint32_t sectors = std::min(left, max_sectors_);
 
 		left -= sectors;
 		io->parts++;
-		if (waits || !queue.waiters.empty() || !accept(queue, io, sector, sectors)) {
+		if (waits || !accept(queue, io, sector, sectors)) {
 			waits = true;
 			queue.waiters.push_back(
 				{ io, sector, sectors, left ? Action{} : accepted });
@@ -280,12 +276,9 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 
 bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 {
-	sim_request *rq;
+	sim_request *rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op,
+						io->ioprio, max_sectors_);
 
-	if (io->op != SIM_READ && io->op != SIM_WRITE)
-		return false;
-	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio,
-				   max_sectors_);
 	if (!rq)
 		return false;
 	add_bio(reinterpret_cast<Request *>(rq), io);
@@ -376,7 +369,7 @@ bool BlockLayer::issue(Request *request)
 	}
 	request->rq.issue_ns = engine_.now_ns;
 	request->command.sector = request->rq.sector;
-	request->command.sectors = request->rq.op == SIM_FLUSH ? 0 : request->rq.sectors;
+	request->command.sectors = request->rq.sectors;
 	if (checker_)
 		checker_->issued(engine_.now_ns);
 	sim_drive_submit(drive_.get(), queue.index, &request->command, engine_.now_ns);
@@ -448,15 +441,17 @@ void BlockLayer::complete(Request *request)
 	wake_waiters(queue);
 }
 
-/// Tags go to those who wait longest; who may not have one yet holds up those behind.
+/// Tags go to those who wait longest, past those who may not have one yet.
 void BlockLayer::wake_waiters(Queue &queue)
 {
-	while (!queue.waiters.empty()) {
-		Waiter waiter = queue.waiters.front();
+	for (size_t i = 0; i < queue.waiters.size() && queue.tags_used < tags_;) {
+		Waiter waiter = queue.waiters[i];
 
-		if (!accept(queue, waiter.io, waiter.sector, waiter.sectors))
-			return;
-		queue.waiters.pop_front();
+		if (!accept(queue, waiter.io, waiter.sector, waiter.sectors)) {
+			i++;
+			continue;
+		}
+		queue.waiters.erase(queue.waiters.begin() + i);
 		if (waiter.accepted.function)
 			waiter.accepted(); /* it dispatches then */
 		else if (scheduler_)

@@ -32,7 +32,6 @@ struct Io {
 	uint32_t processor = 0; ///< that submits it
 	uint32_t flow = 0;
 	uint32_t parts = 0; ///< requests that are not complete
-	uint64_t entered_ns = 0; ///< the block layer
 	Action done; ///< called when the last part is complete
 };
 
@@ -95,7 +94,7 @@ class BlockLayer
 	}
 
 	uint64_t completed = 0; ///< requests
-	uint64_t submitted = 0; ///< requests that were made, less those merged away
+	uint64_t submitted = 0; ///< requests that were made
 	const flash_statistics &statistics() const
 	{
 		return drive_->statistics;
@@ -151,7 +150,6 @@ class BlockLayer
 	void run(Queue &queue);
 	void run_later(Queue &queue);
 	void run_after_delay();
-	void worker(Queue &queue);
 	bool dispatch_some(Queue &queue);
 	bool issue(Request *request);
 	void complete(Request *request);

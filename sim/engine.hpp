@@ -10,7 +10,6 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -58,10 +57,6 @@ template <class T> class Fifo
 		if (size() == ring_.size())
 			grow();
 		ring_[tail_++ & (ring_.size() - 1)] = std::move(value);
-	}
-	T &front()
-	{
-		return ring_[head_ & (ring_.size() - 1)];
 	}
 	T pop()
 	{
@@ -260,8 +255,6 @@ class Task
 {
     public:
 	struct promise_type {
-		std::exception_ptr failure;
-
 		Task get_return_object()
 		{
 			return Task(std::coroutine_handle<promise_type>::from_promise(*this));
@@ -283,22 +276,14 @@ class Task
 		}
 	};
 
-	Task() = default;
 	explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle)
 	{
 	}
-	Task(Task &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
-	{
-	}
-	Task &operator=(Task &&other) noexcept
-	{
-		std::swap(handle_, other.handle_);
-		return *this;
-	}
+	Task(const Task &) = delete;
+	Task &operator=(const Task &) = delete;
 	~Task()
 	{
-		if (handle_)
-			handle_.destroy();
+		handle_.destroy();
 	}
 
 	std::coroutine_handle<> handle() const

@@ -58,10 +58,6 @@ class FioProcess
 	{
 		return ended_ns_;
 	}
-	uint64_t unfinished() const
-	{
-		return in_flight_;
-	}
 	bool ended() const
 	{
 		return ended_;

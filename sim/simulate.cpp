@@ -16,6 +16,9 @@ namespace tailgate::sim
 namespace
 {
 
+/// So often in a row the drive may tell something without that time passes: more is a load that never ends.
+constexpr uint64_t AT_ONCE_MAX = 20'000'000;
+
 /// By flow and direction, what the block layer saw while the flow was counted.
 class FlowObserver final : public BlockLayer::Observer
 {
@@ -24,13 +27,14 @@ class FlowObserver final : public BlockLayer::Observer
 		Latencies block, scheduler;
 	};
 
-	explicit FlowObserver(uint32_t flows) : flows_(flows), processes_(flows)
+	explicit FlowObserver(uint32_t flows) : flows_(flows), first_(flows)
 	{
 	}
 
 	void add(uint32_t flow, const FioProcess *process)
 	{
-		processes_[flow].push_back(process);
+		if (!first_[flow])
+			first_[flow] = process;
 	}
 	const Direct &of(uint32_t flow, Direction direction) const
 	{
@@ -39,9 +43,7 @@ class FlowObserver final : public BlockLayer::Observer
 
 	void completed(uint32_t flow, sim_op op, uint64_t block_ns, uint64_t scheduler_ns) override
 	{
-		if (op != SIM_READ && op != SIM_WRITE)
-			return;
-		if (!processes_[flow].front()->counts())
+		if (!first_[flow]->counts())
 			return;
 		Direct &direct = flows_[flow][op == SIM_READ ? READ : WRITE];
 		direct.block.add(block_ns);
@@ -50,7 +52,8 @@ class FlowObserver final : public BlockLayer::Observer
 
     private:
 	std::vector<std::array<Direct, DIRECTIONS>> flows_;
-	std::vector<std::vector<const FioProcess *>> processes_;
+	std::vector<const FioProcess *>
+		first_; ///< process of each flow: it says when the flow counts
 };
 
 void check(const Config &config)
@@ -62,10 +65,14 @@ void check(const Config &config)
 				 std::to_string(config.machine.cpus));
 	if (!config.machine.tick_ns)
 		throw UsageError("tick_ns: expected at least 1");
-	bool ends = config.limit_ns;
-	for (const Process &process : config.processes)
+	bool ends = config.limit_ns, first = false;
+	for (const Process &process : config.processes) {
+		first = first || !process.flow;
 		ends = ends || process.ends_all || process.runtime_ns || process.ios_max ||
 		       process.bytes_max || !process.trace.empty();
+	}
+	if (!first)
+		throw UsageError("flow: expected at least one process with 0");
 	if (!ends)
 		throw UsageError(
 			"nothing ends the simulation: expected a runtime, a number of requests, or limit_ns");
@@ -124,6 +131,7 @@ Result simulate(const Config &config)
 		*std::find_if(processes.begin(), processes.end(),
 			      [](const FioProcess &p) { return p.process().flow == 0; });
 	uint64_t busy_at_begin = 0, busy_at_end = 0, counted_from = 0;
+	uint64_t at_once = 0;
 	bool counting = false, counted = false;
 	for (;;) {
 		engine.settle();
@@ -137,22 +145,26 @@ Result simulate(const Config &config)
 		}
 		uint64_t drive_ns = layer.next_ns();
 		uint64_t next_ns = std::min(engine.next_ns(), drive_ns);
-		if (next_ns == Engine::NEVER ||
-		    (!stage.running && layer.submitted == layer.completed))
+		if (!stage.running && layer.submitted == layer.completed)
 			break;
+		if (next_ns == Engine::NEVER)
+			throw std::logic_error("the simulation stood still with " +
+					       std::to_string(stage.running) +
+					       " processes waiting");
 		if (config.limit_ns && next_ns > config.limit_ns) {
 			engine.now_ns = config.limit_ns;
 			break;
 		}
+		at_once = next_ns > engine.now_ns ? 0 : at_once + 1;
+		if (at_once == AT_ONCE_MAX)
+			throw UsageError(
+				"time stands still: expected a drive or processors that take some");
 		engine.now_ns = std::max(engine.now_ns, next_ns);
 		if (drive_ns <= engine.now_ns)
 			layer.advance();
 	}
 	if (config.check && !stage.running)
 		layer.check_end();
-	if (stage.running && !config.limit_ns)
-		throw std::logic_error("the simulation stood still with " +
-				       std::to_string(stage.running) + " processes waiting");
 
 	Result result;
 	result.flows.resize(flows);

@@ -148,6 +148,16 @@ def test_few_tags_hold_a_deep_queue_back() -> None:
     assert few.drive["slots_used_max"] <= 4
 
 
+def test_tags_that_are_kept_free_are_found_at_once() -> None:
+    """With two tags for all else, a real-time reader meets two others, however many wait for those tags."""
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=1000)
+    crowd = [Process(flow=1, depth=32) for _ in range(3)]
+    kept = {"knobs": {"rt_tags": 75}, "device": {"nr_requests": 8}}
+    beside_crowd = reads(run(urgent, *crowd, scheduler="k2", **kept)).latency["mean"]
+    beside_two = reads(run(urgent, Process(flow=1, depth=2), scheduler="k2")).latency["mean"]
+    assert beside_crowd == pytest.approx(beside_two, rel=0.03)
+
+
 def test_mq_deadline_waits_before_it_serves_a_lower_class() -> None:
     """A lower class is not served while a real-time request is in the drive; only a later run finds out."""
     background = [Process(flow=1, depth=32) for _ in range(3)]
@@ -194,12 +204,21 @@ def test_what_is_not_possible_is_refused_in_a_line(change: dict[str, object], wo
         ({"block_sizes": (((4096, 60),), ((4096, 100),))}, "100 %"),
         ({"share": (50, 20)}, "rwmixread"),
         ({"ios_max": 0}, "nothing ends the simulation"),
+        ({"flow": 1}, "flow: expected at least one process with 0"),
     ],
 )
 def test_impossible_processes_are_refused(change: dict[str, object], words: str) -> None:
     process = dataclasses.replace(READER, ends_all=False, **change)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=words):
         run(process)
+
+
+def test_a_load_for_which_time_stands_still_is_refused() -> None:
+    """A drive and processors that take no time would answer for ever before the limit comes."""
+    drive = DRIVE | {"read_ns": 0, "read_fixed_ns": 0}
+    endless = Simulation(("f0",), (Process(runtime_ns=10**9),), drive)
+    with pytest.raises(UsageError, match="time stands still"):
+        simulation.simulate(endless)
 
 
 # --- laws -------------------------------------------------------------------------------------------------

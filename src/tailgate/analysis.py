@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-#: The percentiles that results carry, as the keys of `lat_us`.
+#: The percentiles that results carry, as the keys of `lat_us` and `ci_us`.
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-#: Those that carry an interval, as the keys of `ci_us`.
-INTERVALS: Sequence[str] = ("p99", "p99.9")
 CONFIDENCE = 0.95
 #: Below so many seeds a bootstrap over seeds says nothing; then the samples are pooled.
 SEEDS_MIN = 3

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tailgate import analysis, paper
+from tailgate import paper
 from tailgate.results import Point, PointFlow, Run
 from tailgate.words import interval_words, load_words, ms
 
@@ -78,17 +78,16 @@ def _traces(runs: Runs, load: str | None, label: str, published: Published) -> l
                 "text": [f"{run.target}, {_hover(p, f, key)}" for p, f in rows],
                 "hovertemplate": "%{text}<extra></extra>",
             }
-            if key in analysis.INTERVALS:
-                ends = [(f.lat_us[key], *f.ci_us[key]) for _, f in rows]
-                trace["error_y"] = {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
-                    "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
-                    "thickness": 1,
-                    "width": 2,
-                    "color": GREY,
-                }
+            ends = [(f.lat_us[key], *f.ci_us[key]) for _, f in rows]
+            trace["error_y"] = {
+                "type": "data",
+                "symmetric": False,
+                "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
+                "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
+                "thickness": 1,
+                "width": 2,
+                "color": GREY,
+            }
             traces.append(trace)
     in_paper = next(s.paper for s in runs[0][0].spec.schedulers if s.label == label)
     rows_paper = [p for p in published[load] if p.scheduler == in_paper and p.mib_s and p.p999_us]
@@ -113,9 +112,7 @@ def _traces(runs: Runs, load: str | None, label: str, published: Published) -> l
 
 def _hover(point: Point, flow: PointFlow, key: str) -> str:
     text = f"{load_words(point.background_rate)}<br>{key} {ms(flow.lat_us[key])} ms"
-    if key in analysis.INTERVALS:
-        text += f"<br>95 %: {interval_words(flow.ci_us[key], flow.histogram.n)}"
-    return text
+    return f"{text}<br>95 %: {interval_words(flow.ci_us[key], flow.histogram.n)}"
 
 
 def _ranges(all_traces: Iterable[list[Trace]]) -> tuple[list[float], list[float], list[float]]:

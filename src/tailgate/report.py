@@ -11,7 +11,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from tailgate import analysis, cells, paper, plots, results
+from tailgate import cells, paper, plots, results
 from tailgate.cells import Cell
 from tailgate.results import Measurement, Point, Run
 from tailgate.words import interval_words, load_words, ms
@@ -163,7 +163,7 @@ def _row(p: Point, marks: Sequence[str], last: bool, several: bool) -> str:
         out.append('<td class="text" colspan="6">no real-time request was completed</td>')
     else:
         out.append(f"<td>{ms(rt.lat_us['p50'])}</td>")
-        for key in analysis.INTERVALS:
+        for key in ("p99", "p99.9"):
             out.append(f"<td>{ms(rt.lat_us[key])}</td>")
             out.append(f"<td><small>{_e(interval_words(rt.ci_us[key], rt.histogram.n))}</small></td>")
         latency = p.published.p999_us if p.published else None

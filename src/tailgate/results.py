@@ -478,8 +478,8 @@ def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
     histogram = analysis.merge(f.histogram for f in flows)
     lat = latencies(histogram)
     ci = {
-        name: analysis.interval_over_seeds([f.histogram for f in flows], analysis.PERCENTILES[name])
-        for name in analysis.INTERVALS
+        name: analysis.interval_over_seeds([f.histogram for f in flows], p)
+        for name, p in analysis.PERCENTILES.items()
     }
     count = len(flows)
     return PointFlow(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is claimed of the paper's tables, from invented runs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,3 +51,28 @@ def test_the_tables_step_runs_both_and_compares_digits(
     assert not made["k2/table2 on 1 and on 2 processes gives the same digits"].holds
     assert made["k2/table2 on 2 processes, seconds"].bound == "<= 120"
     assert "k2/table3: all random reads, and reads and writes, K2: p99.9: median of the errors' sizes" in made
+
+
+def test_a_step_replaces_its_claims_and_keeps_the_others() -> None:
+    old = [claims.stated(name, 1, "make") for name in ("a", "b", "c")]
+    new = [claims.stated(name, 2, "make") for name in ("d", "b")]
+    found = [(c.claim, c.value) for c in claims.replaced(old, new)]
+    assert found == [("a", 1), ("b", 2), ("c", 1), ("d", 2)]
+
+
+@pytest.mark.parametrize("second", [2, 3])
+def test_the_demo_step_compares_its_two_runs(second: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run lies where the first did, which is kept beside it under a name that sorts behind."""
+    answers = [2, second]
+
+    def run(command: list[str], cwd: Path | None = None, **_: object) -> None:
+        if command[0] == "make" and cwd:
+            folder = cwd / "runs/k2/fig8/1a2b3c"
+            if folder.is_dir():
+                folder.rename(f"{folder}.previous")
+            folder.mkdir(parents=True)
+            (folder / "results.json").write_text(json.dumps({"points": [answers.pop(0)]}))
+
+    monkeypatch.setattr(claims.subprocess, "run", run)
+    same = next(c for c in claims.demo() if c.claim.endswith("same digits"))
+    assert same.holds == (second == 2)

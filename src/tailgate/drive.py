@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tailgate.errors import UsageError
-from tailgate.experiment import ROOT, one_of, parse_toml
+from tailgate.experiment import ROOT, load_toml
 
 DRIVES = ROOT / "drives"
 
@@ -39,11 +39,7 @@ DEFAULTS = Drive(name="defaults", title="The parameters' own defaults", paramete
 
 def load(name: str) -> tuple[Path, Drive]:
     """The drive file of this name in the checkout. UsageError if there is none, or if it is not right."""
-    path = DRIVES / f"{name}.toml"
-    if not path.is_file():
-        known = sorted(p.stem for p in DRIVES.glob("*.toml"))
-        raise UsageError(f"there is no drive {name}; expected {one_of(known) if known else f'a file {path}'}")
-    return path, parse_toml(path, Drive)
+    return load_toml(DRIVES, "drive", name, Drive)
 
 
 def values(drive: Drive, changes: Mapping[str, int]) -> dict[str, int]:

@@ -285,6 +285,16 @@ def load(path: Path) -> Experiment:
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def load_toml(folder: Path, kind: str, name: str, model: type[Model]) -> tuple[Path, Model]:
+    """The file `<name>.toml` of a folder of them. UsageError if there is none, or if it is not right."""
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in folder.glob("*.toml"))
+        expected = one_of(known) if known else f"a file {path}"
+        raise UsageError(f"there is no {kind} {name}; expected {expected}")
+    return path, parse_toml(path, model)
+
+
 def parse_toml(path: Path, model: type[Model]) -> Model:
     """Read a TOML file into a model. UsageError: one line with file, key (or line) and what was expected."""
     try:

@@ -6,8 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tailgate.drive import Parameter
-from tailgate.errors import UsageError
-from tailgate.experiment import ROOT, one_of, parse_toml
+from tailgate.experiment import ROOT, load_toml
 
 MACHINES = ROOT / "machines"
 #: What `--target sim` simulates unless told otherwise: the machine of the paper that is compared with.
@@ -38,10 +37,4 @@ class Machine(BaseModel):
 
 def load(name: str) -> tuple[Path, Machine]:
     """The machine file of this name in the checkout. UsageError if there is none, or if it is not right."""
-    path = MACHINES / f"{name}.toml"
-    if not path.is_file():
-        known = sorted(p.stem for p in MACHINES.glob("*.toml"))
-        raise UsageError(
-            f"there is no machine {name}; expected {one_of(known) if known else f'a file {path}'}"
-        )
-    return path, parse_toml(path, Machine)
+    return load_toml(MACHINES, "machine", name, Machine)

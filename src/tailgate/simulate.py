@@ -13,12 +13,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tailgate import analysis, fiojob, machines, simulation, workload
+from tailgate import analysis, fiojob, machines, results, simulation, workload
 from tailgate import drive as drives
-from tailgate.analysis import Histogram
 from tailgate.arguments import Parser
 from tailgate.errors import UsageError
-from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Outcome, Simulation
+from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Latencies, Outcome, Simulation
 from tailgate.targets import sim
 
 OK, FAILED = 0, 1
@@ -177,9 +176,9 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
                 "ios": d.ios,
                 "iops": d.ios * outcome.rate(name),
                 "mib_s": d.bytes * outcome.rate(name) / 2**20,
-                "lat_us": _percentiles(analysis.from_fio(d.latency, 1)),
-                "block_us": _percentiles(analysis.from_fio(d.block, 1)),
-                "scheduler_us": _percentiles(analysis.from_fio(d.scheduler, 1)),
+                "lat_us": _latencies(d.latency),
+                "block_us": _latencies(d.block),
+                "scheduler_us": _latencies(d.scheduler),
             }
             for name, (_, directions) in outcome.flows.items()
             for word, d in zip(DIRECTIONS, directions, strict=True)
@@ -192,12 +191,9 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _percentiles(histogram: Histogram) -> dict[str, float]:
-    if not histogram.n:
-        return {}
-    out = {"mean": histogram.mean_us}
-    out |= {name: histogram.percentile(p) for name, p in analysis.PERCENTILES.items()}
-    return out | {"max": histogram.max_us}
+def _latencies(clat_ns: Latencies) -> dict[str, float]:
+    histogram = analysis.from_fio(clat_ns, 1)
+    return results.latencies(histogram) if histogram.n else {}
 
 
 def _show(told: Simulation, outcome: Outcome) -> None:
@@ -215,7 +211,7 @@ def _show(told: Simulation, outcome: Outcome) -> None:
         for word, d in zip(DIRECTIONS, directions, strict=True):
             if not d.ios:
                 continue
-            figures = [f"{v:.1f}" for v in _percentiles(analysis.from_fio(d.latency, 1)).values()]
+            figures = [f"{v:.1f}" for v in _latencies(d.latency).values()]
             rate = outcome.rate(name)
             table.add_row(
                 name, word, str(d.ios), f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}", *figures

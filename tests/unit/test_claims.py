@@ -73,6 +73,6 @@ def test_the_demo_step_compares_its_two_runs(second: int, monkeypatch: pytest.Mo
             folder.mkdir(parents=True)
             (folder / "results.json").write_text(json.dumps({"points": [answers.pop(0)]}))
 
-    monkeypatch.setattr(claims.subprocess, "run", run)
+    monkeypatch.setattr("subprocess.run", run)
     same = next(c for c in claims.demo() if c.claim.endswith("same digits"))
     assert same.holds == (second == 2)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where an experiment can be run. A target measures; what it measured is read in tailgate.results."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,11 @@ class Lab(Protocol):
 
         BrokenRunError as soon as one breaks; what was measured until then stays in the folder.
         """
+
+
+def digest(identity: Mapping[str, object]) -> str:
+    """The name of a run's folder: a hash of all that decides its digits."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def complete(folder: Path, chunk: Chunk) -> bool:

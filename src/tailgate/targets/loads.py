@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tailgate import fiojob
-from tailgate.experiment import Sweep
+from tailgate.experiment import Knob, Sweep
 from tailgate.fiojob import JobFile, Section
 from tailgate.results import Chunk, Run
 
@@ -85,6 +85,19 @@ class Loads:
         if machine.dilation != "auto":
             return machine.dilation
         return 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
+
+    def knobs(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
+        """The scheduler's knobs, times as long as everything else is."""
+        scheduler = chunk.scheduler
+        return {
+            name: int(value) * dilation if name in scheduler.dilated else value
+            for name, value in scheduler.knobs.items()
+        }
+
+    def settings(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
+        """What stands below /sys/block/*/queue, as it is written: the queue's, then the scheduler's."""
+        knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk, dilation).items()}
+        return self.run.spec.queue | chunk.scheduler.queue | knobs
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
         """How many I/O operations a point is about, and how many (undilated) seconds."""

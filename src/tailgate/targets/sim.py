@@ -27,7 +27,7 @@ from tailgate.machines import Machine
 from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Run
 from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Outcome, Simulation
-from tailgate.targets import BrokenRunError, complete, set_complete
+from tailgate.targets import BrokenRunError, complete, digest, set_complete
 from tailgate.targets.loads import Loads, load_name
 
 #: Settings of the queue that are fields of the simulator's Device.
@@ -99,7 +99,7 @@ class Lab:
     @property
     def key(self) -> str:
         """Names the run's folder: a hash of its identity."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
+        return digest(self.identity)
 
     @property
     def repeatable(self) -> bool:
@@ -134,16 +134,6 @@ class Lab:
         """How much slower than life a chunk is simulated: 1, unless the machine is a guest."""
         return self.loads.dilation(chunk) if self.machine.dilated else 1
 
-    def knobs(self, chunk: Chunk) -> dict[str, Knob]:
-        """The scheduler's knobs, times as long as everything else is."""
-        scheduler, k = chunk.scheduler, self.dilation(chunk)
-        return {n: int(v) * k if n in scheduler.dilated else v for n, v in scheduler.knobs.items()}
-
-    def settings(self, chunk: Chunk) -> dict[str, Knob]:
-        """What would stand below /sys/block/*/queue: the queue's settings, then the scheduler's."""
-        knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk).items()}
-        return self.run.spec.queue | chunk.scheduler.queue | knobs
-
     def job(self, place: Place) -> fiojob.JobFile:
         """The fio job of one point, the one that fio would run."""
         return self.loads.derive(place.chunk, place.rate, self.dilation(place.chunk))
@@ -166,7 +156,7 @@ class Lab:
             drive=drive,
             device=device,
             scheduler=chunk.scheduler.name,
-            knobs=check_scheduler(chunk.scheduler.name, self.knobs(chunk), where),
+            knobs=check_scheduler(chunk.scheduler.name, self.loads.knobs(chunk, self.dilation(chunk)), where),
             machine=machine_values(self.machine) | processors | {"cpus": self.cpus(chunk)},
             costs={name: p.value for name, p in self.machine.costs.items()},
             build=self.build,
@@ -294,9 +284,10 @@ class Lab:
             "events": outcome.events,
             "drive": outcome.drive,
         }
-        settings = "".join(f"{k}:{v}\n" for k, v in self.settings(place.chunk).items())
+        settings = self.loads.settings(place.chunk, self.dilation(place.chunk))
+        text = "".join(f"{k}:{v}\n" for k, v in settings.items())
         (base / f"p{place.i}.fio").write_text(fiojob.text(self.job(place)))
-        (base / f"p{place.i}.settings").write_text(settings)
+        (base / f"p{place.i}.settings").write_text(text)
         (base / f"p{place.i}.sim.json").write_text(json.dumps(more) + "\n")
         # This one says that the point is there, so it comes last and whole.
         unfinished = base / f"p{place.i}.fio.json.part"

@@ -34,7 +34,7 @@ from tailgate.errors import UsageError
 from tailgate.kernels import Kernel
 from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Run
-from tailgate.targets import BrokenRunError, complete, set_complete
+from tailgate.targets import BrokenRunError, complete, digest, set_complete
 from tailgate.targets.loads import LEAD_S, Loads, load_name
 from tailgate.vm import kvm, machine
 
@@ -102,7 +102,7 @@ class Lab:
     @property
     def key(self) -> str:
         """Names the run's folder: a hash of its identity."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:12]
+        return digest(self.identity)
 
     @property
     def repeatable(self) -> bool:
@@ -139,16 +139,6 @@ class Lab:
         """The fio job file of one point."""
         job = self.loads.derive(attempt.chunk, background_rate, attempt.dilation, SAMPLER)
         return fiojob.text(job)
-
-    def settings(self, attempt: Attempt) -> dict[str, str]:
-        """What is written below /sys/block/*/queue, in order: the queue's, then the scheduler's."""
-        scheduler = attempt.chunk.scheduler
-        settings = self.run.spec.queue | scheduler.queue
-        out = {name: str(value) for name, value in settings.items()}
-        for name, value in scheduler.knobs.items():
-            scaled = int(value) * attempt.dilation if name in scheduler.dilated else value
-            out[f"iosched/{name}"] = str(scaled)
-        return out
 
     def guest_script(self, attempt: Attempt) -> str:
         """The shell script that the guest runs."""
@@ -252,8 +242,9 @@ class Lab:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         rates = attempt.chunk.background_rates
+        settings = self.loads.settings(attempt.chunk, attempt.dilation)
         files: dict[str, Path | bytes] = {
-            "/lab/settings": "".join(f"{k} {v}\n" for k, v in self.settings(attempt).items()).encode()
+            "/lab/settings": "".join(f"{k} {v}\n" for k, v in settings.items()).encode()
         }
         for trace in self.loads.traces:
             text = fiojob.dilate_trace(trace.read_text(), attempt.dilation)

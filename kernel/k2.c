@@ -44,6 +44,13 @@ static inline struct k2_entry *k2_entry_of(struct list_head *node)
 	return k2_entry(list_entry_rq(node));
 }
 
+static inline unsigned int k2_sectors(struct k2_entry *e)
+{
+	struct request *rq = k2_request(e);
+
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
+}
+
 #include "../sched/k2.c"
 
 /* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
@@ -343,6 +350,7 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	for (i = 0; i < K2_KNOB_COUNT; i++)
 		seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
 	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
+	seq_printf(m, "inflight_kib %d\n", atomic_read(&k2->inflight_sectors) / 2);
 	seq_printf(m, "bound_held %ld\n", atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 dispatched = READ_ONCE(k2->dispatched[level]),

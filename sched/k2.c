@@ -84,7 +84,7 @@ static bool k2_deinit(struct k2 *k2)
 	for (i = 0; i < k2->ctx_count; i++)
 		if (k2->ctxs[i] && k2->ctxs[i]->filled)
 			return false;
-	return !k2->filled && !atomic_read(&k2->inflight);
+	return !k2->filled && !atomic_read(&k2->inflight) && !atomic_read(&k2->inflight_sectors);
 }
 
 /**
@@ -186,54 +186,102 @@ static inline void k2_collect(struct k2 *k2)
 				list_splice_tail_init(&ctx->lists[i], &k2->lists[i]);
 			}
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
+			WRITE_ONCE(k2->next_sectors, 0);
 			ctx->filled = 0;
-			smp_mb__before_atomic(); /* pairs with k2_queued() */
+			smp_mb__before_atomic(); /* pairs with k2_queued() and k2_next() */
 			clear_bit(ctx->index, k2->pending);
 			spin_unlock(&ctx->lock);
 		}
 	}
 }
 
-/* Is anything queued? Any context, no lock. */
-static inline bool k2_queued(const struct k2 *k2)
+/* Was anything inserted that nobody has collected? */
+static inline bool k2_pending(const struct k2 *k2)
 {
 	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
 
 	for (word = 0; word < words; word++)
 		if (READ_ONCE(k2->pending[word]))
 			return true;
+	return false;
+}
+
+/* Is anything queued? Any context, no lock. */
+static inline bool k2_queued(const struct k2 *k2)
+{
+	if (k2_pending(k2))
+		return true;
 	smp_rmb(); /* pairs with k2_collect() */
 	return READ_ONCE(k2->filled);
 }
 
-static inline bool k2_has_room(const struct k2 *k2)
+/* May an entry of so many sectors be dispatched? 0 is one that counts none, or that is not known. */
+static inline bool k2_has_room(const struct k2 *k2, unsigned int sectors)
 {
-	return (unsigned int)atomic_read(&k2->inflight) <
-	       READ_ONCE(k2->knobs[K2_KNOB_inflight_max]);
+	unsigned int inflight = atomic_read(&k2->inflight),
+		     kib_max = READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max]);
+
+	if (inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max]))
+		return false;
+	return likely(!kib_max) || !sectors || !inflight ||
+	       (unsigned int)atomic_read(&k2->inflight_sectors) + sectors <= 2 * kib_max;
+}
+
+/* Sectors of the entry that is next, as far as that is known without the lock: what was just inserted may be next. */
+static inline unsigned int k2_next(const struct k2 *k2)
+{
+	if (likely(!READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])) || k2_pending(k2))
+		return 0;
+	smp_rmb(); /* pairs with k2_collect() */
+	return READ_ONCE(k2->next_sectors);
 }
 
 /*
  * Called by whoever wants to dispatch and finds the bound full. Either the completion that makes room sees @waiting and
- * wakes, or we see its room: each writes one word, has a full barrier, and reads the other's (Dekker).
+ * wakes, or we see its room: each writes one word, has a full barrier, and reads the other's (Dekker). The same holds for
+ * the words by which k2_next() knows what there must be room for; they were written before.
  */
-static inline bool k2_wait_for_room(struct k2 *k2)
+static inline bool k2_wait_for_room(struct k2 *k2, unsigned int sectors)
 {
 	if (!READ_ONCE(k2->waiting))
-		WRITE_ONCE(k2->waiting, 1);
+		smp_store_release(&k2->waiting, 1);
 	smp_mb();
-	return k2_has_room(k2);
+	return k2_has_room(k2, sectors);
 }
 
 /**
  * k2_has_work() - would k2_dispatch() return an entry?
  * @k2: the drive's scheduler
  *
- * False while the bound is full: the completion that makes room wakes a ctx, so nobody needs to poll. Any context, also
- * hard interrupt; no lock, no clock.
+ * False while the bound is full: the completion that makes room wakes a ctx, so nobody needs to poll. With a bound on
+ * bytes it may be true where an entry that was just inserted turns out to be too large. Any context, also hard interrupt;
+ * no lock, no clock.
  */
 static inline bool k2_has_work(struct k2 *k2)
 {
-	return k2_queued(k2) && (k2_has_room(k2) || k2_wait_for_room(k2));
+	unsigned int sectors;
+
+	if (!k2_queued(k2))
+		return false;
+	sectors = k2_next(k2);
+	return k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors);
+}
+
+static inline struct k2_entry *k2_first(struct k2 *k2)
+{
+	return k2_entry_of(k2->lists[__ffs(k2->filled)].next);
+}
+
+/* Sectors of the next entry, if anybody cares, for all to know. */
+static inline unsigned int k2_look(struct k2 *k2)
+{
+	unsigned int sectors = 0;
+
+	if (unlikely(READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])) && k2->filled)
+		sectors = k2_sectors(k2_first(k2));
+	if (sectors != READ_ONCE(k2->next_sectors))
+		WRITE_ONCE(k2->next_sectors, sectors);
+	return sectors;
 }
 
 static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
@@ -269,14 +317,21 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 					   void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
+	unsigned int sectors;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
-	if (k2->filled && (k2_has_room(k2) || k2_wait_for_room(k2))) {
-		e = k2_entry_of(k2->lists[__ffs(k2->filled)].next);
+	sectors = k2_look(k2);
+	if (k2->filled && (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors))) {
+		e = k2_first(k2);
 		k2_unstage(k2, e);
 		picked(e);
 		e->state = K2_IN_FLIGHT;
+		e->sectors = sectors;
+		if (unlikely(sectors)) {
+			atomic_add(sectors, &k2->inflight_sectors);
+			k2_look(k2);
+		}
 		atomic_inc(&k2->inflight);
 		if (K2_STATISTICS)
 			k2_count_dispatch(k2, e, now());
@@ -294,6 +349,7 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 {
 	lockdep_assert_held(&k2->lock);
 	k2_unstage(k2, e);
+	WRITE_ONCE(k2->next_sectors, 0);
 	e->state = K2_NEW;
 	k2->removed[e->level]++;
 }
@@ -303,9 +359,12 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
 {
 	if (K2_STATISTICS)
 		atomic_dec(&k2->inflight_level[e->level]);
+	if (unlikely(e->sectors))
+		atomic_sub(e->sectors, &k2->inflight_sectors);
 	atomic_dec(&k2->inflight);
 	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
-	if (READ_ONCE(k2->waiting) && k2_has_room(k2) && xchg(&k2->waiting, 0)) {
+	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2)) &&
+	    xchg(&k2->waiting, 0)) {
 		atomic_long_inc(&k2->bound_held);
 		k2->wake(k2->wake_argument, ctx);
 	}

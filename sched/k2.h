@@ -5,7 +5,7 @@
  *
  * Nine levels, FIFO in each: eight real-time ones, the most urgent first, and one for all else. At most inflight_max
  * requests are in the drive at a time, over all of its hardware queues, so that a real-time request waits for at most
- * that many others.
+ * that many others; and, with inflight_kib_max, at most so many bytes.
  *
  * A ctx is a hardware queue. Inserters append to lists of their own ctx; whoever dispatches collects the lists of all
  * ctxs and picks under one lock. Completions take no lock.
@@ -15,6 +15,9 @@
  *
  *	static struct list_head *k2_node(struct k2_entry *e);
  *	static struct k2_entry *k2_entry_of(struct list_head *node);
+ *	static unsigned int k2_sectors(struct k2_entry *e);
+ *
+ * The last is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush.
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -40,11 +43,13 @@
 #define K2_WAIT_BUCKETS 26
 
 /* knob(name, unit, least, most, default, scale, what it does) */
-#define K2_KNOBS(knob)                                                         \
-	knob(inflight_max, "requests", 1, 65535, 32, "log",                    \
-	     "most requests in the drive at a time, over all hardware queues") \
-		knob(rt_tags, "percent", 0, 90, 25, "linear",                  \
-		     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
+#define K2_KNOBS(knob)                                                                                         \
+	knob(inflight_max, "requests", 1, 65535, 32, "log",                                                    \
+	     "most requests in the drive at a time, over all hardware queues")                                 \
+		knob(inflight_kib_max, "KiB", 0, 1048576, 0, "log",                                            \
+		     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
+			knob(rt_tags, "percent", 0, 90, 25, "linear",                                          \
+			     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
 
 enum k2_knob {
 #define K2_KNOB_ID(name, ...) K2_KNOB_##name,
@@ -83,6 +88,7 @@ enum k2_state {
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
  * @inserted_ns: when it was inserted
+ * @sectors: by which it counts against the bound on bytes, while in flight
  * @level: 0 to K2_LEVELS - 1
  * @state: enum k2_state
  * @urgent: it is, or was last, on list 0
@@ -90,6 +96,7 @@ enum k2_state {
  */
 struct k2_entry {
 	u64 inserted_ns;
+	u32 sectors;
 	u8 level;
 	u8 state;
 	bool urgent;
@@ -120,11 +127,13 @@ struct k2_ctx {
  * @wake: runs the ctx: asks it to dispatch soon; called from any context, also from hard interrupt
  * @wake_argument: for @wake
  * @inflight: dispatched and neither finished nor returned
- * @inflight_level: the same by level
+ * @inflight_sectors: what they read and write, if there was a bound on it when they were dispatched
+ * @inflight_level: dispatched and neither finished nor returned, by level
  * @waiting: somebody found the bound full while something was queued; the next completion that makes room wakes
  * @bound_held: times a completion found @waiting
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
+ * @next_sectors: of the entry that is next, when somebody last looked with a bound on bytes; 0: not known
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @wait: histogram of the time from insertion to dispatch, by level
@@ -139,12 +148,14 @@ struct k2 {
 	void *wake_argument;
 
 	atomic_t inflight ____cacheline_aligned_in_smp;
+	atomic_t inflight_sectors;
 	atomic_t inflight_level[K2_LEVELS];
 	int waiting;
 	atomic_long_t bound_held;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned long filled;
+	unsigned int next_sectors;
 	struct list_head lists[K2_LISTS];
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];

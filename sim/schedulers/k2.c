@@ -44,6 +44,13 @@ static inline struct k2_entry *k2_entry_of(struct list_head *node)
 	return &k2_private(list_entry(node, struct sim_request, node))->entry;
 }
 
+static inline unsigned int k2_sectors(struct k2_entry *e)
+{
+	const struct sim_request *rq = k2_request(e);
+
+	return rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0;
+}
+
 #include "../../sched/k2.c"
 
 /**

@@ -12,7 +12,7 @@ import select
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,6 +128,7 @@ class Entry:
     ctx: int
     urgent: bool
     inserted_ns: int
+    sectors: int = 8
     epoch: int | None = None  # which collection took it; none yet
 
     @property
@@ -142,6 +143,7 @@ class Machine:
     script: Script
     ctxs: int
     bound: int = 32
+    kib_max: int = 0
     now: int = 10**12
     entries: dict[int, Entry] = field(default_factory=dict)
     queued: list[int] = field(default_factory=list)  # in order of insertion
@@ -153,28 +155,53 @@ class Machine:
     waiting: bool = False
     held: int = 0
     epoch: int = 0
+    charged: dict[int, int] = field(default_factory=dict)  # sectors that count while in flight
+    known: bool = False  # the size of what is next
     inserted: list[int] = field(default_factory=lambda: [0] * LEVELS)
     dispatched: list[int] = field(default_factory=lambda: [0] * LEVELS)
     removed: list[int] = field(default_factory=lambda: [0] * LEVELS)
     wait: list[list[int]] = field(default_factory=lambda: [[0] * WAIT_BUCKETS for _ in range(LEVELS)])
 
     @property
-    def room(self) -> bool:
-        return len(self.in_flight) < self.bound
+    def sectors(self) -> int:
+        """In flight, as far as they count."""
+        return sum(self.charged[n] for n in self.in_flight)
 
-    def insert(self, ctx: int, new: list[tuple[int, bool]], returned: bool = False) -> None:
+    def fits(self, number: int) -> bool:
+        """Whether this entry may go now."""
+        sectors = self.entries[number].sectors
+        if len(self.in_flight) >= self.bound:
+            return False
+        if not (self.kib_max and sectors and self.in_flight):
+            return True
+        return self.sectors + sectors <= 2 * self.kib_max
+
+    @property
+    def room(self) -> bool | None:
+        """Whether what is next may go; None: it depends on which of several that is."""
+        answers = {self.fits(number) for number in self.first()} if self.queued else {False}
+        return answers.pop() if len(answers) == 1 else None
+
+    @property
+    def uncollected(self) -> bool:
+        return any(self.entries[n].epoch is None for n in self.queued)
+
+    def insert(self, ctx: int, new: Sequence[tuple[int, bool] | tuple[int, bool, int]]) -> None:
+        """Of each: level, whether it is urgent, and sectors (8)."""
+        entries = [
+            (len(self.entries) + i, Entry(level, ctx, urgent, self.now, *sectors))
+            for i, (level, urgent, *sectors) in enumerate(new)
+        ]
+        self._insert(ctx, entries)
+
+    def _insert(self, ctx: int, new: list[tuple[int, Entry]]) -> None:
         words = []
-        for level, urgent in new:
-            if returned:
-                number = self.returned.pop(0)
-                level = self.entries[number].level
-            else:
-                number = len(self.entries)
-            self.entries[number] = Entry(level, ctx, urgent, self.now)
+        for number, entry in new:
+            self.entries[number] = entry
             self.queued.append(number)
             self.visited.discard(number)
-            self.inserted[level] += 1
-            words.append(f"{number}:{level}:{urgent:d}")
+            self.inserted[entry.level] += 1
+            words.append(f"{number}:{entry.level}:{entry.urgent:d}:{entry.sectors}")
         self.script.ask(f"insert {ctx} {self.now} {' '.join(words)}")
         self.run_soon(ctx)
 
@@ -185,8 +212,13 @@ class Machine:
 
     def has_work(self) -> bool:
         work = self.script.ask("work") == "1"
-        assert work == bool(self.queued and self.room)
-        self.waiting |= bool(self.queued) and not self.room
+        if not self.queued or len(self.in_flight) >= self.bound:
+            assert not work
+        elif self.room:
+            assert work
+        elif self.room is False and self.known and not self.uncollected:
+            assert not work
+        self.waiting |= bool(self.queued) and not work
         return work
 
     def run(self, which: int, most: int) -> None:
@@ -196,7 +228,10 @@ class Machine:
         for _ in range(most):
             if not self.has_work():
                 return
-            assert self.dispatch() is not None
+            room = self.room
+            if self.dispatch() is None:
+                assert not room
+                return
         self.run_soon(ctx)
 
     def collect(self) -> None:
@@ -207,24 +242,29 @@ class Machine:
 
     def first(self) -> set[int]:
         """What may go next: of the first queue and the earliest collection, the oldest of each ctx."""
-        best = min((self.entries[n].queue, self.entries[n].epoch or 0) for n in self.queued)
+        late = self.epoch + 1
+        best = min((self.entries[n].queue, self.entries[n].epoch or late) for n in self.queued)
         of_ctx: dict[int, int] = {}
         for number in self.queued:
             entry = self.entries[number]
-            if (entry.queue, entry.epoch) == best:
+            if (entry.queue, entry.epoch or late) == best:
                 of_ctx.setdefault(entry.ctx, number)
         return set(of_ctx.values())
 
     def dispatch(self) -> int | None:
         answer = self.script.ask(f"dispatch {self.now}")
         self.collect()
-        if not self.queued or not self.room:
-            assert answer == "-"
+        self.known = True
+        if answer == "-":
+            assert not self.queued or not self.room
             self.waiting |= bool(self.queued)
             return None
         number = int(answer)
         assert number in self.first()
+        assert self.fits(number)
         entry = self.entries[number]
+        self.charged[number] = entry.sectors if self.kib_max else 0
+        self.known = bool(self.charged[number])
         self.queued.remove(number)
         self.in_flight.append(number)
         self.dispatched[entry.level] += 1
@@ -238,11 +278,13 @@ class Machine:
         woken = self.script.ask(command).split()
         if counts and self.waiting and self.room:
             assert woken == [str(ctx)]
+        elif not counts or not self.waiting or len(self.in_flight) >= self.bound:
+            assert woken == []
+        if woken:
+            assert woken == [str(ctx)]
             self.waiting = False
             self.held += 1
             self.run_soon(ctx)
-        else:
-            assert woken == []
 
     def finish(self, which: int) -> None:
         if self.in_flight:
@@ -267,11 +309,14 @@ class Machine:
 
     def insert_returned(self, urgent: bool) -> None:
         if self.returned:
-            ctx = self.entries[self.returned[0]].ctx
-            self.insert(ctx, [(0, urgent)], returned=True)
+            number = self.returned.pop(0)
+            entry = self.entries[number]
+            again = Entry(entry.level, entry.ctx, urgent, self.now, entry.sectors)
+            self._insert(entry.ctx, [(number, again)])
 
     def merge(self, level: int, percent: int) -> None:
         shown = [int(word) for word in self.script.ask(f"merge {level} {percent}").split()]
+        self.known &= not self.uncollected
         self.collect()
         new = [n for n in self.queued if self.entries[n].queue == level + 1 and n not in self.visited]
         assert sorted(shown) == sorted(new)
@@ -283,6 +328,7 @@ class Machine:
         self.visited.update(shown)
         for number in shown:
             if number % 100 < percent:
+                self.known = False
                 self.queued.remove(number)
                 self.removed[level] += 1
                 self.gone.append(number)
@@ -297,8 +343,15 @@ class Machine:
             for ctx in range(self.ctxs):
                 self.run_soon(ctx)
 
+    def set_kib_max(self, value: int) -> None:
+        self.known &= bool(self.kib_max)
+        self.kib_max = value
+        assert self.script.ask(f"set inflight_kib_max {value}") == f"0 {value}"
+        for ctx in range(self.ctxs):
+            self.run_soon(ctx)
+
     def check(self) -> None:
-        counters = [len(self.in_flight), self.held]
+        counters = [len(self.in_flight), self.sectors, self.held]
         for level in range(LEVELS):
             counters += [
                 sum(self.entries[n].level == level for n in self.in_flight),
@@ -307,9 +360,7 @@ class Machine:
                 self.removed[level],
             ]
         assert [int(word) for word in self.script.ask("counters").split()] == counters
-        assert not (self.queued and self.room) or self.to_run, (
-            "nobody is going to run, and there is work and room"
-        )
+        assert not self.room or self.to_run, "nobody is going to run, and there is work and room"
 
     def drain(self) -> None:
         while self.queued or self.in_flight or self.returned:
@@ -325,10 +376,13 @@ class Machine:
 
 INDICES = st.integers(0, 99)
 LEVEL = st.one_of(st.sampled_from([RT_LEVELS, RT_LEVELS, 7, 0]), st.integers(0, LEVELS - 1))
+SECTORS = st.sampled_from([8, 8, 8, 0, 16, 128, 1024])
 BOUNDS = st.one_of(st.integers(1, 6), st.sampled_from([0, 1, 32, 65535, 65536, 99999999999]))
 STEPS = st.one_of(
     st.tuples(
-        st.just("insert"), INDICES, st.lists(st.tuples(LEVEL, st.integers(0, 9)), min_size=1, max_size=4)
+        st.just("insert"),
+        INDICES,
+        st.lists(st.tuples(LEVEL, st.integers(0, 9), SECTORS), min_size=1, max_size=4),
     ),
     st.tuples(st.just("run"), INDICES, st.integers(1, 5)),
     st.tuples(st.just("finish"), INDICES),
@@ -338,6 +392,7 @@ STEPS = st.one_of(
     st.tuples(st.just("insert returned"), st.booleans()),
     st.tuples(st.just("merge"), LEVEL, st.sampled_from([0, 30, 100])),
     st.tuples(st.just("bound"), BOUNDS),
+    st.tuples(st.just("bytes"), st.sampled_from([0, 1, 4, 8, 64, 700])),
     st.tuples(st.just("time"), st.sampled_from([-700, 999, 1_000, 5_000, 1_000_000, 3_000_000_000, 2**35])),
 )
 PLAYS = st.tuples(st.integers(1, 70), st.integers(1, 6), st.lists(STEPS, min_size=20, max_size=80))
@@ -354,7 +409,7 @@ def play(script: Script, ctxs: int, bound: int, steps: list[tuple[object, ...]])
                 case ("insert", int(ctx), list(new)):
                     # few ctxs, and of them the outermost ones, so that entries meet
                     where = (0, ctxs - 1, ctx % ctxs)[ctx % 3]
-                    machine.insert(where, [(level, urgent == 9) for level, urgent in new])
+                    machine.insert(where, [(level, urgent == 9, n) for level, urgent, n in new])
                 case ("run", int(which), int(most)):
                     machine.run(which, most)
                 case ("finish", int(which)):
@@ -371,6 +426,8 @@ def play(script: Script, ctxs: int, bound: int, steps: list[tuple[object, ...]])
                     machine.merge(level, percent)
                 case ("bound", int(value)):
                     machine.set_bound(value)
+                case ("bytes", int(value)):
+                    machine.set_kib_max(value)
                 case ("time", int(by)):
                     machine.now += by
                 case _:
@@ -428,6 +485,31 @@ def check_visits(script: Script) -> None:
     machine.drain()
 
 
+def check_sizes(script: Script) -> None:
+    """Who waits for room for a large entry does not do so any more when another one is next."""
+    machine = begin(script, ctxs=1, bound=4)
+    machine.set_kib_max(8)
+    machine.insert(0, [(8, False)])
+    assert machine.dispatch() == 0
+    machine.insert(0, [(8, False, 128), (8, False, 8)])
+    assert machine.dispatch() is None
+    machine.merge(8, percent=2)  # the large one joins another
+    assert machine.has_work()
+    assert machine.dispatch() == 2
+    machine.insert(0, [(8, False, 128)])
+    assert machine.dispatch() is None
+    machine.finish(0)
+    machine.insert(0, [(0, False)])
+    machine.merge(8, percent=0)  # collects
+    assert machine.has_work()
+    assert machine.dispatch() == 4
+    machine.drain()
+
+
+def test_a_large_entry_holds_up_nobody_before_it(script: Script) -> None:
+    check_sizes(script)
+
+
 def test_each_entry_is_offered_for_merging_once(script: Script) -> None:
     check_visits(script)
 
@@ -467,10 +549,10 @@ def begin(script: Script, ctxs: int, bound: int) -> Machine:
 
 def test_deinit_tells_what_is_left(script: Script) -> None:
     script.ask("new 1")
-    script.ask("insert 0 0 1:8:0")
+    script.ask("insert 0 0 1:8:0:8")
     assert script.ask("end") == "0"
     script.ask("new 1")
-    script.ask("insert 0 0 1:8:0")
+    script.ask("insert 0 0 1:8:0:8")
     assert script.ask("dispatch 0") == "1"
     assert script.ask("end") == "0"
 
@@ -591,7 +673,7 @@ class Mutation:
     """A way to break K2, and the test that must notice."""
 
     name: str
-    noticed_by: str  # "script", "limits", "ranges", "visits" or "interleave"
+    noticed_by: str  # "script", "limits", "ranges", "visits", "sizes" or "interleave"
     old: str
     new: str
 
@@ -605,28 +687,28 @@ MUTATIONS = [
     Mutation(
         "collect-only-when-nothing-is-staged",
         "script",
-        "k2_collect(k2);\n\tif (k2->filled &&",
-        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tif (k2->filled &&",
+        "k2_collect(k2);\n\tsectors =",
+        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tsectors =",
     ),
     Mutation(
         "bound-plus-one",
         "script",
-        "(unsigned int)atomic_read(&k2->inflight) <",
-        "(unsigned int)atomic_read(&k2->inflight) <=",
+        "inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
+        "inflight > READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
     ),
-    Mutation("no-waiting-flag", "script", "WRITE_ONCE(k2->waiting, 1)", "(void)0"),
+    Mutation("no-waiting-flag", "script", "smp_store_release(&k2->waiting, 1)", "(void)0"),
     Mutation(
         "kick-only-one-below-the-bound",
         "script",
-        "READ_ONCE(k2->waiting) && k2_has_room(k2)",
+        "smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2))",
         "READ_ONCE(k2->waiting) && atomic_read(&k2->inflight) + 1u == k2->knobs[0]",
     ),
     Mutation("kick-without-need", "script", "xchg(&k2->waiting, 0)", "1"),
     Mutation(
         "waiting-forgotten-without-room",
         "script",
-        "k2_has_room(k2) && xchg(&k2->waiting, 0)",
-        "xchg(&k2->waiting, 0) && k2_has_room(k2)",
+        "k2_has_room(k2, k2_next(k2)) &&\n\t    xchg(&k2->waiting, 0)",
+        "xchg(&k2->waiting, 0) && k2_has_room(k2, k2_next(k2))",
     ),
     Mutation(
         "requeue-does-not-count",
@@ -673,12 +755,15 @@ MUTATIONS = [
     Mutation(
         "no-barrier-before-sleep",
         "interleave",
-        "smp_mb();\n\treturn k2_has_room(k2);",
-        "return k2_has_room(k2);",
+        "smp_mb();\n\treturn k2_has_room(k2, sectors);",
+        "return k2_has_room(k2, sectors);",
     ),
     Mutation("no-barrier-after-completion", "interleave", "smp_mb__after_atomic();", ""),
     Mutation(
-        "no-second-look", "interleave", "smp_mb();\n\treturn k2_has_room(k2);", "smp_mb();\n\treturn false;"
+        "no-second-look",
+        "interleave",
+        "smp_mb();\n\treturn k2_has_room(k2, sectors);",
+        "smp_mb();\n\treturn sectors && false;",
     ),
     Mutation(
         "invisible-while-collected",
@@ -689,17 +774,24 @@ MUTATIONS = [
     Mutation(
         "looks-in-the-wrong-order",
         "interleave",
-        """for (word = 0; word < words; word++)
-		if (READ_ONCE(k2->pending[word]))
-			return true;
+        """if (k2_pending(k2))
+		return true;
 	smp_rmb(); /* pairs with k2_collect() */
 	return READ_ONCE(k2->filled);""",
         """if (READ_ONCE(k2->filled))
 		return true;
-	for (word = 0; word < words; word++)
-		if (READ_ONCE(k2->pending[word]))
-			return true;
-	return false;""",
+	return k2_pending(k2);""",
+    ),
+    Mutation("bytes-plus-a-sector", "script", "+ sectors <= 2 * kib_max", "+ sectors <= 2 * kib_max + 8"),
+    Mutation("bytes-kept", "script", "atomic_sub(e->sectors, &k2->inflight_sectors);", "(void)e;"),
+    Mutation("too-large-for-ever", "script", "!sectors || !inflight ||", "!sectors ||"),
+    Mutation("size-of-who-was-next", "script", " || k2_pending(k2))\n\t\treturn 0;", ")\n\t\treturn 0;"),
+    Mutation("size-of-who-was-merged", "sizes", "WRITE_ONCE(k2->next_sectors, 0);\n\te->state", "e->state"),
+    Mutation(
+        "size-before-collection",
+        "sizes",
+        "WRITE_ONCE(k2->next_sectors, 0);\n\t\t\tctx->filled",
+        "ctx->filled",
     ),
 ]
 
@@ -726,6 +818,8 @@ def notices(noticed_by: str, root: Path) -> None:
             check_limits(script)
         elif noticed_by == "visits":
             check_visits(script)
+        elif noticed_by == "sizes":
+            check_sizes(script)
         elif noticed_by == "ranges":
             check_ranges(script)
         else:

@@ -23,8 +23,8 @@ SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover
 MISTAKES = {
     "a slot too many": (
         "sched/k2.c",
-        "(unsigned int)atomic_read(&k2->inflight) <",
-        "(unsigned int)atomic_read(&k2->inflight) <=",
+        "inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
+        "inflight > READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
         "schedulers/k2.c",
     ),
     "last in, first out": (

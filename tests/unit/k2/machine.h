@@ -24,6 +24,7 @@ struct io {
 	struct list_head node;
 	unsigned int ctx;
 	unsigned int level;
+	unsigned int sectors;
 	bool urgent;
 	u64 sequence; /* of its insertion, by ctx */
 	unsigned int left; /* times it ended, by completion or by removal */
@@ -40,6 +41,11 @@ static struct k2_entry *k2_entry_of(struct list_head *node)
 	return &container_of(node, struct io, node)->entry;
 }
 
+static unsigned int k2_sectors(struct k2_entry *e)
+{
+	return ((struct io *)e)->sectors;
+}
+
 #include "../../../sched/k2.c"
 
 static struct machine {
@@ -50,6 +56,8 @@ static struct machine {
 	struct list_head drive; /* dispatched */
 	struct list_head returned; /* to be inserted again */
 	unsigned int in_drive;
+	unsigned int sectors_in_drive;
+	unsigned int kib_max; /* 0: some knob had no bound on bytes */
 	unsigned int bound_max; /* no knob was ever larger */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
 } machine;
@@ -108,6 +116,9 @@ static void run_here(unsigned int ctx)
 			break;
 		machine_enter();
 		must(++machine.in_drive <= machine.bound_max);
+		machine.sectors_in_drive += ((struct io *)e)->sectors;
+		must(!machine.kib_max || machine.in_drive == 1 ||
+		     machine.sectors_in_drive <= 2 * machine.kib_max);
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
 		machine_leave();
@@ -229,8 +240,10 @@ static void completer(void)
 		given_back = io->returns;
 		again = given_back && machine_random(2);
 		io->returns -= given_back;
-		if (!given_back || again)
+		if (!given_back || again) {
 			machine.in_drive--;
+			machine.sectors_in_drive -= io->sectors;
+		}
 		machine_leave();
 		if (given_back)
 			k2_requeue(k2, ctxs[io->ctx], &io->entry, again);
@@ -290,6 +303,9 @@ static void configurer(unsigned int times)
 	for (; times; times--) {
 		must(!k2_configure(k2, K2_KNOB_inflight_max,
 				   machine_random(2) ? 1 : 1 + machine_random(machine.bound_max)));
+		if (machine.kib_max)
+			must(!k2_configure(k2, K2_KNOB_inflight_kib_max,
+					   1 + machine_random(machine.kib_max)));
 		for (ctx = 0; ctx < k2->ctx_count; ctx++)
 			run(ctx, true);
 	}
@@ -313,6 +329,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		INIT_LIST_HEAD(&io->node);
 		io->ctx = machine_random(ctx_count);
 		io->level = machine_random(2) ? K2_BACKGROUND : machine_random(K2_LEVELS);
+		io->sectors = machine_random(3) ? 8 : 8 * (1 + machine_random(32));
 		io->returns = machine_random(5) ? 0 : machine_random(3);
 	}
 	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
@@ -325,6 +342,8 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		k2_init_ctx(k2, ctx, i);
 	}
 	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));
+	machine.kib_max = machine_random(2) ? 0 : 4 + machine_random(150);
+	must(!k2_configure(k2, K2_KNOB_inflight_kib_max, machine.kib_max));
 }
 
 static void machine_deinit(void)

@@ -4,7 +4,7 @@
  * a test knows after every step what must hold. Entries are named by numbers.
  *
  *   new CTXS                      a drive with so many hardware queues
- *   insert CTX NOW ID:LEVEL:URGENT ...       one list of insertions -> ok
+ *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
  *   work                          -> 1 or 0, as has_work
  *   dispatch NOW                  -> the entry, or -
  *   finish ID CTX                 -> the ctxs woken
@@ -13,7 +13,7 @@
  *                                 -> the entries visited
  *   set KNOB VALUE                -> 0 or an error
  *   limit TAGS                    -> tags for others than real-time tasks
- *   counters                      -> inflight, bound_held, and for each level in flight, inserted, dispatched, removed
+ *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|initial|scale|what, joined by tabs
@@ -28,6 +28,7 @@ struct io {
 	struct k2_entry entry;
 	struct list_head node;
 	unsigned int id;
+	unsigned int sectors;
 };
 
 static struct list_head *k2_node(struct k2_entry *e)
@@ -38,6 +39,11 @@ static struct list_head *k2_node(struct k2_entry *e)
 static struct k2_entry *k2_entry_of(struct list_head *node)
 {
 	return &container_of(node, struct io, node)->entry;
+}
+
+static unsigned int k2_sectors(struct k2_entry *e)
+{
+	return ((struct io *)e)->sectors;
 }
 
 #include "../../../sched/k2.c"
@@ -114,16 +120,19 @@ static void tear_down(void)
 
 static void insert(char *list)
 {
-	unsigned int ctx, id, level, urgent;
+	unsigned int ctx, id, level, urgent, sectors;
 	unsigned long long at;
 	int used;
 
 	if (sscanf(list, "%u %llu%n", &ctx, &at, &used) < 2)
 		abort();
 	k2_insert_begin(ctxs[ctx]);
-	for (list += used; sscanf(list, " %u:%u:%u%n", &id, &level, &urgent, &used) == 3;
-	     list += used)
+	for (list += used;
+	     sscanf(list, " %u:%u:%u:%u%n", &id, &level, &urgent, &sectors, &used) == 4;
+	     list += used) {
+		ios[id].sectors = sectors;
 		k2_insert(ctxs[ctx], &ios[id].entry, level, urgent, at);
+	}
 	k2_insert_end(k2, ctxs[ctx]);
 	printf("ok");
 }
@@ -132,7 +141,8 @@ static void counters(void)
 {
 	unsigned int i, level;
 
-	printf("%d %ld", atomic_read(&k2->inflight), atomic_long_read(&k2->bound_held));
+	printf("%d %d %ld", atomic_read(&k2->inflight), atomic_read(&k2->inflight_sectors),
+	       atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 inserted = 0;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that raising or lowering the bound of a saturated drive never stalls it, and that the drive fills to the new bound;
+# Tests that raising or lowering the bounds of a saturated drive never stalls it, and that the drive fills to the new bound;
 # also when nobody submits any more, so that only completions can keep it going.
 vflash slots=256 depth=256 read_ns=2000000
 k2 vflash0 1
@@ -20,6 +20,27 @@ for round in $(seq 100); do # faster than a request
 	random 64
 	echo $((RANDOM_IS + 1)) > $BOUND
 done
+progress vflash0
+echo 65535 > $BOUND
+BYTES=/sys/block/vflash0/queue/iosched/inflight_kib_max
+for requests in 16 1 8 2 64; do # of 4 KiB
+	echo $((4 * requests)) > $BYTES
+	progress vflash0
+	await 30 "the drive is not filled to $requests requests" filled $requests
+done
+for kib in 1 3; do # less than a request
+	echo $kib > $BYTES
+	progress vflash0
+	await 30 "not one alone" filled 1
+done
+for round in $(seq 100); do
+	random 128
+	echo $RANDOM_IS > $BYTES
+done
+progress vflash0
+echo 64 > $BOUND
+echo 0 > $BYTES
+await 30 "the drive is not filled again" filled 64
 progress vflash0
 for other in 64 1023 8; do
 	echo $other > /sys/block/vflash0/queue/nr_requests

@@ -4,7 +4,7 @@ vflash
 k2 vflash0 8
 KNOBS=/sys/block/vflash0/queue/iosched
 shown() { # what the knobs are, both names of the bound
-	cat $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/rt_tags | tr '\n' ' '
+	cat $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/inflight_kib_max $KNOBS/rt_tags | tr '\n' ' '
 }
 refused() { # ERROR KNOB TEXT
 	before=$(shown)
@@ -19,27 +19,30 @@ taken() { # KNOB TEXT ALL_AFTERWARDS
 rmmod_refused() {
 	rmmod k2 2> /dev/null && fail "k2 unloads while in use"
 }
-expect "at first" "$(shown)" "8 8 25 "
-for knob in inflight_max max_inflight rt_tags; do
+expect "at first" "$(shown)" "8 8 0 25 "
+for knob in inflight_max max_inflight inflight_kib_max rt_tags; do
 	for text in abc -1 '\n' 8x '8 9' ' 8' '' 0x 1.5 - + '8\n\n' -0; do
 		case $text in '') refused 0 $knob '' ;; *) refused EINVAL $knob "$text" ;; esac
 	done
-	for text in 65536 99999999999 18446744073709551615 18446744073709551616 4294967297; do
+	for text in 1048577 99999999999 18446744073709551615 18446744073709551616 4294967297; do
 		refused ERANGE $knob "$text"
 	done
 done
 for knob in inflight_max max_inflight; do
 	refused ERANGE $knob 0
-	taken $knob 1 "1 1 25"
-	taken $knob '65535\n' "65535 65535 25"
-	taken $knob 9 "9 9 25"
-	taken $knob +08 "8 8 25"
+	refused ERANGE $knob 65536
+	taken $knob 1 "1 1 0 25"
+	taken $knob '65535\n' "65535 65535 0 25"
+	taken $knob 9 "9 9 0 25"
+	taken $knob +08 "8 8 0 25"
 done
 refused ERANGE rt_tags 91
-taken rt_tags 0 "8 8 0"
-taken rt_tags '90\n' "8 8 90"
-expect "shown in the statistics" "$(sed -n 's/^inflight_max //p; s/^rt_tags //p' /proc/tailgate/vflash0 | tr '\n' ' ')" "8 90 "
-expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/rt_tags /proc/tailgate/vflash0 | tr '\n' ' ')" \
-	"644 644 644 444 "
+taken inflight_kib_max 1048576 "8 8 1048576 25"
+taken inflight_kib_max '64\n' "8 8 64 25"
+taken rt_tags 0 "8 8 64 0"
+taken rt_tags '90\n' "8 8 64 90"
+expect "shown in the statistics" "$(sed -n 's/^inflight_max //p; s/^inflight_kib_max //p; s/^rt_tags //p' /proc/tailgate/vflash0 | tr '\n' ' ')" "8 64 90 "
+expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/inflight_kib_max $KNOBS/rt_tags /proc/tailgate/vflash0 | tr '\n' ' ')" \
+	"644 644 644 644 444 "
 expect "version" "$(head -1 /proc/tailgate/vflash0)" "k2 1"
-expect "names" "$(ls $KNOBS | tr '\n' ' ')" "inflight_max max_inflight rt_tags "
+expect "names" "$(ls $KNOBS | tr '\n' ' ')" "inflight_kib_max inflight_max max_inflight rt_tags "

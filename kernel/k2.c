@@ -21,6 +21,7 @@
 
 #include "compat/elevator.h"
 #include "../sched/k2.h"
+#include "split.h"
 
 /* An entry is a request: its list node is queuelist, the rest lies in the two words that are the elevator's. */
 static inline struct request *k2_request(struct k2_entry *e)
@@ -76,6 +77,7 @@ struct k2_queue_data {
 	struct request_queue *q;
 	struct k2_ends ends;
 	struct proc_dir_entry *proc;
+	struct split *split;
 	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
 	struct k2_ctx **ctxs;
 	struct k2 k2; /* last: ends in an array */
@@ -159,6 +161,17 @@ static inline bool k2_may_run_here(struct blk_mq_hw_ctx *hctx)
 	return !current->plug && task_is_running(current) && !(hctx->flags & BLK_MQ_F_BLOCKING);
 }
 
+/* Moves what has to be split from @list to @large. */
+static void k2_find_large(struct list_head *list, unsigned int piece, struct list_head *large)
+{
+	struct request *rq, *next;
+
+	list_for_each_entry_safe(rq, next, list, queuelist)
+		if (blk_rq_sectors(rq) > piece && !k2_is_rt(req_get_ioprio(rq)) &&
+		    k2_entry(rq)->state == K2_NEW && split_may_take(rq))
+			list_move_tail(&rq->queuelist, large);
+}
+
 /* May be called from schedule(): must not sleep. */
 static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			       elv_insert_t flags)
@@ -167,10 +180,14 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	struct k2_queue_data *d = k2_data(q);
 	struct k2_ctx *ctx = k2_hctx_ctx(hctx);
 	bool at_head = elv_insert_at_head(flags);
+	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
 	struct request *rq, *next;
+	LIST_HEAD(large);
 
 	/* Once they are visible the requests may complete, and with the last reference the elevator could go. */
 	percpu_ref_get(&q->q_usage_counter);
+	if (unlikely(piece) && !at_head)
+		k2_find_large(list, piece, &large);
 	k2_insert_begin(ctx);
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		struct k2_entry *e = k2_entry(rq);
@@ -183,6 +200,8 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	}
 	INIT_LIST_HEAD(list);
 	k2_insert_end(&d->k2, ctx);
+	if (unlikely(!list_empty(&large)))
+		split_take(d->split, &large, piece);
 	if (k2_may_run_here(hctx))
 		blk_mq_run_hw_queue(hctx, false);
 	percpu_ref_put(&q->q_usage_counter);
@@ -251,7 +270,9 @@ static void k2_offer(struct k2_entry *e, void *argument)
 	if ((req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) ||
 	    (rq->cmd_flags & REQ_NOMERGE_FLAGS) || (rq->rq_flags & RQF_NOMERGE_FLAGS))
 		return;
-	if (!blk_mq_sched_try_insert_merge(merge->q, rq, &merge->free))
+	/* whether two requests become too large for a piece, nobody would ask */
+	if (k2_piece(&k2_data(merge->q)->k2, k2_entry(rq)->level) ||
+	    !blk_mq_sched_try_insert_merge(merge->q, rq, &merge->free))
 		elv_rqhash_add(merge->q, rq);
 }
 
@@ -259,20 +280,25 @@ static void k2_offer(struct k2_entry *e, void *argument)
  * Requests enter the hash that merging searches only here, when a bio comes that could join one: what is dispatched
  * before the next bio comes never pays for it. Merges stay within a level: the block layer merges only what has the same
  * priority. A contended lock is not worth a merge.
+ *
+ * Before, what is too large is split.
  */
 static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
 	struct k2_queue_data *d = k2_data(q);
 	struct k2 *k2 = &d->k2;
 	struct k2_merge merge = { .q = q, .free = LIST_HEAD_INIT(merge.free) };
+	unsigned int level = k2_level(bio->bi_ioprio), piece = k2_piece(k2, level);
 	struct request *freed = NULL, *next;
 	bool merged;
 
+	if (unlikely(piece) && split_bio(d->split, bio, piece))
+		return true;
 	if (!k2_queued(k2) || !k2_may_end_at(&d->ends, bio->bi_iter.bi_sector) ||
 	    !spin_trylock(&k2->lock))
 		return false;
 	k2_collect(k2);
-	k2_visit_new(k2, k2_level(bio->bi_ioprio), k2_offer, &merge);
+	k2_visit_new(k2, level, k2_offer, &merge);
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &freed);
 	spin_unlock(&k2->lock);
 
@@ -283,6 +309,13 @@ static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 		blk_mq_free_request(freed);
 	}
 	return merged;
+}
+
+static bool k2_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
+{
+	unsigned int piece = k2_piece(&k2_data(q)->k2, k2_level(req_get_ioprio(rq)));
+
+	return !piece || blk_rq_sectors(rq) + bio_sectors(bio) <= piece;
 }
 
 /* A bio became part of @rq. */
@@ -351,6 +384,8 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 		seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
 	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
 	seq_printf(m, "inflight_kib %d\n", atomic_read(&k2->inflight_sectors) / 2);
+	seq_printf(m, "split_requests %ld\n", atomic_long_read(&d->split->requests));
+	seq_printf(m, "split_pieces %ld\n", atomic_long_read(&d->split->pieces));
 	seq_printf(m, "bound_held %ld\n", atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 dispatched = READ_ONCE(k2->dispatched[level]),
@@ -413,6 +448,14 @@ static void k2_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 	kfree(hd);
 }
 
+static void k2_free(struct k2_queue_data *d)
+{
+	if (d->split)
+		split_put(d->split);
+	kfree(d->ctxs);
+	kfree(d);
+}
+
 static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct k2_queue_data *d;
@@ -422,8 +465,9 @@ static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
 	if (!d)
 		return -ENOMEM;
 	d->ctxs = kcalloc_node(q->nr_hw_queues, sizeof(*d->ctxs), GFP_KERNEL, q->node);
-	if (!d->ctxs) {
-		kfree(d);
+	d->split = split_new(q->node);
+	if (!d->ctxs || !d->split) {
+		k2_free(d);
 		return -ENOMEM;
 	}
 	d->q = q;
@@ -465,8 +509,7 @@ static void k2_exit_sched(struct elevator_queue *eq)
 	struct k2_queue_data *d = eq->elevator_data;
 
 	WARN_ON_ONCE(!k2_deinit(&d->k2));
-	kfree(d->ctxs);
-	kfree(d);
+	k2_free(d);
 }
 
 static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
@@ -474,6 +517,13 @@ static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
 	struct k2_queue_data *d = eq->elevator_data;
 
 	return sysfs_emit(page, "%u\n", READ_ONCE(d->k2.knobs[knob]));
+}
+
+static int k2_check_split(struct request_queue *q, u64 kib)
+{
+	if (kib > queue_max_sectors(q) / 2)
+		return -ERANGE;
+	return kib << 10 & (queue_logical_block_size(q) - 1) ? -EINVAL : 0;
 }
 
 static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t length,
@@ -484,6 +534,8 @@ static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t leng
 	int err;
 
 	err = kstrtou64(page, 10, &value);
+	if (!err && knob == K2_KNOB_split_kib)
+		err = k2_check_split(d->q, value);
 	if (!err)
 		err = k2_configure(&d->k2, knob, value);
 	if (err)
@@ -523,6 +575,7 @@ static struct elevator_type k2_type = {
 		.exit_hctx = k2_exit_hctx,
 		.depth_updated = k2_depth_updated,
 		.limit_depth = k2_limit_depth,
+		.allow_merge = k2_allow_merge,
 		.bio_merge = k2_bio_merge,
 		.request_merged = k2_request_merged,
 		.requests_merged = k2_requests_merged,
@@ -561,10 +614,15 @@ static int __init k2_module_init(void)
 	err = k2_probe_shallow_depth();
 	if (err)
 		return err;
+	err = split_module_init("k2_split");
+	if (err)
+		return err;
 	k2_proc = proc_mkdir("tailgate", NULL);
 	err = elv_register(&k2_type);
-	if (err)
+	if (err) {
 		proc_remove(k2_proc);
+		split_module_exit();
+	}
 	return err;
 }
 
@@ -572,6 +630,7 @@ static void __exit k2_module_exit(void)
 {
 	elv_unregister(&k2_type);
 	proc_remove(k2_proc);
+	split_module_exit();
 }
 
 module_init(k2_module_init);

@@ -18,8 +18,8 @@
 #endif
 
 const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
-#define K2_KNOB_INFO(name, unit, least, most, initial, scale, what) \
-	[K2_KNOB_##name] = { #name, unit, least, most, initial, scale, what },
+#define K2_KNOB_INFO(name, unit, least, most, step, initial, scale, what) \
+	[K2_KNOB_##name] = { #name, unit, least, most, step, initial, scale, what },
 	K2_KNOBS(K2_KNOB_INFO)
 #undef K2_KNOB_INFO
 };
@@ -95,12 +95,14 @@ static bool k2_deinit(struct k2 *k2)
  *
  * After a change the caller runs the hardware queues: a larger bound may let something go at once.
  *
- * Return: 0, or -ERANGE with nothing changed.
+ * Return: 0, or -ERANGE or -EINVAL with nothing changed.
  */
 static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 {
 	if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
 		return -ERANGE;
+	if ((unsigned int)value % k2_knob_infos[knob].step)
+		return -EINVAL;
 	WRITE_ONCE(k2->knobs[knob], value);
 	return 0;
 }
@@ -120,6 +122,14 @@ static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags)
 	unsigned int kept = DIV_ROUND_UP(tags * READ_ONCE(k2->knobs[K2_KNOB_rt_tags]), 100);
 
 	return tags > kept ? tags - kept : 1;
+}
+
+/* Most sectors in a request of this level; 0: any number. What is larger is split before it is inserted. */
+static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level)
+{
+	unsigned int split_kib = READ_ONCE(k2->knobs[K2_KNOB_split_kib]);
+
+	return unlikely(split_kib) && level == K2_BACKGROUND ? 2 * split_kib : 0;
 }
 
 /* Locks the ctx's lists for k2_insert(). */

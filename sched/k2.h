@@ -42,14 +42,18 @@
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
-/* knob(name, unit, least, most, default, scale, what it does) */
-#define K2_KNOBS(knob)                                                                                         \
-	knob(inflight_max, "requests", 1, 65535, 32, "log",                                                    \
-	     "most requests in the drive at a time, over all hardware queues")                                 \
-		knob(inflight_kib_max, "KiB", 0, 1048576, 0, "log",                                            \
-		     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
-			knob(rt_tags, "percent", 0, 90, 25, "linear",                                          \
-			     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
+/* knob(name, unit, least, most, step, default, scale, what it does) */
+/* clang-format off */
+#define K2_KNOBS(knob) \
+	knob(inflight_max, "requests", 1, 65535, 1, 32, "log", \
+	     "most requests in the drive at a time, over all hardware queues") \
+	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", \
+	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
+	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
+	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
+	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", \
+	     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
+/* clang-format on */
 
 enum k2_knob {
 #define K2_KNOB_ID(name, ...) K2_KNOB_##name,
@@ -64,6 +68,7 @@ enum k2_knob {
  * @unit: of the value
  * @least: smallest value accepted
  * @most: largest value accepted
+ * @step: it is a multiple of this
  * @initial: value after k2_init()
  * @scale: "log" or "linear": how a search should step through the range
  * @what: one sentence
@@ -71,7 +76,7 @@ enum k2_knob {
 struct k2_knob_info {
 	const char *name;
 	const char *unit;
-	unsigned int least, most, initial;
+	unsigned int least, most, step, initial;
 	const char *scale;
 	const char *what;
 };

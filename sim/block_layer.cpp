@@ -41,12 +41,13 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
 					 (known.empty() ? "none" : known));
 		const sim_knob &knob = scheduler.knobs[i];
-		if (value < knob.least || value > knob.most ||
+		if (value < knob.least || value > knob.most || (knob.step && value % knob.step) ||
 		    scheduler.configure(elevator, i, value))
-			throw UsageError(wanted.name + "." + name + ": expected " +
-					 std::to_string(knob.least) + " to " +
-					 std::to_string(knob.most) + ", got " +
-					 std::to_string(value));
+			throw UsageError(
+				wanted.name + "." + name + ": expected " +
+				std::to_string(knob.least) + " to " + std::to_string(knob.most) +
+				(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "") +
+				", got " + std::to_string(value));
 	}
 }
 
@@ -175,6 +176,16 @@ uint32_t BlockLayer::limit(const Io &io) const
 	return scheduler_->limit(elevator_.get(), io.op, true, io.ioprio, tags_);
 }
 
+/// In a request: the drive's limit, or the scheduler's.
+uint32_t BlockLayer::most_sectors(const Io &io) const
+{
+	uint32_t piece = scheduler_ && scheduler_->piece ?
+				 scheduler_->piece(elevator_.get(), io.op, io.ioprio) :
+				 0;
+
+	return piece ? std::min(piece, max_sectors_) : max_sectors_;
+}
+
 void BlockLayer::add_bio(Request *request, Io *io)
 {
 	Bio *bio = free_bios_;
@@ -221,14 +232,17 @@ bool BlockLayer::submit(Io *io, Action accepted)
 {
 	Queue &queue = queues_[io->processor % queues_.size()];
 	uint64_t sector = io->offset / SECTOR;
-	uint32_t left = io->bytes / SECTOR;
+	uint32_t left = io->bytes / SECTOR, in_request = 0;
+	uint32_t most = most_sectors(*io);
 	bool waits = false;
 
 	io->parts = 1; /* so that no part that completes at once ends it */
 	do {
-		uint32_t sectors = std::min(left, max_sectors_);
+		/* as it is first split to what the drive takes */
+		uint32_t sectors = std::min({ left, max_sectors_ - in_request, most });
 
 		left -= sectors;
+		in_request = (in_request + sectors) % max_sectors_;
 		io->parts++;
 		if (waits || !accept(queue, io, sector, sectors)) {
 			waits = true;
@@ -276,9 +290,12 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 
 bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 {
-	sim_request *rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op,
-						io->ioprio, max_sectors_);
+	uint32_t most = most_sectors(*io);
+	sim_request *rq;
 
+	if (most < max_sectors_ && sectors * 2 > most)
+		return false; /* a piece */
+	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio, most);
 	if (!rq)
 		return false;
 	add_bio(reinterpret_cast<Request *>(rq), io);

@@ -147,6 +147,7 @@ class BlockLayer
 	bool merge(Io *io, uint64_t sector, uint32_t sectors);
 	Request *make(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	void add_bio(Request *request, Io *io);
+	uint32_t most_sectors(const Io &io) const;
 	void run(Queue &queue);
 	void run_later(Queue &queue);
 	void run_after_delay();

@@ -149,6 +149,11 @@ static inline bool k2_is_rt(u16 ioprio)
 	return SIM_IOPRIO_CLASS(ioprio) == 1;
 }
 
+static inline unsigned int k2_level(u16 ioprio)
+{
+	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
+}
+
 static void k2_note_end(struct k2_drive *d, struct sim_request *rq)
 {
 	struct k2_private *p = k2_private(rq);
@@ -166,12 +171,12 @@ static void k2_insert_request(void *s, struct sim_request *rq, bool at_head, u64
 	struct k2_drive *d = s;
 	struct k2_ctx *ctx = d->ctxs[rq->queue];
 	struct k2_entry *e = &k2_private(rq)->entry;
-	unsigned int level = k2_is_rt(rq->ioprio) ? rq->ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
 
 	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
 		k2_note_end(d, rq);
 	k2_insert_begin(ctx);
-	k2_insert(ctx, e, level, at_head, e->state == K2_RETURNED ? now_ns : rq->start_ns);
+	k2_insert(ctx, e, k2_level(rq->ioprio), at_head,
+		  e->state == K2_RETURNED ? now_ns : rq->start_ns);
 	k2_insert_end(d->k2, ctx);
 }
 
@@ -215,6 +220,13 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	return k2_is_rt(ioprio) ? tags : k2_limit(d->k2, tags);
 }
 
+static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
+{
+	struct k2_drive *d = s;
+
+	return op == SIM_READ || op == SIM_WRITE ? k2_piece(d->k2, k2_level(ioprio)) : 0;
+}
+
 static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
 					u32 max_sectors)
 {
@@ -240,7 +252,8 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 }
 
 static const struct sim_knob k2_knobs[] = {
-#define K2_SIM_KNOB(name, unit, least, most, initial, ...) { #name, least, most, initial },
+#define K2_SIM_KNOB(name, unit, least, most, step, initial, ...) \
+	{ #name, least, most, initial, step },
 	K2_KNOBS(K2_SIM_KNOB)
 #undef K2_SIM_KNOB
 };
@@ -259,5 +272,6 @@ const struct sim_scheduler sim_k2 = {
 	.has_work = k2_queue_has_work,
 	.finish = k2_finish_request,
 	.limit = k2_limit_tags,
+	.piece = k2_piece_of,
 	.try_merge = k2_try_merge,
 };

@@ -65,10 +65,11 @@ struct sim_device {
  * @least: smallest value accepted
  * @most: largest value accepted
  * @initial: default
+ * @step: a value is a multiple of it; 0: any
  */
 struct sim_knob {
 	const char *name;
-	u64 least, most, initial;
+	u64 least, most, initial, step;
 };
 
 /**
@@ -88,6 +89,8 @@ struct sim_knob {
  * @finish: a request is freed (finish_request); NULL: not wanted
  * @limit: scheduler tags of a hardware queue that requests of this operation and task priority may hold at a time, 1 to
  *	@tags; NULL: all. The kernel's limit_depth
+ * @piece: most sectors in a request of this operation and priority; what is larger is split first, and pieces are not
+ *	merged again. 0: any number. NULL: it never splits
  * @tick: the timer that was armed; NULL: not wanted
  * @try_merge: whether bio [sector, sector + sectors) can join a queued request: if so it grew and is returned; NULL: the
  *	scheduler does not merge
@@ -107,6 +110,7 @@ struct sim_scheduler {
 	void (*complete)(void *s, struct sim_request *rq, u64 now_ns);
 	void (*finish)(void *s, struct sim_request *rq, u64 now_ns);
 	u32 (*limit)(void *s, u8 op, bool sync, u16 ioprio, u32 tags);
+	u32 (*piece)(void *s, u8 op, u16 ioprio);
 	void (*tick)(void *s, u64 now_ns);
 	struct sim_request *(*try_merge)(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
 					 u32 max_sectors);

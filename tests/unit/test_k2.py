@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
 WAIT_BUCKETS = 26
-ERANGE = -34
+EINVAL, ERANGE = -22, -34
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 
@@ -582,6 +582,8 @@ def check_ranges(script: Script) -> None:
         for value in (knob.least - 1, knob.most + 1, 99999999999, 2**32 + knob.least):
             if value >= 0:
                 assert script.ask(f"set {knob.name} {value}") == f"{ERANGE} {knob.most}"
+        if knob.step > 1:
+            assert script.ask(f"set {knob.name} {knob.step + 1}") == f"{EINVAL} {knob.most}"
     assert script.ask("end") == "1"
 
 
@@ -595,6 +597,7 @@ class Knob:
     unit: str
     least: int
     most: int
+    step: int
     initial: int
     scale: str
     what: str
@@ -604,8 +607,8 @@ def knobs(script: Script) -> list[Knob]:
     """The knobs as sched/k2.h declares them."""
     found = []
     for line in script.ask("knobs").split("\t"):
-        name, unit, least, most, initial, scale, what = line.split("|")
-        found.append(Knob(name, unit, int(least), int(most), int(initial), scale, what))
+        name, unit, least, most, step, initial, scale, what = line.split("|")
+        found.append(Knob(name, unit, int(least), int(most), int(step), int(initial), scale, what))
     return found
 
 
@@ -744,6 +747,7 @@ MUTATIONS = [
     ),
     Mutation("histogram-overflows", "script", "now > e->inserted_ns ?", "now != e->inserted_ns ?"),
     Mutation("no-least-value", "ranges", "value < k2_knob_infos[knob].least || ", ""),
+    Mutation("any-step", "ranges", "if ((unsigned int)value % k2_knob_infos[knob].step)", "if (0)"),
     Mutation("no-largest-value", "ranges", " || value > k2_knob_infos[knob].most", ""),
     Mutation("no-tag-left", "limits", "tags > kept ? tags - kept : 1", "tags - kept"),
     Mutation(

@@ -142,6 +142,51 @@ def test_requests_larger_than_allowed_are_split() -> None:
     assert outcome.ios == 400
 
 
+def test_the_background_is_split_and_real_time_is_not() -> None:
+    large = ((256 * 1024, 100),)
+    reader = dataclasses.replace(READER, block_sizes=(large, large))
+    knobs = {"split_kib": 48}
+    outcome = run(reader, scheduler="k2", knobs=knobs)
+    assert (reads(outcome).ios, outcome.ios) == (100, 600)
+    assert run(dataclasses.replace(reader, ioprio=1 << 13), scheduler="k2", knobs=knobs).ios == 100
+    # first into what the drive takes: 100, 100 and 56 KiB, each in pieces
+    capped = run(reader, device={"max_sectors_kb": 100}, scheduler="k2", knobs=knobs)
+    assert capped.ios == 100 * (3 + 3 + 2)
+
+
+def test_pieces_do_not_join_and_small_requests_do() -> None:
+    """A stream of 4 KiB, whose requests may grow to 16 KiB, or not at all."""
+    stream = Process(depth=64, sequential=True, ios_max=6400, ends_all=True)
+    one_slot = DRIVE | {"slots": 1}
+    whole, by_16, by_4 = (
+        run(stream, drive=one_slot, scheduler="k2", knobs={"inflight_max": 1, "split_kib": kib}).ios
+        for kib in (0, 16, 4)
+    )
+    assert whole < 1600 <= by_16 < 6400 == by_4
+
+
+def test_on_a_drive_of_one_command_pieces_shorten_the_wait() -> None:
+    large = ((512 * 1024, 100),)
+    background = Process(flow=1, depth=4, block_sizes=(large, large))
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000)
+    drive = DRIVE | {"slots": 1, "dies": 1}
+    whole, pieces = (
+        reads(
+            run(urgent, background, drive=drive, scheduler="k2", knobs={"split_kib": kib, "inflight_max": 1})
+        ).latency["max"]
+        for kib in (0, 4)
+    )
+    assert whole > 5_000_000
+    assert pieces <= 2 * 70_000
+
+
+def test_bytes_in_the_drive_are_bounded() -> None:
+    deep = Process(depth=64, runtime_ns=10**8)
+    for kib, most in ((0, 32), (16, 4), (4, 1), (1, 1)):
+        outcome = run(deep, scheduler="k2", knobs={"inflight_kib_max": kib})
+        assert outcome.drive["slots_used_max"] == most
+
+
 def test_few_tags_hold_a_deep_queue_back() -> None:
     deep = Process(depth=64, runtime_ns=10**8)
     few = run(deep, scheduler="k2", device={"nr_requests": 4}, knobs={"rt_tags": 0})
@@ -179,6 +224,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
         ({"scheduler": "cfq"}, "scheduler: expected one of none, "),
         ({"scheduler": "k2", "knobs": {"inflight": 8}}, "k2 has no knob inflight; expected inflight_max"),
         ({"scheduler": "k2", "knobs": {"inflight_max": 0}}, "inflight_max: expected 1 to 65535, got 0"),
+        ({"scheduler": "k2", "knobs": {"split_kib": 6}}, "0 to 65536 in steps of 4, got 6"),
         ({"knobs": {"x": 1}}, "none has no knob x"),
         ({"drive": {"plates": 3}}, "drive: there is no parameter plates"),
         ({"drive": {"dies": 0}}, "drive: dies: expected 1 to 255"),

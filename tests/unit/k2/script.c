@@ -16,7 +16,7 @@
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   end                           -> 1 if nothing is left, else 0
- *   knobs                         -> name|unit|least|most|initial|scale|what, joined by tabs
+ *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,8 +207,8 @@ static void obey(char *line)
 		for (a = 0; a < K2_KNOB_COUNT; a++) {
 			const struct k2_knob_info *i = &k2_knob_infos[a];
 
-			printf("%s%s|%s|%u|%u|%u|%s|%s", a ? "\t" : "", i->name, i->unit, i->least,
-			       i->most, i->initial, i->scale, i->what);
+			printf("%s%s|%s|%u|%u|%u|%u|%s|%s", a ? "\t" : "", i->name, i->unit,
+			       i->least, i->most, i->step, i->initial, i->scale, i->what);
 		}
 	} else {
 		fprintf(stderr, "not a command: %s", line);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that data stay right while schedulers, bounds and tags change at random and, on vflash, the driver does all that
+# Tests that data stay right while schedulers, bounds, tags and sizes change at random and, on vflash, the driver does all that
 # drivers do at once; then all
 # is read again. The argument is the disk.
 DISK=$1
@@ -76,6 +76,10 @@ until ended data; do
 			echo $((RANDOM_IS + 1)) > $Q/iosched/inflight_max
 			one_of 0 25 90
 			echo $ONE > $Q/iosched/rt_tags
+			one_of 0 4 8 16 64
+			echo $ONE > $Q/iosched/split_kib
+			one_of 0 4 100
+			echo $ONE > $Q/iosched/inflight_kib_max
 		}
 		[ $DISK != vflash0 ] || {
 			one_of 0 5 11 && fault requeue_every=$ONE

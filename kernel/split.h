@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Splitting of large requests by an I/O scheduler, on kernels that know nothing of it. A bio is cut in bio_merge, before
+ * it is a request, by whoever submits it (split_bio()). What does not pass there, such as a request that grew in a plug,
+ * is taken apart at insertion (split_may_take(), split_take()): its bios are cut by a worker, which may wait for memory,
+ * and submitted again. Both keep the order of the pieces, and a bio completes once, with the first error of its pieces.
+ *
+ * Pieces carry REQ_NOMERGE, so that nothing joins them together again.
+ */
+#ifndef TAILGATE_SPLIT_H
+#define TAILGATE_SPLIT_H
+
+#include <linux/blk-integrity.h>
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/kref.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <trace/events/block.h>
+
+#include "compat/elevator.h"
+
+/**
+ * struct split - what is being cut for one drive; it outlives the scheduler instance that it was made for
+ * @references: the scheduler's, and one while @work is on its way
+ * @lock: protects @bios
+ * @bios: taken from requests, not yet submitted again
+ * @sectors: most in a piece, for @work
+ * @work: cuts @bios
+ * @requests: cut so far
+ * @pieces: into so many
+ */
+struct split {
+	struct kref references;
+	spinlock_t lock;
+	struct bio_list bios;
+	unsigned int sectors;
+	struct work_struct work;
+	atomic_long_t requests;
+	atomic_long_t pieces;
+};
+
+/* Not flushed when a scheduler leaves: the worker may wait for a queue that is frozen for just that. */
+static struct workqueue_struct *split_workers;
+
+static int split_module_init(const char *name)
+{
+	split_workers = alloc_workqueue("%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0, name);
+	return split_workers ? 0 : -ENOMEM;
+}
+
+/* After elv_unregister(): nobody uses a queue of ours any more, and what is on its way ends first. */
+static void split_module_exit(void)
+{
+	destroy_workqueue(split_workers);
+}
+
+static void split_free(struct kref *references)
+{
+	kfree(container_of(references, struct split, references));
+}
+
+static inline void split_put(struct split *s)
+{
+	kref_put(&s->references, split_free);
+}
+
+/* What a cut would break is left alone: atomic writes, the order of writes to a zone, protection information. */
+static inline bool split_may(struct bio *bio)
+{
+	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
+		return false;
+#ifdef REQ_ATOMIC
+	if (bio->bi_opf & REQ_ATOMIC)
+		return false;
+#endif
+	return !bio_integrity(bio) && !(op_is_write(bio_op(bio)) && bdev_is_zoned(bio->bi_bdev));
+}
+
+/* The first piece, which completes @bio with it; NULL without memory. */
+static struct bio *split_front(struct split *s, struct bio *bio, unsigned int sectors, gfp_t gfp)
+{
+	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
+
+	if (IS_ERR_OR_NULL(piece))
+		return NULL;
+	piece->bi_opf |= REQ_NOMERGE;
+	/* the whole was charged for all of its bytes */
+	if (bio_flagged(bio, BIO_BPS_THROTTLED))
+		bio_set_flag(piece, BIO_BPS_THROTTLED);
+	if (bio_flagged(bio, BIO_CGROUP_ACCT))
+		bio_set_flag(piece, BIO_CGROUP_ACCT);
+	bio_chain(piece, bio);
+	trace_block_split(piece, bio->bi_iter.bi_sector);
+	atomic_long_inc(&s->pieces);
+	if (bio_sectors(bio) <= sectors) {
+		atomic_long_inc(&s->pieces);
+		atomic_long_inc(&s->requests);
+	}
+	return piece;
+}
+
+/**
+ * split_bio() - in bio_merge: cut a bio that is larger than a piece
+ * @s: of the drive
+ * @bio: to be submitted
+ * @sectors: most in a piece
+ *
+ * One cut a call: both parts are put behind those that this task submits already, and come here again.
+ *
+ * Return: true if @bio was taken; false if it goes on as it is: small, not to be cut, or no memory to be had at once.
+ */
+static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
+{
+	struct bio *piece;
+
+	if (!split_may(bio))
+		return false;
+	if (bio_sectors(bio) <= sectors) {
+		/* two of these are too large, and a plug asks nobody */
+		if (bio_sectors(bio) * 2 > sectors)
+			bio->bi_opf |= REQ_NOMERGE;
+		return false;
+	}
+	if (WARN_ON_ONCE(!current->bio_list))
+		return false;
+	if (bio->bi_opf & REQ_NOWAIT) {
+		/* Half of it may find a tag and half not. Who polls takes "again" for an answer only from later kernels. */
+		if (!(bio->bi_opf & REQ_POLLED)) {
+			bio_wouldblock_error(bio);
+			return true;
+		}
+		bio->bi_opf &= ~REQ_NOWAIT;
+	}
+	bio_clear_polled(bio);
+	piece = split_front(s, bio, sectors, GFP_NOWAIT | __GFP_NOWARN);
+	if (!piece)
+		return false;
+	submit_bio_noacct(piece);
+	submit_bio_noacct(bio);
+	return true;
+}
+
+static void split_work(struct work_struct *work)
+{
+	struct split *s = container_of(work, struct split, work);
+	unsigned int sectors;
+	struct bio_list bios;
+	struct blk_plug plug;
+	struct bio *bio;
+
+	spin_lock(&s->lock);
+	bios = s->bios;
+	bio_list_init(&s->bios);
+	sectors = s->sectors;
+	spin_unlock(&s->lock);
+
+	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(&bios))) {
+		while (bio_sectors(bio) > sectors) {
+			struct bio *piece = split_front(s, bio, sectors, GFP_NOIO);
+
+			if (!piece)
+				break;
+			submit_bio_noacct(piece);
+		}
+		bio->bi_opf |= REQ_NOMERGE;
+		submit_bio_noacct(bio);
+		cond_resched();
+	}
+	blk_finish_plug(&plug);
+	split_put(s);
+}
+
+static struct split *split_new(int node)
+{
+	struct split *s = kzalloc_node(sizeof(*s), GFP_KERNEL, node);
+
+	if (!s)
+		return NULL;
+	kref_init(&s->references);
+	spin_lock_init(&s->lock);
+	bio_list_init(&s->bios);
+	INIT_WORK(&s->work, split_work);
+	return s;
+}
+
+/* At insertion: may this request, which was never dispatched, be taken apart? */
+static inline bool split_may_take(struct request *rq)
+{
+	return rq->bio && !blk_rq_is_passthrough(rq) && !rq->end_io &&
+	       !blk_mq_request_started(rq) &&
+	       !(rq->rq_flags & (RQF_FLUSH_SEQ | RQF_SPECIAL_PAYLOAD | RQF_DONTPREP)) &&
+	       rq->rq_flags & ELV_RQF_PREPARED && split_may(rq->bio);
+}
+
+/**
+ * split_take() - take requests apart, for which split_may_take() holds
+ * @s: of the drive
+ * @list: requests, which are no more afterwards
+ * @sectors: most in a piece
+ *
+ * The caller holds no lock, and a reference to the queue: with its last request the scheduler could go.
+ */
+static void split_take(struct split *s, struct list_head *list, unsigned int sectors)
+{
+	struct request *rq, *next;
+	struct bio_list bios;
+
+	bio_list_init(&bios);
+	list_for_each_entry(rq, list, queuelist) {
+		struct bio *bio;
+
+		/* What belonged to the request. Some of it blk_steal_bios() does too, on later kernels. */
+		for (bio = rq->bio; bio; bio = bio->bi_next) {
+			bio->bi_opf &= ~REQ_NOWAIT;
+			bio_clear_polled(bio);
+			bio_clear_flag(bio, BIO_QOS_THROTTLED);
+			bio_clear_flag(bio, BIO_QOS_MERGED);
+			bio_set_flag(bio, BIO_CGROUP_ACCT);
+			bio_set_flag(bio, BIO_BPS_THROTTLED);
+		}
+		blk_steal_bios(&bios, rq);
+	}
+	spin_lock(&s->lock);
+	s->sectors = sectors;
+	bio_list_merge(&s->bios, &bios);
+	spin_unlock(&s->lock);
+	kref_get(&s->references);
+	if (!queue_work(split_workers, &s->work))
+		split_put(s); /* it is on its way */
+	/* last: a request that ends lets others in */
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		list_del_init(&rq->queuelist);
+		blk_mq_end_request(rq, BLK_STS_OK);
+	}
+}
+
+#endif

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that requests above split_kib go to the drive in pieces, each counted once, and those of real-time tasks whole; on
+# each way that a request can take to the scheduler; and that the knob takes what it should and nothing else.
+vflash memory_backed=1
+k2 vflash0
+Q=/sys/block/vflash0/queue
+SPLIT=$Q/iosched/split_kib
+echo 512 > $Q/max_sectors_kb
+
+refused() { # ERROR TEXT
+	expect "'$2' to split_kib" "$(put $SPLIT "$2")" $1
+	expect "after '$2'" "$(cat $SPLIT)" 8
+}
+for value in 0 4 508 512 8; do
+	echo $value > $SPLIT || fail "$value is refused"
+	expect "split_kib" "$(cat $SPLIT)" $value
+done
+for value in 1 2 6 10 510 abc -4 '\n' 4k; do
+	refused EINVAL "$value"
+done
+for value in 516 65536 65540 99999999999; do
+	refused ERANGE "$value"
+done
+
+pieces() { # KIB LEVEL FIO_OPTION...: how many requests reach the drive, as LEVEL, and how many were split into how many
+	kib=$1 level=$2
+	shift 2
+	echo $kib > $SPLIT
+	before="$(counted vflash0 level$level.dispatched) $(counted vflash0 split_requests) $(counted vflash0 split_pieces)"
+	fio $QUIET --name=p --filename=/dev/vflash0 "$@" > /tmp/fio.out 2>&1 || { cat /tmp/fio.out; fail "fio $*"; }
+	await 10 "not at rest" idle vflash0
+	set -- $before
+	GOT="$(($(counted vflash0 level$level.dispatched) - $1)) $(($(counted vflash0 split_requests) - $2))"
+	GOT="$GOT $(($(counted vflash0 split_pieces) - $3))"
+	set --
+}
+check() { # WHAT WANTED
+	expect "$1: requests at the drive, requests split, pieces" "$GOT" "$2"
+}
+ONE_MIB="--bs=512k --number_ios=2 --ioengine=psync"
+for op in read write; do
+	pieces 16 8 --rw=$op $ONE_MIB
+	check "$op of 512 KiB" "64 2 64"
+done
+pieces 0 8 --rw=write $ONE_MIB
+check "no splitting" "2 0 0"
+pieces 508 8 --rw=write $ONE_MIB
+check "an odd rest" "4 2 4"
+pieces 16 8 --rw=write --bs=16k --number_ios=8 --ioengine=psync
+check "as large as a piece" "8 0 0"
+pieces 16 2 --rw=write $ONE_MIB --prioclass=1 --prio=2
+check "real-time" "2 0 0"
+pieces 16 8 --rw=write $ONE_MIB --prioclass=3
+check "idle class" "64 2 64"
+pieces 64 8 --rw=write $ONE_MIB --ioengine=io_uring --iodepth=2
+check "io_uring, which asks not to wait" "16 2 16"
+echo 2 > $Q/nomerges # the block layer asks no scheduler then
+pieces 16 8 --rw=write $ONE_MIB
+check "without merges" "64 2 64"
+echo 0 > $Q/nomerges
+pieces 4 8 --rw=write --bs=4k --size=512k --ioengine=libaio --iodepth=32 --iodepth_batch=32
+check "pieces are not merged again" "128 0 0"
+# eight bios of 4 KiB make a request in the plug, which is too large; where merging is asked for, none grows beyond 16 KiB
+pieces 16 8 --rw=write --bs=4k --size=512k --ioengine=libaio --iodepth=32 --iodepth_batch=32
+echo "batches of 4 KiB at 16: $GOT"
+for tags in 4 8; do # few tags hold nobody up for ever, and few of them are held at a time
+	echo $tags > $Q/nr_requests
+	for share in 0 90; do
+		echo $share > $Q/iosched/rt_tags
+		pieces 4 8 --rw=randwrite --bs=512k --number_ios=8 --ioengine=libaio --iodepth=8
+		check "nr_requests $tags" "1024 8 1024"
+	done
+done
+echo 0 > $SPLIT
+account vflash0

@@ -277,18 +277,30 @@ static inline bool k2_has_work(struct k2 *k2)
 	return k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors);
 }
 
-static inline struct k2_entry *k2_first(struct k2 *k2)
+/* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
+static inline unsigned int k2_choose(struct k2 *k2, u64 (*now)(void))
 {
-	return k2_entry_of(k2->lists[__ffs(k2->filled)].next);
+	unsigned int first = __ffs(k2->filled);
+
+	if (likely(!READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops])) || !first ||
+	    !(k2->filled & 1UL << (K2_BACKGROUND + 1)) || now() < k2->background_due_ns)
+		return first;
+	return K2_BACKGROUND + 1;
 }
 
-/* Sectors of the next entry, if anybody cares, for all to know. */
-static inline unsigned int k2_look(struct k2 *k2)
+/* A request of the background goes: when it is owed the next. Who was late catches up by one. */
+static inline void k2_owe(struct k2 *k2, unsigned int floor_iops, u64 now)
+{
+	k2->background_due_ns = max(k2->background_due_ns + 1000000000 / floor_iops, now);
+}
+
+/* Sectors of the first entry of a list, if anybody cares, for all to know. */
+static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 {
 	unsigned int sectors = 0;
 
-	if (unlikely(READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])) && k2->filled)
-		sectors = k2_sectors(k2_first(k2));
+	if (unlikely(READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])))
+		sectors = k2_sectors(k2_entry_of(k2->lists[list].next));
 	if (sectors != READ_ONCE(k2->next_sectors))
 		WRITE_ONCE(k2->next_sectors, sectors);
 	return sectors;
@@ -327,25 +339,33 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 					   void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	unsigned int sectors;
+	unsigned int list, sectors, floor_iops;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
-	sectors = k2_look(k2);
-	if (k2->filled && (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors))) {
-		e = k2_first(k2);
+	if (!k2->filled)
+		goto out;
+	list = k2_choose(k2, now);
+	sectors = k2_look(k2, list);
+	if (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors)) {
+		e = k2_entry_of(k2->lists[list].next);
 		k2_unstage(k2, e);
 		picked(e);
 		e->state = K2_IN_FLIGHT;
 		e->sectors = sectors;
+		floor_iops = READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops]);
+		if (unlikely(floor_iops) && list == K2_BACKGROUND + 1)
+			k2_owe(k2, floor_iops, now());
 		if (unlikely(sectors)) {
 			atomic_add(sectors, &k2->inflight_sectors);
-			k2_look(k2);
+			if (k2->filled)
+				k2_look(k2, k2_choose(k2, now));
 		}
 		atomic_inc(&k2->inflight);
 		if (K2_STATISTICS)
 			k2_count_dispatch(k2, e, now());
 	}
+out:
 	spin_unlock(&k2->lock);
 	return e;
 }

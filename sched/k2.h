@@ -51,6 +51,8 @@
 	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
+	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 0, "log", \
+	     "background requests that go to the drive each second whatever is real-time; 0 is strict priority") \
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", \
 	     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
 /* clang-format on */
@@ -139,6 +141,7 @@ struct k2_ctx {
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
  * @next_sectors: of the entry that is next, when somebody last looked with a bound on bytes; 0: not known
+ * @background_due_ns: when the background is owed a request, with be_floor_iops
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @wait: histogram of the time from insertion to dispatch, by level
@@ -161,6 +164,7 @@ struct k2 {
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned long filled;
 	unsigned int next_sectors;
+	u64 background_due_ns;
 	struct list_head lists[K2_LISTS];
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];

@@ -6,6 +6,7 @@ every step; `interleave` plays threads as coroutines, one seed a schedule; `stre
 sanitizers.
 """
 
+import itertools
 import os
 import re
 import select
@@ -510,6 +511,41 @@ def test_a_large_entry_holds_up_nobody_before_it(script: Script) -> None:
     check_sizes(script)
 
 
+def check_floor(script: Script, floor: int) -> None:
+    """Beside real-time requests that never end the background gets its floor, evenly, and no more."""
+    machine = begin(script, ctxs=1, bound=1)
+    assert script.ask(f"set be_floor_iops {floor}") == f"0 {floor}"
+    machine.insert(0, [(8, False)])
+    assert machine.dispatch() == 0  # from here on it is owed one
+    machine.finish(0)
+    script.ask(f"insert 0 {machine.now} {' '.join(f'{n}:8:0:8' for n in range(1000, 1100))}")
+    went: list[int] = []
+    for n in range(1, 900):
+        script.ask(f"insert 0 {machine.now} {n}:{n % 8}:0:8")
+        machine.now += 1_300_000  # that the request before took
+        number = int(script.ask(f"dispatch {machine.now}"))
+        if number >= 1000:
+            went.append(machine.now)
+            machine.now += 1_300_000
+            script.ask(f"finish {number} 0")
+            number = int(script.ask(f"dispatch {machine.now}"))
+        assert number < 1000, "the background is never served twice in a row"
+        script.ask(f"finish {number} 0")
+    script.ask("end")
+    if not floor:
+        assert not went
+        return
+    assert went, "the background starves"
+    seconds = (went[-1] - went[0]) / 1e9
+    assert len(went) - 1 == pytest.approx(floor * seconds, rel=0.02)
+    assert max(b - a for a, b in itertools.pairwise(went)) <= 1e9 / floor + 2_600_000
+
+
+@pytest.mark.parametrize("floor", [0, 10, 50])
+def test_the_floor_is_kept_beside_real_time(script: Script, floor: int) -> None:
+    check_floor(script, floor)
+
+
 def test_each_entry_is_offered_for_merging_once(script: Script) -> None:
     check_visits(script)
 
@@ -614,7 +650,7 @@ def knobs(script: Script) -> list[Knob]:
 
 def test_page_describes_the_knobs_of_the_code(script: Script) -> None:
     page = (ROOT / "docs/k2.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\d+) to (\d+) \| (\d+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| (\d+) to (\d+) \| (\d+) \|", page, re.MULTILINE)
     assert [
         (name, unit, int(least), int(most), int(initial)) for name, unit, least, most, initial in rows
     ] == [(k.name, k.unit, k.least, k.most, k.initial) for k in knobs(script)]
@@ -676,7 +712,7 @@ class Mutation:
     """A way to break K2, and the test that must notice."""
 
     name: str
-    noticed_by: str  # "script", "limits", "ranges", "visits", "sizes" or "interleave"
+    noticed_by: str  # "script", "limits", "ranges", "visits", "sizes", "floor" or "interleave"
     old: str
     new: str
 
@@ -684,14 +720,12 @@ class Mutation:
 MUTATIONS = [
     Mutation("urgent-last-of-its-level", "script", "list = urgent ? 0 : level + 1", "list = level + 1"),
     Mutation("newest-first", "script", "list_add_tail(k2_node(e), &ctx", "list_add(k2_node(e), &ctx"),
-    Mutation(
-        "least-urgent-first", "script", "k2->lists[__ffs(k2->filled)]", "k2->lists[fls64(k2->filled) - 1]"
-    ),
+    Mutation("least-urgent-first", "script", "first = __ffs(k2->filled)", "first = fls64(k2->filled) - 1"),
     Mutation(
         "collect-only-when-nothing-is-staged",
         "script",
-        "k2_collect(k2);\n\tsectors =",
-        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tsectors =",
+        "k2_collect(k2);\n\tif (!k2->filled)",
+        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tif (!k2->filled)",
     ),
     Mutation(
         "bound-plus-one",
@@ -786,6 +820,14 @@ MUTATIONS = [
 		return true;
 	return k2_pending(k2);""",
     ),
+    Mutation("no-floor", "floor", "return K2_BACKGROUND + 1;", "return first;"),
+    Mutation("floor-without-end", "floor", "k2_owe(k2, floor_iops, now());", "(void)0;"),
+    Mutation(
+        "late-is-lost",
+        "floor",
+        "k2->background_due_ns + 1000000000 / floor_iops, now)",
+        "now + 1000000000 / floor_iops, now)",
+    ),
     Mutation("bytes-plus-a-sector", "script", "+ sectors <= 2 * kib_max", "+ sectors <= 2 * kib_max + 8"),
     Mutation("bytes-kept", "script", "atomic_sub(e->sectors, &k2->inflight_sectors);", "(void)e;"),
     Mutation("too-large-for-ever", "script", "!sectors || !inflight ||", "!sectors ||"),
@@ -824,6 +866,8 @@ def notices(noticed_by: str, root: Path) -> None:
             check_visits(script)
         elif noticed_by == "sizes":
             check_sizes(script)
+        elif noticed_by == "floor":
+            check_floor(script, 50)
         elif noticed_by == "ranges":
             check_ranges(script)
         else:

@@ -5,6 +5,7 @@
 
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
+KERNELS := stable backports stable-rt backports-rt
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
 .PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
@@ -23,30 +24,30 @@ demo: ## K2 against none, mq-deadline, kyber and bfq in a virtual machine: table
 		"10|kernel modules|$(BIN)/python -m tailgate.modules backports" \
 		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick --fresh"
 
-check: ## set-up and every test: lint, unit, modules' build, virtual machines on both kernels
+check: ## set-up and every test: lint, unit, modules' build, virtual machines on all kernels
 	@setup/stages.sh check \
 		"90|Debian packages|setup/host.sh check" \
-		"45|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
-		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"120|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
+		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
 		"25|lint|make -s lint" \
-		"30|modules at W=1 and under sparse|make -s build-test" \
-		"60|unit tests|make -s unit" \
-		"600|virtual machines|make -s vm-test"
+		"40|modules at W=1 and under sparse|make -s build-test" \
+		"150|unit tests|make -s unit" \
+		"840|virtual machines|make -s vm-test"
 
 claims: ## measure every figure that is promised anywhere (hours, resumable): claims.json
 	@setup/stages.sh claims \
 		"60|Debian packages|setup/host.sh check" \
-		"45|Python packages and guest kernels|make -s venv-dev kernels" \
-		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"120|Python packages and guest kernels|make -s venv-dev kernels" \
+		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
 		"7200|claims|$(BIN)/tailgate claims"
 
 bench: ## instructions per I/O, operations on many CPUs, the simulator's own speed: bench.json
 	@setup/stages.sh bench \
 		"60|Debian packages|setup/host.sh check" \
-		"45|Python packages and guest kernels|make -s venv-dev kernels" \
-		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports" \
+		"120|Python packages and guest kernels|make -s venv-dev kernels" \
+		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
 		"330|measuring|$(BIN)/tailgate bench"
 
@@ -59,8 +60,8 @@ setup-demo: ## only the set-up of demo
 setup-check: ## only the set-up of check
 	@setup/stages.sh setup-check \
 		"90|Debian packages|setup/host.sh check" \
-		"45|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
-		"20|kernel modules|$(BIN)/python -m tailgate.modules stable backports"
+		"120|Python packages and guest kernels|make -s -j2 --output-sync=line venv-dev kernels" \
+		"40|kernel modules|make -s modules"
 
 clean: ## remove .venv and build; the cache and the runs stay
 	rm -rf .venv build
@@ -81,7 +82,7 @@ format: ## let clang-format and ruff rewrite the sources
 	$(BIN)/ruff format --quiet src tests
 	$(BIN)/ruff check --quiet --fix src tests
 
-build-test: ## the modules build without a warning, on both kernels, at W=1 and under sparse
+build-test: ## the modules build without a warning, on all kernels, at W=1 and under sparse
 	$(BIN)/pytest -q tests/kernel
 
 unit: ## everything that needs no virtual machine
@@ -94,10 +95,10 @@ vm-test: ## everything that boots one
 kernel-demo:
 	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels backports
 kernels:
-	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels stable backports
+	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels $(KERNELS)
 
-modules: ## kernel modules for both guests, in build/
-	@$(BIN)/python -m tailgate.modules stable backports
+modules: ## kernel modules for all guests, in build/
+	@$(BIN)/python -m tailgate.modules $(KERNELS)
 
 sim: build/sim.stamp ## the simulator, into .venv
 

@@ -221,7 +221,7 @@ set_up() {
 	labels=backports
 	if [ "$mode" = check ]; then
 		wanted="$demo $check"
-		labels="stable backports"
+		labels="stable backports stable-rt backports-rt"
 	fi
 	missing=$(missing_of "$wanted" | xargs)
 	qemu_is_recent || missing="${missing:+$missing }qemu-system-x86"

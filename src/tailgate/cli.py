@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--kernel",
         choices=kernels.LABELS,
-        help="vm: the guest's: the release's own (stable) or its backports' (default)",
+        help="vm: the guest's: the release's own (stable) or its backports' (default); -rt: with PREEMPT_RT",
     )
     run.add_argument("--schedulers", type=_words, metavar="A,B", help="only these labels of the experiment")
     run.add_argument("--seeds", type=_seeds, metavar="1,2", help="instead of the mode's")

@@ -27,7 +27,7 @@ from tailgate.kernels import LABELS, Kernel, cached_kernels
 from tailgate.modules import kernel_compiler
 
 QEMU_MAJOR_MIN = 10  # 7.2 hangs in virtual time with more than one CPU; 8 and 9 are untried
-CACHE_MIB_MIN = 2048  # two unpacked kernels with their packages while they are unpacked
+CACHE_MIB_MIN = 2048  # four unpacked kernels with one's packages while they are unpacked
 
 Status = Literal["ok", "warn", "missing"]
 Group = Literal["vm", "host"]

@@ -2,8 +2,10 @@
 """The guests' kernels: found by Debian's meta packages, unpacked into the cache, never installed.
 
 A kernel is asked for by the label of its suite: `stable` is what `linux-image-amd64` depends on in this
-machine's own release, `backports` the same in that release's backports. Which version that is, apt says;
-`kernels.json` in the cache records it, and from then on nothing is asked or fetched until a refresh.
+machine's own release, `backports` the same in that release's backports; `stable-rt` and `backports-rt` are
+what `linux-image-rt-amd64` depends on there, the same kernels built with PREEMPT_RT. Which versions they are,
+apt says; `kernels.json` in the cache records it, and from then on nothing is asked or fetched until a
+refresh.
 
     kernels/kernels.json            label -> release, suite, packages with versions, when
     kernels/<release>/root/         the unpacked packages: image, modules, headers, kbuild
@@ -34,11 +36,17 @@ from tailgate.errors import UsageError
 
 Progress = Callable[[str], None]
 
-LABELS = ("stable", "backports")
-IMAGE_META = "linux-image-amd64"
-HEADERS_META = "linux-headers-amd64"
+ORDINARY = ("stable", "backports")
+RT = ("stable-rt", "backports-rt")
+LABELS = (*ORDINARY, *RT)
 # Of a meta package's dependencies only these belong to the kernel; compilers and libraries are the host's.
 PARTS = re.compile(r"linux-(image|modules|binary|headers|kbuild)-\S+")
+
+
+def metas(label: str) -> tuple[str, str]:
+    """The meta packages of a label's image and headers."""
+    flavour = "rt-amd64" if label in RT else "amd64"
+    return f"linux-image-{flavour}", f"linux-headers-{flavour}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def resolve(labels: Sequence[str], progress: Progress, *, refresh: bool = False)
     """
     for label in labels:
         if label not in LABELS:
-            raise UsageError(f"no guest kernel is called '{label}': use {' or '.join(LABELS)}")
+            raise UsageError(f"no guest kernel is called '{label}': use {', '.join(LABELS)}")
     folder = cache_dir() / "kernels"
     cached = {} if refresh else cached_kernels()
     if all(label in cached for label in labels):
@@ -157,7 +165,7 @@ def _prepare(label: str, folder: Path, progress: Progress) -> None:
     record = {
         "release": release,
         "suite": suite,
-        "meta": IMAGE_META,
+        "meta": metas(label)[0],
         "packages": versions,
         "resolved": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -176,19 +184,20 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
     `apt_cache` runs apt-cache with these arguments and returns what it prints.
     """
     codename = _codename(Path("/etc/os-release").read_text())
-    if label == "backports":
+    image_meta, headers_meta = metas(label)
+    if label.startswith("backports"):
         suites = [f"{codename}-backports"]
     else:  # one release in three archives: the newest counts, which mostly is the security one
         suites = [codename, f"{codename}-security", f"{codename}-updates"]
         suites += [suite.replace(codename, "stable") for suite in suites]
-    offered = suite_versions(apt_cache(["madison", IMAGE_META]), suites)
+    offered = suite_versions(apt_cache(["madison", image_meta]), suites)
     if not offered:
         raise UsageError(
-            f"apt knows no {IMAGE_META} of {suites[0]}: run `make setup-demo`, which sets the archives up"
+            f"apt knows no {image_meta} of {suites[0]}: run `make setup-demo`, which sets the archives up"
         )
     version = offered[0]
     found: dict[str, Package] = {}
-    wanted = [(IMAGE_META, version), (HEADERS_META, version)]
+    wanted = [(image_meta, version), (headers_meta, version)]
     while wanted:
         name, version = wanted.pop(0)
         package = parse_package(apt_cache(["show", f"{name}={version}"]), name)
@@ -197,7 +206,7 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
             if dependency not in found:
                 choice = exact or _choose(apt_cache(["madison", dependency]), suites, version, dependency)
                 wanted.append((dependency, choice))
-    return suites[0], [p for p in found.values() if p.name not in (IMAGE_META, HEADERS_META)]
+    return suites[0], [p for p in found.values() if p.name not in (image_meta, headers_meta)]
 
 
 def _codename(os_release: str) -> str:
@@ -416,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="tailgate.kernels", description="bring guest kernels into the cache"
     )
     parser.add_argument("--refresh", action="store_true", help="look for newer versions")
-    parser.add_argument("label", nargs="*", default=["backports"], help=" or ".join(LABELS))
+    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join(LABELS))
     options = parser.parse_args(arguments)
     try:
         for kernel in resolve(

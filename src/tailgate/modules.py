@@ -73,7 +73,7 @@ def first_error(output: str, release: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m tailgate.modules [LABEL...]`: what `make` calls."""
     parser = argparse.ArgumentParser(prog="tailgate.modules", description="build the kernel modules")
-    parser.add_argument("label", nargs="*", default=["backports"], help=" or ".join(LABELS))
+    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join(LABELS))
     try:
         labels = parser.parse_args(arguments).label
         for kernel in resolve(labels, lambda line: print(line, file=sys.stderr, flush=True)):

@@ -23,21 +23,21 @@ linux-signed | 9.1.6+1 | http://mirror/debian bookworm/main Sources
 """
 
 
-def fake_apt(stable: bool = True) -> Callable[[Sequence[str]], str]:
-    """An apt-cache that knows one kernel in each suite, made like Debian's."""
+def fake_apt(stable: bool = True, flavour: str = "amd64") -> Callable[[Sequence[str]], str]:
+    """An apt-cache that knows one kernel of a flavour in each suite, made like Debian's."""
 
     def record(name: str, version: str, depends: str, size: int) -> str:
         return (
             f"Package: {name}\nVersion: {version}\nDepends: {depends}\nSize: {size}\nDescription: x\n y: z\n"
         )
 
-    r, v = ("9.1.0-7-amd64", "9.1.7-2") if stable else ("9.12.5+deb12-amd64", "9.12.5-1~bpo")
-    common = r.replace("-amd64", "-common")
+    abi, v = ("9.1.0-7", "9.1.7-2") if stable else ("9.12.5+deb12", "9.12.5-1~bpo")
+    r, common = f"{abi}-{flavour}", f"{abi}-common{'-rt' if flavour != 'amd64' else ''}"
     alternatives = f"linux-image-{r} (= {v}) | linux-image-{r}-unsigned (= {v})"
     headers_need = f"linux-headers-{common} (= {v}), {alternatives}, linux-kbuild-9 (>= 9.0), gcc-12"
     shown = {
-        f"linux-image-amd64={v}": record("linux-image-amd64", v, f"linux-image-{r} (= {v})", 1),
-        f"linux-headers-amd64={v}": record("linux-headers-amd64", v, f"linux-headers-{r}", 1),
+        f"linux-image-{flavour}={v}": record(f"linux-image-{flavour}", v, f"linux-image-{r} (= {v})", 1),
+        f"linux-headers-{flavour}={v}": record(f"linux-headers-{flavour}", v, f"linux-headers-{r}", 1),
         f"linux-image-{r}={v}": record(f"linux-image-{r}", v, "kmod, initramfs-tools | other", 70),
         f"linux-headers-{r}={v}": record(f"linux-headers-{r}", v, headers_need, 2),
         f"linux-headers-{common}={v}": record(f"linux-headers-{common}", v, "", 8),
@@ -59,20 +59,26 @@ def on_bookworm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("on_bookworm")
 @pytest.mark.parametrize(
-    ("label", "suite", "release"),
+    ("label", "suite", "release", "common"),
     [
-        ("stable", "bookworm", "9.1.0-7-amd64"),
-        ("backports", "bookworm-backports", "9.12.5+deb12-amd64"),
+        ("stable", "bookworm", "9.1.0-7-amd64", "9.1.0-7-common"),
+        ("backports", "bookworm-backports", "9.12.5+deb12-amd64", "9.12.5+deb12-common"),
+        ("stable-rt", "bookworm", "9.1.0-7-rt-amd64", "9.1.0-7-common-rt"),
+        ("backports-rt", "bookworm-backports", "9.12.5+deb12-rt-amd64", "9.12.5+deb12-common-rt"),
     ],
 )
-def test_meta_package_leads_to_the_kernels_own_packages(label: str, suite: str, release: str) -> None:
-    found_suite, packages = kernels.find_packages(label, fake_apt(stable=label == "stable"))
+def test_meta_package_leads_to_the_kernels_own_packages(
+    label: str, suite: str, release: str, common: str
+) -> None:
+    flavour = "rt-amd64" if label.endswith("-rt") else "amd64"
+    apt = fake_apt(stable=label.startswith("stable"), flavour=flavour)
+    found_suite, packages = kernels.find_packages(label, apt)
     assert found_suite == suite
     assert kernels.image_release(packages) == release
     assert {p.name for p in packages} == {
         f"linux-image-{release}",
         f"linux-headers-{release}",
-        f"linux-headers-{release.replace('-amd64', '-common')}",
+        f"linux-headers-{common}",
         "linux-kbuild-9",
     }
     assert sum(p.size for p in packages) == 83
@@ -85,7 +91,7 @@ def test_unknown_suite_names_the_way_out() -> None:
 
 
 def test_unknown_label() -> None:
-    with pytest.raises(UsageError, match="'testing': use stable or backports"):
+    with pytest.raises(UsageError, match="'testing': use stable, backports, "):
         kernels.resolve(["testing"], print)
 
 

@@ -69,6 +69,8 @@ def test_only_the_kernels_lines_are_complaints() -> None:
         "Kernel panic - not syncing: sysrq triggered crash",
         "UBSAN: array-index-out-of-bounds in block/k2.c:1:2",
         "BUG: sleeping function called from invalid context at x.c:1",
+        "BUG: scheduling while atomic: fio/123/0x00000002",
+        "[ BUG: Invalid wait context ]",
         "Oops: 0000 [#1] PREEMPT SMP NOPTI",
         "list_add corruption. next->prev should be prev",
         "refcount_t: underflow; use-after-free.",
@@ -101,6 +103,16 @@ def test_reasons(tmp_path: Path, said: list[Message], log: str, code: int, reaso
     (tmp_path / "log").write_text(log)
     outcome = story.outcome(tmp_path / "log")
     assert (outcome.code, outcome.reason) == (code, reason)
+
+
+def test_what_the_console_has_not_shown_yet_counts(tmp_path: Path) -> None:
+    story = Story()
+    story.add(End(0))
+    (tmp_path / "log").touch()
+    (tmp_path / "dmesg").write_text(WARNING)
+    outcome = story.outcome(tmp_path / "log")
+    assert outcome.reason == "kernel warning"
+    assert outcome.complaint.startswith("[   21.000001] WARNING: CPU: 0")
 
 
 def test_too_large_a_job_is_the_users_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tailgate.arguments import Parser
 from tailgate.bench import instructions, scale, simulator
-from tailgate.kernels import LABELS
+from tailgate.kernels import ORDINARY
 
 KINDS = ("instructions", "scale", "simulator")
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "simulator" in kinds:
         found += simulator.measure(console)
     if "instructions" in kinds:
-        found += instructions.measure(console, options.kernel or LABELS, options.quick)
+        found += instructions.measure(console, options.kernel or ORDINARY, options.quick)
     entries = {r.name: asdict(r) for r in found}
     if options.only and options.out.is_file():
         entries = {e["name"]: e for e in json.loads(options.out.read_text())} | entries
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=KINDS,
         help="measure this kind, and leave the others' figures as they are; may be repeated",
     )
-    parser.add_argument("--kernel", action="append", choices=LABELS, help="for instructions; default: all")
+    parser.add_argument("--kernel", action="append", choices=ORDINARY, help="for instructions; default: all")
     parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
     parser.add_argument("--out", type=Path, default=Path("bench.json"), metavar="FILE")
     return parser

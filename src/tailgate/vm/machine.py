@@ -186,6 +186,10 @@ class Story:
         """The end of the story."""
         text = log.read_text(errors="replace")
         complaint = kernel_complaint(text)
+        dmesg = log.with_name("dmesg")
+        if not complaint and dmesg.is_file():
+            # Under PREEMPT_RT a thread prints to the console, and may not have come to the last lines.
+            complaint = kernel_complaint(dmesg.read_text(errors="replace"))
         last_words = "\n".join(text.strip().splitlines()[-COMPLAINT_LINES:])
         code, reason = self._ending(complaint)
         if reason != "ok" and not complaint:

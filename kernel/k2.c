@@ -120,13 +120,19 @@ static inline unsigned int k2_level(unsigned int ioprio)
 	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
 }
 
-/* Racing writers lose a chance to merge, nothing else. */
+/*
+ * Racing writers lose a chance to merge, nothing else: a count that one of them has written back late is wrong by as
+ * much, but never out of its range, where a generation would last for ever.
+ */
 static inline void k2_note_end(struct k2_ends *ends, struct request *rq)
 {
-	if (!ends->left--) {
-		ends->left = K2_GENERATION;
+	unsigned int left = READ_ONCE(ends->left);
+
+	if (!left) {
+		left = K2_GENERATION + 1;
 		WRITE_ONCE(ends->current_generation, ends->current_generation + 1);
 	}
+	WRITE_ONCE(ends->left, left - 1);
 	WRITE_ONCE(ends->generation[hash_64(blk_rq_pos(rq) + blk_rq_sectors(rq), K2_ENDS_BITS)],
 		   ends->current_generation);
 }

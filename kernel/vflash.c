@@ -548,7 +548,12 @@ static int __init vf_init(void)
 		return error;
 	xa_init(&vf.pages);
 	vf.armed_ns = FLASH_NEVER;
-	/* Runs in hard interrupt, or where PREEMPT_RT has timers that may sleep: so may the lock. */
+	/*
+	 * Neither _HARD nor _SOFT: the timer runs in hard interrupt, as a drive's handler does, and under PREEMPT_RT,
+	 * where handlers are threads, in the thread of timers. Hard interrupt would be wrong there: vf_timer() takes
+	 * spinlocks, which sleep, and so does what blk_mq_complete_request() may call at once, vf_complete() and the
+	 * ends of bios.
+	 */
 #if KAPI_HRTIMER_SETUP
 	hrtimer_setup(&vf.timer, vf_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
 #else

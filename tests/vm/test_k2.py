@@ -42,9 +42,14 @@ FUNCTIONAL = (
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
+#: Under PREEMPT_RT all parts run with two CPUs. With one and with four only those in which it matters who
+#: preempts whom: what a knob accepts, what a priority means, what a command counts as does not depend on it.
+PREEMPTED = ("order", "loads", "paths", "bounds", "unplug", "hotplug")
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    **{f"{kernel}-smp{smp}": FUNCTIONAL for smp in (4, 2, 1) for kernel in ("stable", "backports")},
-    **{f"{kernel}-timed": TIMED for kernel in ("stable", "backports")},
+    **{f"{kernel}-smp{smp}": FUNCTIONAL for smp in (4, 2, 1) for kernel in kernels.ORDINARY},
+    **{f"{kernel}-smp2": FUNCTIONAL for kernel in kernels.RT},
+    **{f"{kernel}-smp{smp}": PREEMPTED for smp in (4, 1) for kernel in kernels.RT},
+    **{f"{kernel}-timed": TIMED for kernel in kernels.LABELS},
 }
 
 #: Real-time latency with few scheduler tags may be so much above that with many.
@@ -71,7 +76,7 @@ class Boot:
 
     def run(self, programs: Path, out: Path) -> None:
         """Boot it. Each part's result is there as soon as it has ended."""
-        label, kind = self.name.split("-")
+        label, _, kind = self.name.rpartition("-")
         kernel = kernels.resolve([label], print)[0]
         built = modules.build(kernel)
         records: dict[str, bytes] = {}

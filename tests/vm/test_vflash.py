@@ -12,7 +12,6 @@ from tailgate.vm import machine
 from tailgate.vm.machine import Job, Machine, Outcome
 
 HERE = Path(__file__).parent
-KERNELS = ("backports", "stable")
 #: fio, the system call and the interrupt: what a request takes beyond the drive, in virtual microseconds.
 HOST_US = 15
 
@@ -30,7 +29,7 @@ def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, byte
 
 
 @pytest.mark.vm
-@pytest.mark.parametrize("label", KERNELS)
+@pytest.mark.parametrize("label", kernels.LABELS)
 def test_device(label: str, tmp_path: Path) -> None:
     where = Machine(kernels.resolve([label], print)[0], mode="tcg", smp=2)
     outcome, _ = run(where, (HERE / "vflash.sh").read_text(encoding="utf-8"), tmp_path)
@@ -66,7 +65,7 @@ def timed(name: str, parameters: Mapping[str, int], load: str) -> list[str]:
 
 
 @pytest.mark.vm
-@pytest.mark.parametrize("label", KERNELS)
+@pytest.mark.parametrize("label", kernels.LABELS)
 def test_times(label: str, tmp_path: Path) -> None:
     """A request takes what the parameters say, `dilation` times; one slot serves one request at a time."""
     script = ["set -e"]

@@ -194,6 +194,7 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 		INIT_LIST_HEAD(&f->waiting[i]);
 	f->slots = p->slots;
 	f->transfer_ns = k * p->transfer_ns;
+	f->write_transfer_ns = k * (p->write_transfer_ns ? p->write_transfer_ns : p->transfer_ns);
 	f->die_count = p->dies;
 	f->unit_shift = __ffs(p->unit_kib * FLASH_SECTORS_PER_KIB);
 	f->unit_count = flash_unit_count(p);
@@ -409,7 +410,7 @@ static void flash_write(struct flash *f, struct flash_command *c)
 	u32 units = flash_command_units(f, c);
 
 	f->link_in_free_ns = max(f->link_in_free_ns, f->now_ns) +
-			     c->sectors * f->transfer_ns / FLASH_SECTORS_PER_KIB;
+			     c->sectors * f->write_transfer_ns / FLASH_SECTORS_PER_KIB;
 	end = f->link_in_free_ns + f->write_fixed_ns;
 	f->buffered_units += units;
 	for (; units; units--, unit++) {

@@ -53,6 +53,8 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 		"from the transfer of a write to its acknowledgement") \
 	parameter(transfer_ns, "ns/KiB", 0, 1000000, 0, \
 		"on the link to the host, one command at a time in each direction") \
+	parameter(write_transfer_ns, "ns/KiB", 0, 1000000, 0, \
+		"the same of what is written; 0: as transfer_ns") \
 	parameter(buffer_kib, "KiB", 1, 1048576, 1024, "write buffer") \
 	parameter(admission, "choice", 0, 1, 0, \
 		"while a write waits for room in the buffer, what is fetched after it " \
@@ -217,7 +219,8 @@ struct flash {
 	struct flash_events others;
 	u64 link_out_free_ns;
 	u64 link_in_free_ns;
-	u64 transfer_ns; /* per KiB */
+	u64 transfer_ns; /* per KiB, to the host */
+	u64 write_transfer_ns; /* and from it */
 
 	struct flash_die *dies;
 	u32 die_count;

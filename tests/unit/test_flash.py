@@ -47,6 +47,16 @@ MISTAKES = {
         "!flash_is_write(c)",
     ),
     "a time that is not dilated": ("f->erase_ns = k * p->erase_ns;", "f->erase_ns = p->erase_ns;"),
+    "writes as fast as reads": ("c->sectors * f->write_transfer_ns", "c->sectors * f->transfer_ns"),
+    "reads as slow as writes": (
+        "first->command->sectors * f->transfer_ns",
+        "first->command->sectors * f->write_transfer_ns",
+    ),
+    "writes that take no time where nothing is said": (
+        "(p->write_transfer_ns ? p->write_transfer_ns : p->transfer_ns)",
+        "p->write_transfer_ns",
+    ),
+    "a time of writes that is not dilated": ("k * (p->write_transfer_ns", "(p->write_transfer_ns"),
     "two on the link": ("max(first->at_ns, f->link_out_free_ns)", "first->at_ns"),
     "neighbours fetched again": ("unit & f->page_mask && f->places", "0 && f->places"),
     "trimmed units that are read": ("if (!die) /* trimmed */", "if (0)"),

@@ -78,6 +78,7 @@ static void draw_parameters(struct flash_parameters *p)
 	p->read_fixed_ns = even_below(30000);
 	p->write_fixed_ns = even_below(30000);
 	p->transfer_ns = even_below(500);
+	p->write_transfer_ns = below(2) ? even_below(500) : 0;
 	p->admission = below(2);
 	p->program_kib = p->unit_kib * (1 + below(10));
 	p->program_ns = even_below(300000);
@@ -394,6 +395,26 @@ static void known_times(void)
 	flash_submit(f, 0, &c[1], 1000);
 	require(next_done(f, &done) == 60400 && done == &c[0]);
 	require(next_done(f, &done) == 2 * 60400 && done == &c[1]);
+	free(f);
+
+	/* one command at a time, writes slower than reads; while it is busy both wait */
+	p = small();
+	p.slots = 1;
+	p.write_transfer_ns = 300;
+	f = make(&p);
+	require(alone(f, command(FLASH_READ, 0, 4)) == 60000 + 4 * 100);
+	require(alone(f, command(FLASH_WRITE, 0, 4)) == 8000 + 4 * 300);
+	require(alone(f, command(FLASH_WRITE, 64, 16)) == 8000 + 16 * 300);
+	require(alone(f, command(FLASH_WRITE_THROUGH, 0, 4)) == 4 * 300 + 200000);
+	start = f->now_ns;
+	c[0] = command(FLASH_WRITE, 8, 4);
+	c[1] = command(FLASH_READ, 128, 4);
+	c[2] = command(FLASH_WRITE, 256, 4);
+	for (i = 0; i < 3; i++)
+		flash_submit(f, 0, &c[i], start);
+	require(next_done(f, &done) == start + 9200 && done == &c[0]);
+	require(next_done(f, &done) == start + 9200 + 60400 && done == &c[1]);
+	require(next_done(f, &done) == start + 2 * 9200 + 60400 && done == &c[2]);
 	free(f);
 
 	/* buffered writes, whole program units on dies in turn, a flush that waits for them, and one that need not */

@@ -4,6 +4,9 @@
  * is given to the model when the block layer issues it; one timer completes what the model says is done. Data are kept
  * in memory, or not at all: reads then leave the buffer as it is.
  *
+ * The parameter attachment chooses how the driver presents the drive to the block layer: as NVMe does, or as the drivers
+ * of eMMC do, which take few requests at a time.
+ *
  * Parameters that end with _every, and remove, make the drive misbehave as drivers do when things go wrong.
  */
 #define pr_fmt(fmt) "vflash: " fmt
@@ -15,6 +18,7 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/xarray.h>
 
 #include "compat/blk_mq.h"
@@ -30,9 +34,27 @@ static struct flash_parameters vf_parameters = FLASH_PARAMETERS_DEFAULT;
 	MODULE_PARM_DESC(name, what " (" unit ", " #least " to " #most ", default " #initial ")");
 FLASH_PARAMETERS(VF_PARAMETER)
 
+/*
+ * Whose driver's manners are ours. Those other than VF_NVME have one hardware queue.
+ *
+ * VF_USB	usb-storage: one command, and the scheduler is asked for the next when that has completed.
+ * VF_MMC	mmc_block without command queueing: one command in the card, and a second in the driver, prepared.
+ * VF_CQE	mmc_block with it.
+ */
+enum vf_attachment { VF_NVME, VF_USB, VF_MMC, VF_CQE };
+
+static unsigned int attachment = VF_NVME;
+module_param(attachment, uint, 0444);
+MODULE_PARM_DESC(attachment, "0: as NVMe (default), 1: as usb-storage, 2: as eMMC, 3: as eMMC with "
+			     "command queueing; but for 0 with one hardware queue");
+/* can_queue of usb-storage; MMC_QUEUE_DEPTH; the tasks of an eMMC 5.1 queue */
+static const unsigned int vf_depths[] = { BLK_MQ_MAX_DEPTH, 1, 64, 32 };
+
 static unsigned int depth = 1023;
 module_param(depth, uint, 0444);
-MODULE_PARM_DESC(depth, "commands that a hardware queue takes (1 to 10240, default 1023)");
+MODULE_PARM_DESC(depth,
+		 "commands that a hardware queue takes (1 to 10240, default 1023); at most 1, 64 "
+		 "and 32 with attachment 1, 2 and 3");
 static bool memory_backed;
 module_param(memory_backed, bool, 0444);
 MODULE_PARM_DESC(memory_backed, "keep the data, in memory (default 0)");
@@ -53,8 +75,10 @@ module_param(requeue_every, uint, 0644);
 MODULE_PARM_DESC(requeue_every, "every so many are given back to be issued again (0: none; not 1)");
 static bool dontprep;
 module_param(dontprep, bool, 0644);
-MODULE_PARM_DESC(dontprep,
-		 "mark requests given back as NVMe and SCSI do: they bypass the scheduler");
+MODULE_PARM_DESC(
+	dontprep,
+	"mark requests given back as NVMe and SCSI do: they bypass the scheduler; always done "
+	"with attachment 1, 2 and 3");
 static unsigned int lose_every;
 module_param(lose_every, uint, 0644);
 MODULE_PARM_DESC(lose_every, "every so many are lost, until they time out (0: none)");
@@ -85,6 +109,9 @@ static struct vf_drive {
 	atomic_t issued; /* while faults are injected */
 	struct mutex remove_lock; /* protects present */
 	bool present; /* the disk was added and not taken away */
+	atomic_t budget; /* enum vf_budget; VF_USB */
+	unsigned long taking; /* bit 0: a request is in queue_rq; VF_MMC, VF_CQE */
+	wait_queue_head_t idle; /* for the end of what is in the drive; VF_MMC */
 
 	/* protects what follows; also taken by the timer */
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -95,6 +122,7 @@ static struct vf_drive {
 } vf = {
 	/* the writable parameters are there before vf_init() runs, and after vf_exit() */
 	.remove_lock = __MUTEX_INITIALIZER(vf.remove_lock),
+	.idle = __WAIT_QUEUE_HEAD_INITIALIZER(vf.idle),
 	.lock = __SPIN_LOCK_UNLOCKED(vf.lock),
 };
 
@@ -325,6 +353,12 @@ static bool vf_may_be_busy(unsigned int queue)
 
 /* --- block layer ------------------------------------------------------------------------------------------------- */
 
+/* Out of line: its stack frame would be a cost of those who do not wait. */
+static noinline void vf_wait_until_idle(void)
+{
+	wait_event(vf.idle, !READ_ONCE(vf.inflight[0]));
+}
+
 static blk_status_t vf_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct request *rq = bd->rq;
@@ -341,8 +375,11 @@ static blk_status_t vf_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 	c->again = fault == VF_REQUEUE;
 	c->lost = fault == VF_LOSE;
 	blk_mq_start_request(rq);
-	if (likely(!c->lost))
-		vf_submit(rq, c, hctx->queue_num);
+	if (unlikely(c->lost))
+		return BLK_STS_OK;
+	if (unlikely(attachment == VF_MMC))
+		vf_wait_until_idle();
+	vf_submit(rq, c, hctx->queue_num);
 	return BLK_STS_OK;
 }
 
@@ -373,11 +410,107 @@ static enum blk_eh_timer_return vf_timeout(struct request *rq)
 	return BLK_EH_DONE;
 }
 
+/* --- usb ---------------------------------------------------------------------------------------------------------
+ *
+ * SCSI gives a device as many budgets as it has commands. The block layer gets one before it asks the scheduler, so that
+ * no request is chosen before it can be issued. queue_rq gives it back unless it took the request.
+ */
+
+enum vf_budget { VF_FREE, VF_TAKEN, VF_REFUSED /* taken, and somebody else wanted it */ };
+
+static int vf_get_budget(struct request_queue *q)
+{
+	while (atomic_cmpxchg(&vf.budget, VF_FREE, VF_TAKEN) != VF_FREE)
+		if (atomic_cmpxchg(&vf.budget, VF_TAKEN, VF_REFUSED) != VF_FREE)
+			return -1;
+	return 0; /* a token of no meaning */
+}
+
+/* Nobody but us runs the queue again for those who were refused. */
+static void vf_put_budget(struct request_queue *q, int token)
+{
+	if (atomic_xchg(&vf.budget, VF_FREE) == VF_REFUSED)
+		blk_mq_run_hw_queues(q, true);
+}
+
+static void vf_set_rq_budget_token(struct request *rq, int token)
+{
+}
+
+static int vf_get_rq_budget_token(struct request *rq)
+{
+	return 0;
+}
+
+static blk_status_t vf_usb_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+{
+	blk_status_t status;
+
+	bd->rq->rq_flags |= RQF_DONTPREP;
+	status = vf_queue_rq(hctx, bd);
+	if (status)
+		vf_put_budget(hctx->queue, 0);
+	return status;
+}
+
+static void vf_usb_complete(struct request *rq)
+{
+	struct request_queue *q = rq->q;
+
+	percpu_ref_get(&q->q_usage_counter); /* the request may have been the last to keep it */
+	vf_complete(rq);
+	vf_put_budget(q, 0);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+/* --- mmc and cqe -------------------------------------------------------------------------------------------------
+ *
+ * As mmc_mq_queue_rq() in drivers/mmc/core: one request at a time is prepared, others are refused meanwhile, and whoever
+ * prepared it waits until the card has done the one before. With command queueing nobody waits.
+ */
+
+static blk_status_t vf_mmc_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+{
+	blk_status_t status;
+
+	if (test_and_set_bit_lock(0, &vf.taking))
+		return BLK_STS_RESOURCE;
+	bd->rq->rq_flags |= RQF_DONTPREP;
+	status = vf_queue_rq(hctx, bd);
+	clear_bit_unlock(0, &vf.taking);
+	return status;
+}
+
+static void vf_mmc_complete(struct request *rq)
+{
+	wake_up(&vf.idle);
+	vf_complete(rq);
+}
+
 static const struct blk_mq_ops vf_mq_ops = {
 	.queue_rq = vf_queue_rq,
 	.complete = vf_complete,
 	.timeout = vf_timeout,
 };
+
+static const struct blk_mq_ops vf_usb_ops = {
+	.queue_rq = vf_usb_queue_rq,
+	.get_budget = vf_get_budget,
+	.put_budget = vf_put_budget,
+	.set_rq_budget_token = vf_set_rq_budget_token,
+	.get_rq_budget_token = vf_get_rq_budget_token,
+	.complete = vf_usb_complete,
+	.timeout = vf_timeout,
+};
+
+static const struct blk_mq_ops vf_mmc_ops = {
+	.queue_rq = vf_mmc_queue_rq,
+	.complete = vf_mmc_complete,
+	.timeout = vf_timeout,
+};
+
+static const struct blk_mq_ops *const vf_ops[] = { &vf_mq_ops, &vf_usb_ops, &vf_mmc_ops,
+						   &vf_mmc_ops };
 
 static const struct block_device_operations vf_operations = {
 	.owner = THIS_MODULE,
@@ -494,6 +627,8 @@ static int __init vf_check(void)
 		pr_err("%s=%u: expected %u to %u (%s)\n", wrong->name,
 		       *flash_parameter(&vf_parameters, wrong), wrong->least, wrong->most,
 		       wrong->unit);
+	else if (attachment > VF_CQE)
+		pr_err("attachment=%u: expected 0 to %u\n", attachment, VF_CQE);
 	else if (!depth || depth > BLK_MQ_MAX_DEPTH)
 		pr_err("depth=%u: expected 1 to %u\n", depth, BLK_MQ_MAX_DEPTH);
 	else if (write_cache > 2)
@@ -561,13 +696,18 @@ static int __init vf_init(void)
 	vf.timer.function = vf_timer;
 #endif
 
-	vf.set.ops = &vf_mq_ops;
+	if (attachment != VF_NVME)
+		vf_parameters.queues = 1;
+	depth = min(depth, vf_depths[attachment]);
+	vf.set.ops = vf_ops[attachment];
 	vf.set.nr_hw_queues = vf_parameters.queues;
 	vf.set.queue_depth = depth;
 	vf.set.numa_node = NUMA_NO_NODE;
 	vf.set.cmd_size = sizeof(struct vf_command);
 	vf.set.timeout = max(msecs_to_jiffies(timeout_ms), 1UL);
 	vf.set.flags = BLK_MQ_F_SHOULD_MERGE;
+	if (attachment >= VF_MMC)
+		vf.set.flags |= BLK_MQ_F_BLOCKING;
 	error = blk_mq_alloc_tag_set(&vf.set);
 	if (error)
 		return error;

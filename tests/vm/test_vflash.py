@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The block device vflash on stock kernels: the steps of vflash.sh; in virtual time, that it keeps time."""
+"""The block device vflash on stock kernels: the steps of two scripts; in virtual time, that it keeps time."""
 
 import json
 from collections.abc import Mapping
@@ -14,25 +14,31 @@ from tailgate.vm.machine import Job, Machine, Outcome
 HERE = Path(__file__).parent
 #: fio, the system call and the interrupt: what a request takes beyond the drive, in virtual microseconds.
 HOST_US = 15
+ORDINARY = ("stable", "backports")
 
 
 def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, bytes]]:
-    """The outcome of the script in a machine that has vflash, and what it emitted."""
+    """The outcome of the script in a machine that has vflash and k2, and what it emitted."""
+    built = modules.build(where.kernel)
     records: dict[str, bytes] = {}
     job = Job(
         script,
         modules=("ext4", "crc32c_generic", "mq-deadline"),
-        module_files=[modules.build(where.kernel) / "vflash.ko"],
+        module_files=[built / "vflash.ko", built / "k2.ko"],
         programs=("fio", "mke2fs", "blkdiscard"),
     )
     return machine.run(where, job, out, records.__setitem__), records
 
 
 @pytest.mark.vm
-@pytest.mark.parametrize("label", kernels.LABELS)
-def test_device(label: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("steps", "label"),
+    [*(("vflash.sh", k) for k in kernels.LABELS), *(("vflash_attachments.sh", k) for k in ORDINARY)],
+)
+def test_device(steps: str, label: str, tmp_path: Path) -> None:
     where = Machine(kernels.resolve([label], print)[0], mode="tcg", smp=2)
-    outcome, _ = run(where, (HERE / "vflash.sh").read_text(encoding="utf-8"), tmp_path)
+    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("vflash_lib.sh", steps))
+    outcome, _ = run(where, script, tmp_path)
     assert outcome.reason == "ok", outcome.complaint + outcome.log.read_text(encoding="utf-8")[-3000:]
 
 
@@ -50,6 +56,42 @@ LOADS: Mapping[str, tuple[str, float]] = {
     "write": ("--rw=randwrite --bs=4k", 8.4),
     "one-die": ("--rw=randread --bs=64k", 10 + 16 * 50 + 6.4),
 }
+
+
+def beside_readers(name: str, scheduler: str, attachment: int, bound: int) -> list[str]:
+    """Lines of a script: a real-time reader beside 32 reads outstanding, of 1 ms each."""
+    drive = f"attachment={attachment} dies=1 slots=1 read_ns=900000 read_fixed_ns=100000 transfer_ns=0"
+    return [
+        f"insmod /lib/modules/extra/vflash.ko {drive}",
+        f"echo {scheduler} > /sys/block/vflash0/queue/scheduler",
+        "echo 128 > /sys/block/vflash0/queue/nr_requests",
+        *([f"echo {bound} > /sys/block/vflash0/queue/iosched/inflight_max"] if bound else []),
+        "fio --eta=never --output-format=json --output=/tmp/out --filename=/dev/vflash0 --direct=1 --bs=4k "
+        "--rw=randread --exitall --name=crowd --ioengine=libaio --iodepth=32 --time_based --runtime=60 "
+        "--name=rt --startdelay=1 --ioengine=psync --prioclass=1 --thinktime=5000 --number_ios=60",
+        f"emit {name} /tmp/out",
+        "rmmod vflash",
+    ]
+
+
+@pytest.mark.vm
+@pytest.mark.parametrize("label", ORDINARY)
+def test_what_the_driver_has_taken_is_not_overtaken(label: str, tmp_path: Path) -> None:
+    """A request waits for one command behind usb-storage, whatever the scheduler's bound.
+
+    Behind eMMC's driver for as many as the bound, of which one is in the card and one is prepared.
+    """
+    waits = {"usb.k2": (1, 64, 1), "usb.mq-deadline": (1, 0, 1), "mmc1.k2": (2, 1, 1), "mmc2.k2": (2, 2, 2)}
+    script = ["set -e", "insmod /lib/modules/extra/k2.ko"]
+    for name, (attachment, bound, _) in waits.items():
+        script += beside_readers(name, name.partition(".")[2], attachment, bound)
+    outcome, records = run(Machine(kernels.resolve([label], print)[0], smp=1), "\n".join(script), tmp_path)
+    assert outcome.reason == "ok", outcome.complaint
+    for name, (*_, others) in waits.items():
+        rt = next(job for job in json.loads(records[name])["jobs"] if job["jobname"] == "rt")
+        times = rt["read"]["clat_ns"]
+        assert times["max"] / 1000 <= (others + 1) * (1000 + 2 * HOST_US), (name, times["max"])
+        assert times["mean"] / 1000 >= others * 1000, (name, times["mean"])
 
 
 def timed(name: str, parameters: Mapping[str, int], load: str) -> list[str]:

@@ -1,57 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The block device vflash0 on a stock kernel: what it refuses, what it keeps, how it misbehaves when asked to, how it
 # goes away. Every step says what it tests; the first that does not hold ends the job.
-EXTRA=/lib/modules/extra
-PARAMETERS=/sys/module/vflash/parameters
-DISK=/dev/vflash0
-QUEUE=/sys/block/vflash0/queue
-CPUS=$(grep -c ^processor /proc/cpuinfo)
-FAST="dies=8 read_ns=40000 read_fixed_ns=10000 write_fixed_ns=10000 program_ns=20000 queues=$CPUS"
-FIO="fio --eta=never --output-format=terse --filename=$DISK --direct=1"
-
-step() {
-	echo "step: $*"
-	echo "vflash test: $*" > /dev/kmsg
-}
-load() { # PARAMETER=VALUE...
-	insmod $EXTRA/vflash.ko $FAST "$@" || fail "vflash does not load with $*"
-	tries=0
-	until [ -b $DISK ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 100 ] || fail "no $DISK"
-		usleep 20000
-	done
-}
-unload() { # whoever has just died closes the disk in a moment
-	tries=0
-	until rmmod vflash 2> /dev/null; do
-		tries=$((tries + 1))
-		[ $tries -lt 100 ] || fail "vflash does not unload"
-		usleep 20000
-	done
-}
-fault() { # NAME=VALUE...
-	for setting; do
-		echo ${setting#*=} > $PARAMETERS/${setting%%=*} || fail "vflash takes no $setting"
-	done
-}
-refused() { # PARAMETER SENTENCE
-	insmod $EXTRA/vflash.ko $1 2> /dev/null && fail "$1 was accepted"
-	dmesg | tail -1 | grep -qF "vflash: $2" || fail "$1: $(dmesg | tail -1), expected $2"
-}
-counted() { # KEY: of the drive's statistics
-	sed -n "s/^$1 //p" $PARAMETERS/statistics
-}
-under_load() { # fio beside us, and requests on their way
-	$FIO --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=60 \
-		> /dev/null 2>&1 &
-	tries=0
-	until [ "$(counted commands)" -gt 500 ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 500 ] || fail "fio does not begin"
-		usleep 20000
-	done
-}
 schedulers="none mq-deadline"
 
 step "bad parameters are refused in one sentence"
@@ -62,6 +11,7 @@ refused fetch_kib=3 "fetch_kib=3: expected a power of two, at least unit_kib"
 refused buffer_kib=8 "buffer_kib=8: expected at least program_kib"
 refused dilation=0 "dilation=0: expected 1 to 10000 (factor)"
 refused depth=0 "depth=0: expected 1 to 10240"
+refused attachment=4 "attachment=4: expected 0 to 3"
 refused write_cache=3 "write_cache=3: expected 0 to 2"
 refused timeout_ms=0 "timeout_ms=0: expected 1 to 3600000"
 for wrong in dies=abc dies=-1 no_such=1 memory_backed=2; do
@@ -188,7 +138,7 @@ done
 step "it is not unloaded under a user, and at once when the user dies"
 load
 for again in 1 2 3; do
-	under_load
+	under_load 500
 	rmmod vflash 2> /dev/null && fail "unloaded under load"
 	kill -9 $(pidof fio)
 	while pidof fio > /dev/null; do
@@ -202,7 +152,7 @@ step "it is unplugged under load"
 for scheduler in $schedulers; do
 	echo $scheduler > $QUEUE/scheduler
 	fault requeue_every=5 busy_every=9
-	under_load
+	under_load 500
 	echo 1 > $PARAMETERS/remove
 	[ ! -e /sys/block/vflash0 ] || fail "still there"
 	wait

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# vflash0 as the drivers of eMMC present it: how many requests they take, that the data stay right while all goes wrong that
+# can, and that nobody waits for ever, with schedulers that choose late (K2) and early.
+insmod $EXTRA/k2.ko || fail "k2 does not load"
+schedulers="none mq-deadline k2"
+
+choose() { # SCHEDULER
+	echo $1 > $QUEUE/scheduler || fail "no scheduler $1"
+}
+usually_inflight() { # what the block layer takes for issued: the median of looks, as a look itself takes a while
+	looks=0
+	while [ $looks -lt 41 ]; do
+		read -r reads writes < /sys/block/vflash0/inflight
+		echo $((reads + writes))
+		looks=$((looks + 1))
+		usleep 2000
+	done | sort -n | sed -n 21p
+}
+stop() { # fio beside us
+	kill $(pidof fio)
+	tries=0
+	while pidof fio > /dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 1000 ] || fail "a request is stranded"
+		usleep 10000
+	done
+}
+
+cat > /tmp/verify.fio <<- JOBS
+	[global]
+	filename=$DISK
+	direct=1
+	verify=crc32c
+	verify_fatal=1
+	verify_backlog=64
+	rw=randwrite
+	[large]
+	bsrange=4k-512k
+	ioengine=libaio
+	iodepth=16
+	size=3m
+	[ring]
+	bsrange=4k-64k
+	ioengine=io_uring
+	iodepth=16
+	offset=16m
+	size=2m
+	[real_time]
+	bs=4k
+	ioengine=psync
+	prioclass=1
+	offset=32m
+	size=512k
+	[sync]
+	direct=0
+	bsrange=4k-64k
+	ioengine=psync
+	fsync=8
+	offset=48m
+	size=1m
+JOBS
+
+# attachment, tags, default nr_requests of a scheduler, issued under load, most in the drive; how slow it must be for that
+while read -r name number tags default issued inside dilation; do
+	step "$name: one hardware queue, so many tags, so many requests taken"
+	load attachment=$number slots=256 dilation=$dilation
+	[ "$(ls /sys/block/vflash0/mq | wc -l)" = 1 ] || fail "hardware queues: $(ls /sys/block/vflash0/mq)"
+	for scheduler in $schedulers; do
+		choose $scheduler
+		expected=$default
+		[ $scheduler != none ] || expected=$tags
+		[ "$(cat $QUEUE/nr_requests)" = $expected ] || fail "$scheduler: nr_requests $(cat $QUEUE/nr_requests)"
+		[ $scheduler = none ] || echo 256 > $QUEUE/nr_requests || fail "$scheduler takes no 256 requests"
+		[ $scheduler != k2 ] || echo 64 > $QUEUE/iosched/inflight_max
+		under_load 60
+		seen=$(usually_inflight)
+		stop
+		# of many, one may be refused and wait, while another is prepared
+		[ "$seen" -le $issued ] && [ "$seen" -ge $((issued - issued / 16)) ] ||
+			fail "$scheduler: $seen issued, expected $issued"
+		[ "$(counted slots_used_max)" = $inside ] || fail "$scheduler: $(counted slots_used_max) in the drive"
+	done
+	unload
+
+	step "$name: data, with everything that drivers do at once"
+	load attachment=$number memory_backed=1 capacity_mib=64 timeout_ms=100
+	for scheduler in $schedulers; do
+		choose $scheduler
+		fault busy_every=13 devbusy_every=7 requeue_every=11 lose_every=199 timeout_requeue=1
+		fio --eta=never /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler"; }
+		fault busy_every=0 devbusy_every=0 requeue_every=0 lose_every=0
+		echo 3 > /proc/sys/vm/drop_caches
+		fio --eta=never --verify_only /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler: read again"; }
+	done
+	unload
+
+	step "$name: unplugged under load"
+	for scheduler in $schedulers; do
+		load attachment=$number
+		choose $scheduler
+		fault requeue_every=5 busy_every=9
+		under_load 200
+		echo 1 > $PARAMETERS/remove
+		[ ! -e /sys/block/vflash0 ] || fail "still there"
+		wait
+		unload
+	done
+done <<- ATTACHMENTS
+	usb 1 1 2 1 1 100
+	mmc 2 64 128 2 1 100
+	cqe 3 32 64 32 32 400
+ATTACHMENTS
+
+step "fewer tags than the attachment has"
+load attachment=3 depth=16
+choose none
+[ "$(cat $QUEUE/nr_requests)" = 16 ] || fail "nr_requests $(cat $QUEUE/nr_requests)"
+unload
+rmmod k2 || fail "k2 does not unload"

@@ -15,6 +15,10 @@ constexpr uint32_t SECTOR = 512;
 /// BLK_MQ_BUDGET_DELAY: after a scheduler said that it had work, and then gave none, its queues run again.
 constexpr uint64_t DELAY_NS = 3'000'000;
 
+/// Drivers, in the order of Device::attachment. kernel/vflash.c says what they do.
+enum Attachment : uint32_t { NVME, USB, MMC, CQE, ATTACHMENTS };
+constexpr uint32_t DEPTHS[ATTACHMENTS] = { 10240, 1, 64, 32 };
+
 const sim_scheduler *find_scheduler(const std::string &name)
 {
 	std::string known = "none";
@@ -107,15 +111,14 @@ BlockLayer::Drive BlockLayer::make_drive(const flash_parameters &parameters)
 BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const Config &config,
 		       Observer &observer)
     : engine_(engine), processors_(processors), machine_(config.machine), observer_(observer),
-      scheduler_(find_scheduler(config.scheduler.name)), depth_(config.device.depth)
+      scheduler_(find_scheduler(config.scheduler.name))
 {
 	const Device &device = config.device;
 	flash_parameters parameters = parameters_of(device.drive);
 
 	if (!scheduler_ && !config.scheduler.knobs.empty())
 		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
-	if (!depth_ || depth_ > 10240)
-		throw UsageError("depth: expected 1 to 10240, got " + std::to_string(depth_));
+	attach(device, parameters);
 	/* the kernel gives a drive no more queues than it has processors */
 	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
 	drive_ = make_drive(parameters);
@@ -133,6 +136,23 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 		make_elevator(config);
 	if (config.check)
 		checker_.emplace(bound_of(config.scheduler), scheduler_ && scheduler_->bounds);
+}
+
+/// What the driver makes of the drive.
+void BlockLayer::attach(const Device &device, flash_parameters &parameters)
+{
+	if (!device.depth || device.depth > 10240)
+		throw UsageError("depth: expected 1 to 10240, got " + std::to_string(device.depth));
+	if (device.attachment >= ATTACHMENTS)
+		throw UsageError("attachment: expected 0 to " + std::to_string(ATTACHMENTS - 1) +
+				 ", got " + std::to_string(device.attachment));
+	depth_ = std::min(device.depth, DEPTHS[device.attachment]);
+	taken_ = device.attachment == MMC ? std::min<uint32_t>(depth_, 2) : depth_;
+	budget_ = device.attachment == USB;
+	if (device.attachment != NVME)
+		parameters.queues = 1;
+	if (device.attachment == MMC)
+		parameters.slots = 1; /* the second waits in the driver */
 }
 
 void BlockLayer::make_elevator(const Config &config)
@@ -358,6 +378,10 @@ bool BlockLayer::dispatch_some(Queue &queue)
 {
 	if (!scheduler_->has_work(elevator_.get(), queue.index))
 		return false;
+	if (budget_ && queue.in_drive == taken_) {
+		queue.restart = true; /* as SCSI does for who was refused */
+		return false;
+	}
 	sim_request *rq = scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
 	if (!rq) {
 		run_after_delay();
@@ -380,7 +404,7 @@ bool BlockLayer::issue(Request *request)
 	Queue &queue = queues_[request->rq.queue];
 
 	if (scheduler_) {
-		if (queue.in_drive == depth_)
+		if (queue.in_drive == taken_)
 			return false;
 		queue.in_drive++;
 	}

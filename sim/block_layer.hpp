@@ -140,6 +140,7 @@ class BlockLayer
 	using Drive = std::unique_ptr<flash, void (*)(flash *)>;
 
 	static Drive make_drive(const flash_parameters &parameters);
+	void attach(const Device &device, flash_parameters &parameters);
 	void make_elevator(const Config &config);
 	uint64_t bound_of(const Scheduler &scheduler) const;
 	uint32_t limit(const Io &io) const;
@@ -169,6 +170,8 @@ class BlockLayer
 	std::vector<Queue> queues_;
 	uint32_t tags_ = 0; ///< that requests are made with, of each queue
 	uint32_t depth_; ///< tags of the drive, of each queue
+	uint32_t taken_ = 0; ///< requests that the driver takes at a time, of each queue
+	bool budget_ = false; ///< the scheduler is asked only when the driver takes a request
 	uint32_t max_sectors_ = 0;
 	uint64_t sectors_ = 0;
 	bool merges_ = false, worker_dispatches_ = false;

@@ -96,7 +96,9 @@ struct Machine {
 /// The drive and its queue. `drive` holds the parameters of flash/flash.h by name.
 struct Device {
 	std::map<std::string, uint32_t> drive;
-	uint32_t depth = 1023; ///< tags of a hardware queue
+	uint32_t attachment =
+		0; ///< whose driver: 0 NVMe's, 1 usb-storage's, 2 eMMC's, 3 with command queueing
+	uint32_t depth = 1023; ///< tags of a hardware queue; those other drivers have fewer
 	uint32_t nr_requests =
 		0; ///< scheduler tags of one; 0: as the kernel's default, 2 * min(depth, 128)
 	uint32_t max_sectors_kb = 0; ///< larger requests are split; 0: the drive's max_kib

@@ -33,6 +33,9 @@ class Drive(BaseModel):
     parameters: dict[str, Parameter]
 
 
+#: Parameters of vflash that are its driver's and not the drive's: how the block layer sees the drive.
+OF_DRIVER = frozenset({"attachment", "depth"})
+
 #: The drive that flash/flash.h describes by its parameters' defaults.
 DEFAULTS = Drive(name="defaults", title="The parameters' own defaults", parameters={})
 
@@ -54,6 +57,12 @@ def values(drive: Drive, changes: Mapping[str, int]) -> dict[str, int]:
         if not 0 <= value < 2**32:
             raise UsageError(f"drive {drive.name}: {key}: expected 0 to {2**32 - 1}, got {value}")
     return found
+
+
+def split(values: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Those of the drive as `flash/` models it, and those of its driver."""
+    model = {key: v for key, v in values.items() if key not in OF_DRIVER}
+    return model, {key: v for key, v in values.items() if key in OF_DRIVER}
 
 
 def capacity(values: Mapping[str, int]) -> int:

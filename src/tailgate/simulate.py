@@ -146,14 +146,14 @@ def _simulation(options: argparse.Namespace) -> Simulation:
     drive = drives.load(options.drive)[1] if options.drive else drives.DEFAULTS
     own = dict(changes["drive"])
     dilation = own.pop("dilation", 1)  # the lab's, of a point that was measured slower than life
-    values = drives.values(drive, own)
+    values, driver = drives.split(drives.values(drive, own))
     device, processors = sim.queue_settings(dict(options.queue), "--queue")
     costs = {name: p.value for name, p in machine.costs.items()}
     return Simulation(
         flows=flows,
         processes=tuple(workload.processes(job, flows, drives.capacity(values), options.seed)),
         drive=values | {"seed": seed, "dilation": dilation},
-        device=device | changes["device"],
+        device=device | driver | changes["device"],
         scheduler=options.scheduler,
         knobs=sim.check_scheduler(options.scheduler, dict(options.knob), "--scheduler"),
         machine=sim.machine_values(machine) | processors | changes["machine"] | {"cpus": cpus},

@@ -212,6 +212,35 @@ def test_mq_deadline_waits_before_it_serves_a_lower_class() -> None:
     assert 0 < reads(deadline, "f1").ios / deadline.now_ns < reads(none, "f1").ios / none.now_ns
 
 
+@pytest.mark.parametrize(("attachment", "inside"), [(0, 64), (1, 1), (2, 1), (3, 32)])
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "k2"])
+def test_a_driver_gives_the_drive_so_many_at_a_time(scheduler: str, attachment: int, inside: int) -> None:
+    deep = Process(depth=64, runtime_ns=10**7)
+    knobs = {"inflight_max": 64} if scheduler == "k2" else {}
+    device = {"attachment": attachment, "nr_requests": 256}
+    outcome = run(deep, scheduler=scheduler, knobs=knobs, device=device)
+    assert outcome.drive["slots_used_max"] == inside
+
+
+def test_what_the_driver_has_taken_is_not_overtaken() -> None:
+    """Behind usb-storage a request waits for one.
+
+    Behind eMMC's driver also for the one that is prepared, and for the one that was chosen before the driver
+    refused it.
+    """
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=500)
+    crowd = Process(flow=1, depth=32)
+    worst = {}
+    for attachment in (1, 2):
+        device = {"attachment": attachment, "nr_requests": 256}
+        scheduler = {"scheduler": "k2", "knobs": {"inflight_max": 64}}
+        outcome = run(urgent, crowd, device=device, **scheduler)  # type: ignore[arg-type]
+        worst[attachment] = reads(outcome).latency["max"]
+    service_ns = reads(run(READER, device={"attachment": 1})).latency["max"]
+    assert 1.5 * service_ns < worst[1] <= 2 * service_ns
+    assert 3.5 * service_ns < worst[2] <= 4 * service_ns
+
+
 def test_the_same_seed_gives_the_same_result() -> None:
     loads = (Process(depth=8, runtime_ns=10**8, ends_all=True), Process(flow=1, depth=3, share=(40, 60)))
     assert run(*loads) == run(*loads)
@@ -230,6 +259,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
         ({"drive": {"dies": 0}}, "drive: dies: expected 1 to 255"),
         ({"drive": {"unit_kib": 3}}, "unit_kib: expected a power of two"),
         ({"device": {"depth": 0}}, "depth: expected 1 to 10240"),
+        ({"device": {"attachment": 4}}, "attachment: expected 0 to 3, got 4"),
         ({"machine": {"cpus": 0}}, "cpus: expected 1 to 64"),
     ],
 )
@@ -339,6 +369,7 @@ devices = st.fixed_dictionaries(
         "depth": st.sampled_from([1, 4, 64, 1023]),
         "nr_requests": st.sampled_from([0, 2, 4, 8, 1023]),
         "merges": st.integers(0, 1),
+        "attachment": st.sampled_from([0, 0, 0, 1, 2, 3]),
     }
 )
 costs = st.fixed_dictionaries(

@@ -27,13 +27,14 @@ LARGEST_OF = "k2/table2"
 
 def load(scheduler: str, machine: str, ios: int) -> Simulation:
     """Three processes read 4 KiB at random places, 96 outstanding in all; `ios` reads, or a few less."""
-    _, drive = drives.load(DRIVE)
+    values, driver = drives.split(drives.values(drives.load(DRIVE)[1], {}))
     _, processors = machines.load(machine)
     processes = [Process(depth=DEPTH, ios_max=ios // PROCESSES, seed=i) for i in range(PROCESSES)]
     return Simulation(
         flows=("readers",),
         processes=tuple(processes),
-        drive=drives.values(drive, {}) | {"seed": 1},
+        drive=values | {"seed": 1},
+        device=driver,
         scheduler=scheduler,
         machine=sim.machine_values(processors) | {"cpus": processors.cpus or 1},
         costs={name: p.value for name, p in processors.costs.items()},

@@ -146,7 +146,7 @@ class Lab:
         first = self.loads.first(chunk.sweep).name
         flows = tuple(sorted((s.name for s in job.sections), key=lambda name: name != first))
         variant = {} if chunk.variant is None else spec.variants[chunk.variant].drive
-        drive = drives.values(self.drive, chunk.sweep.drive | variant)
+        drive, driver = drives.split(drives.values(self.drive, chunk.sweep.drive | variant))
         drive |= {"seed": chunk.seed, "dilation": self.dilation(chunk)}
         where = f"{self.path}: scheduler {chunk.scheduler.label}"
         device, processors = queue_settings(spec.queue | chunk.scheduler.queue, where)
@@ -154,7 +154,7 @@ class Lab:
             flows=flows,
             processes=tuple(workload.processes(job, flows, drives.capacity(drive))),
             drive=drive,
-            device=device,
+            device=device | driver,
             scheduler=chunk.scheduler.name,
             knobs=check_scheduler(chunk.scheduler.name, self.loads.knobs(chunk, self.dilation(chunk)), where),
             machine=machine_values(self.machine) | processors | {"cpus": self.cpus(chunk)},
@@ -173,7 +173,8 @@ class Lab:
         for name, setting in (self.run.spec.queue | place.chunk.scheduler.queue).items():
             words += ["--queue", f"{name}={setting}"]
         own = {key: p.value for key, p in self.drive.parameters.items()}
-        for name, value in told.drive.items():
+        driver = drives.split(told.device)[1]
+        for name, value in (driver | dict(told.drive)).items():
             if name != "seed" and own.get(name, 1 if name == "dilation" else None) != value:
                 words += ["--set", f"{name}={value}"]
         return shlex.join(words)

@@ -88,6 +88,7 @@ Config draw(Random &random)
 	c.device.nr_requests = one_of<uint32_t>(random, { 0, 2, 4, 64, 1023 });
 	c.device.max_sectors_kb = one_of<uint32_t>(random, { 0, 4, 64 });
 	c.device.merges = random.below(2);
+	c.device.attachment = one_of<uint32_t>(random, { 0, 0, 0, 1, 2, 3 });
 	c.scheduler.name = one_of<const char *>(random, { "none", "k2", "mq-deadline", "kyber" });
 	if (c.scheduler.name == "k2")
 		c.scheduler.knobs = { { "inflight_max", 1 + random.below(70) },

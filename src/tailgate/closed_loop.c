@@ -2,7 +2,7 @@
 /*
  * The drive model under the load of the K2 paper (section III-A), without a computer around it: background processes
  * that keep so many commands in the drive, and one real-time process that sends a command, waits for it, and thinks.
- * What the host needs takes no time. For calibrate.py, which says what the keys mean.
+ * What the host needs takes no time. For published.py, which says what the keys mean.
  *
  *	closed_loop [key=value]...	prints one line of JSON
  */
@@ -16,10 +16,10 @@
 #define PROCESSES_MAX 63
 
 /* key(name, default) */
-#define LOAD_KEYS(key)                                                                         \
-	key(processes, 3) key(depth, 32) key(kib, 64) key(sequential, 0) key(write_percent, 0) \
-		key(rate_mib_s, 0) key(rt, 1) key(rt_think_ns, 2000000) key(rt_samples, 4000)  \
-			key(duration_ms, 0) key(load_seed, 1)
+#define LOAD_KEYS(key)                                                                        \
+	key(processes, 3) key(depth, 32) key(kib, 64) key(rt_kib, 0) key(sequential, 0)       \
+		key(write_percent, 0) key(rate_mib_s, 0) key(rt, 1) key(rt_think_ns, 2000000) \
+			key(rt_samples, 4000) key(duration_ms, 0) key(load_seed, 1)
 
 static struct {
 #define LOAD_MEMBER(name, initial) u64 name;
@@ -91,7 +91,8 @@ static void submit(unsigned int p, u64 now)
 	struct process *process = &processes[p];
 	struct flash_command *c = process->idle;
 	struct tagged *t = (struct tagged *)c;
-	u64 sectors = load.kib * FLASH_SECTORS_PER_KIB;
+	u64 kib = p < load.processes || !load.rt_kib ? load.kib : load.rt_kib;
+	u64 sectors = kib * FLASH_SECTORS_PER_KIB;
 
 	process->idle = (struct flash_command *)c->node.next;
 	if (load.sequential) {
@@ -100,7 +101,7 @@ static void submit(unsigned int p, u64 now)
 		c->sector = process->next_sector;
 		process->next_sector += sectors;
 	} else {
-		u64 places = ((u64)parameters.capacity_mib << 10) / load.kib;
+		u64 places = ((u64)parameters.capacity_mib << 10) / kib;
 
 		c->sector = random_number() % places * sectors;
 	}
@@ -146,7 +147,8 @@ int main(int argc, char **argv)
 	parameters.queues = load.processes + 1;
 	wrong = flash_check(&parameters, &expected);
 	if (wrong || load.processes > PROCESSES_MAX || !load.kib || !load.depth ||
-	    load.kib > (u64)parameters.capacity_mib << 10 || (!load.rt && !load.duration_ms)) {
+	    max(load.kib, load.rt_kib) > (u64)parameters.capacity_mib << 10 ||
+	    (!load.rt && !load.duration_ms)) {
 		fprintf(stderr, "closed_loop: %s: %s\n", wrong ? wrong->name : "load",
 			expected ? expected : "out of range");
 		return 2;
@@ -222,14 +224,17 @@ int main(int argc, char **argv)
 				submit(p, now);
 	}
 	qsort(latencies, n, sizeof(*latencies), ascending);
-	printf("{\"iops\": %.1f, \"mib_s\": %.2f, \"rt\": {\"n\": %llu, \"mean\": %.2f, \"p50\": %.2f, "
+	printf("{\"iops\": %.1f, \"mib_s\": %.2f, \"total_mib_s\": %.2f, \"rt\": {\"n\": %llu, \"mean\": %.2f, \"p50\": %.2f, "
 	       "\"p90\": %.2f, \"p99\": %.2f, \"p99.9\": %.2f, \"max\": %.2f}, "
 	       "\"die_reads\": %llu, \"programs\": %llu, \"erases\": %llu}\n",
 	       commands / ((now - warm_ns) / 1e9),
-	       commands * load.kib / 1024.0 / ((now - warm_ns) / 1e9), (unsigned long long)n,
-	       n ? sum / 1e3 / n : 0, percentile(latencies, n, .5), percentile(latencies, n, .9),
-	       percentile(latencies, n, .99), percentile(latencies, n, .999),
-	       percentile(latencies, n, 1), (unsigned long long)f->statistics.die_reads,
+	       commands * load.kib / 1024.0 / ((now - warm_ns) / 1e9),
+	       (commands * load.kib + n * (load.rt_kib ? load.rt_kib : load.kib)) / 1024.0 /
+		       ((now - warm_ns) / 1e9),
+	       (unsigned long long)n, n ? sum / 1e3 / n : 0, percentile(latencies, n, .5),
+	       percentile(latencies, n, .9), percentile(latencies, n, .99),
+	       percentile(latencies, n, .999), percentile(latencies, n, 1),
+	       (unsigned long long)f->statistics.die_reads,
 	       (unsigned long long)f->statistics.programs,
 	       (unsigned long long)f->statistics.erases);
 	free(latencies);

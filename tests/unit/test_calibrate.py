@@ -10,6 +10,9 @@ import pytest
 from tailgate import calibrate, drive
 from tailgate.calibrate import ClosedLoop
 from tailgate.errors import UsageError
+from tailgate.published import FACTS, Facts
+
+EVO, FORESEE = FACTS["970evo"], FACTS["foresee-emmc"]
 
 
 @pytest.fixture(scope="module")
@@ -20,24 +23,42 @@ def loop() -> Iterator[ClosedLoop]:
 
 @pytest.fixture(scope="module")
 def parameters() -> dict[str, int]:
-    _, evo = drive.load("970evo")
-    return {key: p.value for key, p in evo.parameters.items()}
+    return values_of("970evo")
 
 
-def test_each_cell_is_one_line_of_the_paper() -> None:
-    values = calibrate.published()
-    assert set(values) == {cell.title for cell in calibrate.CELLS}
+def values_of(name: str) -> dict[str, int]:
+    return {key: p.value for key, p in drive.load(name)[1].parameters.items()}
+
+
+@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
+def test_each_cell_is_one_line_of_the_paper(facts: Facts) -> None:
+    values = facts.published()
+    assert len(values) == len(facts.cells)
+    assert set(values) == {cell.title for cell in facts.cells}
+    fitted = {cell.title for cell in facts.cells if cell.group}
+    for loser, winner, _ in facts.contradictions:
+        assert loser in values
+        assert loser not in fitted
+        assert winner in values
+
+
+def test_figures_are_the_papers() -> None:
+    values = EVO.published()
     assert values["none: random read 64 KiB, MiB/s"] == 559
     assert values["none: random read 64 KiB, p99.9"] == 13150
     assert values["Table I: sequential write, sustained"] == pytest.approx(320e6 / 2**20)
+    assert FORESEE.published()["Table 3: random read, 4 and 512 KiB, MiB/s"] == 81.02
 
 
 def test_only_the_kernel_without_a_scheduler_is_fitted() -> None:
-    for cell in calibrate.CELLS:
+    for cell in EVO.cells:
         assert cell.row["source"] == "Table I" or cell.row["scheduler"] == "none"
-    fitted = {cell.title for cell in calibrate.CELLS if cell.group}
-    assert not fitted & {loser for loser, _, _ in calibrate.CONTRADICTIONS}
-    assert all(winner in fitted for _, winner, _ in calibrate.CONTRADICTIONS)
+
+
+def test_only_lone_commands_are_fitted_on_the_card() -> None:
+    for cell in FORESEE.cells:
+        assert cell.load["processes"] * cell.load["depth"] == 1
+        assert not cell.group or cell.load["rt_kib"] == 4
 
 
 def test_one_request_at_a_time_takes_what_the_parameters_say(loop: ClosedLoop) -> None:
@@ -67,9 +88,9 @@ def test_bad_keys_are_refused_in_one_sentence(loop: ClosedLoop, wrong: dict[str,
 
 
 def test_the_fit_finds_its_way_back(loop: ClosedLoop, parameters: dict[str, int]) -> None:
-    paper, said = calibrate.published(), list[str]()
+    said = list[str]()
     start = {**parameters, "read_ns": 70000}
-    found = calibrate.fit(loop, start, ["read_ns"], paper, samples=300, evaluations=15, progress=said.append)
+    found = calibrate.fit(loop, start, ["read_ns"], EVO, samples=300, evaluations=15, progress=said.append)
     assert found["read_ns"] == pytest.approx(parameters["read_ns"], rel=0.03)
     assert {**found, "read_ns": 0} == {**start, "read_ns": 0}
     assert len(said) == 1
@@ -78,7 +99,7 @@ def test_the_fit_finds_its_way_back(loop: ClosedLoop, parameters: dict[str, int]
 
 def test_the_drive_file_is_as_near_as_the_documents_say(loop: ClosedLoop, parameters: dict[str, int]) -> None:
     """docs/model.md quotes these bounds; the paper's own figures are off by as much between its tables."""
-    found = calibrate.residuals(loop, parameters, calibrate.CELLS, calibrate.published(), samples=4000)
+    found = calibrate.residuals(loop, parameters, EVO.cells, EVO.published(), samples=4000)
     off = {r.cell.title: abs(math.log(r.ratio)) for r in found if r.cell.group}
     limits = {"read": 0.05, "write": 0.12, "full": 0.06}
     for residual in found:
@@ -86,9 +107,35 @@ def test_the_drive_file_is_as_near_as_the_documents_say(loop: ClosedLoop, parame
             assert off[residual.cell.title] < limits[residual.cell.group], residual
     keeps_up = [r for r in found if "random write" in r.cell.title and r.cell.title.endswith("MiB/s")]
     assert [round(r.ratio, 2) for r in keeps_up] == [1.0, 1.0]
-    text = calibrate.report(found)
+    text = calibrate.report(found, EVO)
     assert "contradiction in the paper: Table I: random read, 4 x 32: 195 k" in text
-    assert len(text.splitlines()) == 1 + len(calibrate.CELLS) + 1 + len(calibrate.CONTRADICTIONS)
+    assert len(text.splitlines()) == 1 + len(EVO.cells) + 1 + len(EVO.contradictions)
+
+
+def test_the_card_is_as_near_as_the_documents_say(loop: ClosedLoop) -> None:
+    """docs/model.md quotes these bounds, of what was fitted and of what was not."""
+    found = calibrate.residuals(
+        loop, values_of("foresee-emmc"), FORESEE.cells, FORESEE.published(), samples=4000
+    )
+    ratios = {r.cell.title: r.ratio for r in found}
+    for residual in found:
+        assert abs(math.log(residual.ratio)) < (0.05 if residual.cell.group else math.inf), residual
+    assert ratios["Table 3: sequential read, 4 and 512 KiB, p99"] == pytest.approx(1, abs=0.05)
+    split = [v for title, v in ratios.items() if "K2-split: random read" in title and title.endswith("p99")]
+    assert len(split) == 6
+    assert all(0.9 < ratio < 1.01 for ratio in split), split
+    assert ratios["Table 3: random read, 64 and 512 KiB, MiB/s"] == pytest.approx(1.11, abs=0.03)
+    text = calibrate.report(found, FORESEE)
+    pair = "Table 3: random read, 64 and 512 KiB"
+    assert f"contradiction in the paper: {pair}, p99: 3.26 ms; {pair}, MiB/s: 7.44 ms, -56% apart" in text
+
+
+def test_two_commands_of_one_slot_take_turns(loop: ClosedLoop) -> None:
+    card = {"slots": 1, "dies": 1, "read_ns": 0, "read_fixed_ns": 100_000, "transfer_ns": 10_000}
+    load = {"processes": 1, "depth": 1, "kib": 16, "rt_kib": 4, "rt_think_ns": 0, "rt_samples": 1000}
+    figures = loop.run({**card, **load})
+    assert figures["rt.p50"] == figures["rt.p99"] == 100 + 40 + 100 + 160
+    assert figures["total_mib_s"] == pytest.approx(20 / 1024 / 400e-6, rel=0.01)
 
 
 def test_values_are_put_into_the_file_and_all_else_stays() -> None:
@@ -105,6 +152,10 @@ def test_what_cannot_be_fitted_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert calibrate.main([str(tmp_path / "drive.toml")]) == 2
     assert "dies is marked as fitted" in capsys.readouterr().err
     assert calibrate.main([str(tmp_path / "none.toml")]) == 2
+    unknown = path.read_text(encoding="utf-8").replace('name = "970evo"', 'name = "other"')
+    (tmp_path / "other.toml").write_text(unknown, encoding="utf-8")
+    assert calibrate.main([str(tmp_path / "other.toml")]) == 2
+    assert "no figures of a drive other; expected 970evo or foresee-emmc" in capsys.readouterr().err
     assert calibrate.main([str(path), "--samples", "0"]) == 2
 
 

@@ -447,6 +447,14 @@ def test_simulate_prints_a_table(small: Path, capsys: pytest.CaptureFixture[str]
     assert "150 requests" in out
 
 
+@pytest.mark.parametrize(("changes", "inside"), [([], 1), (["--set", "attachment=3", "--set", "slots=8"], 8)])
+def test_a_drive_file_says_how_it_is_attached(
+    small: Path, capsys: pytest.CaptureFixture[str], changes: list[str], inside: int
+) -> None:
+    assert simulate(small, "--drive", "foresee-emmc", "--json", *changes) == 0
+    assert json.loads(capsys.readouterr().out)["drive"]["slots_used_max"] == inside
+
+
 def test_parameters_go_where_they_belong() -> None:
     assert simulation.by_owner({"dies": 4, "submit": 5, "depth": 6, "tick_ns": 7}) == {
         "drive": {"dies": 4},

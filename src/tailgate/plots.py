@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report's plots, in the papers' form, as plotly's JSON: bandwidth-latency curves, bars of medians."""
+"""The report's plots, in the papers' form, as plotly's JSON: curves, medians as bars, p99 over sizes."""
 
 import html
 import json
@@ -220,6 +220,85 @@ def medians(runs: Runs, number: int) -> str:
         what = "Bars of median latency and median scheduler delay"
         out.append(_figure(f"plot-{number}-{i}", run.target, "", what, data, layout, ""))
     return "\n".join(out)
+
+
+def sizes(runs: Runs, number: int) -> str:
+    """p99 of the real-time flow over the background's block size, a panel for each other kind of load."""
+    panels: dict[tuple[int, str], dict[str, list[Point]]] = {}
+    for i, (_, points) in enumerate(runs):
+        for p in points:
+            if p.variant is None and p.background_rate >= 1 and p.rt:
+                lines = panels.setdefault((i, _without_size(p)), {})
+                lines.setdefault(p.scheduler.label, []).append(p)
+    labels = _labels(runs)
+    out = []
+    for i, ((run, words), lines) in enumerate(panels.items()):
+        data = [_over_sizes(label, points, _line_colour(labels, label)) for label, points in lines.items()]
+        ticks = sorted({p.sweep.block_size_kib for points in lines.values() for p in points})
+        layout = {
+            "xaxis": {
+                "type": "log",
+                "fixedrange": True,
+                "tickvals": ticks,
+                "ticktext": list(map(str, ticks)),
+            },
+            "yaxis": {"fixedrange": True, "rangemode": "tozero", "zeroline": False},
+        }
+        what = f"p99 over the background's block size, {words}"
+        out.append(
+            _figure(f"plot-{number}-{i}", f"{runs[run][0].target}: {words}", "", what, data, layout, "")
+        )
+    return "\n".join(out)
+
+
+def _without_size(point: Point) -> str:
+    """A load in words, but for the background's block size."""
+    op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[point.sweep.op]
+    keys = (f"{k.replace('_', ' ')} {v}" for k, v in point.sweep.keys.items())
+    return ", ".join([f"{point.sweep.access} {op}", *keys])
+
+
+def _over_sizes(label: str, points: Sequence[Point], colour: str) -> Trace:
+    flows = [(p.sweep.block_size_kib, p.rt) for p in points if p.rt]
+    flows.sort(key=lambda pair: pair[0])
+    ends = [(f.lat_us["p99"], *f.ci_us["p99"]) for _, f in flows]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": label,
+        "x": [kib for kib, _ in flows],
+        "y": [v / 1000 for v, _, _ in ends],
+        "line": {"width": 1.5, "color": colour},
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
+            "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
+            "thickness": 1,
+            "width": 2,
+            "color": colour,
+        },
+        "hovertemplate": f"{label}, %{{x}} KiB: p99 %{{y:.2f}} ms<extra></extra>",
+    }
+
+
+def _labels(runs: Runs) -> list[str]:
+    return list(dict.fromkeys(p.scheduler.label for _, points in runs for p in points))
+
+
+def _line_colour(labels: Sequence[str], label: str) -> str:
+    palette = (*COLOURS, PUBLISHED, GREY)
+    return palette[labels.index(label) % len(palette)]
+
+
+def key_of_sizes(runs: Runs) -> str:
+    """The legend of `sizes`."""
+    labels = _labels(runs)
+    spans = [
+        f'<span style="color: {_line_colour(labels, label)}">&#9679; {html.escape(label)}</span>'
+        for label in labels
+    ]
+    return f'<div class="key">{"".join(spans)}</div>'
 
 
 _SHAPES = {

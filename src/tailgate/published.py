@@ -256,7 +256,7 @@ def _text(source: str, scheduler: str, pattern: str, kib: int, metric: str) -> C
 _SPLIT = {4: "K2-split(max=4KiB)", 16: "K2-split(max=14KiB)", 64: "K2-split(max=64KiB)"}
 _ONE_OUTSTANDING = "rt_p99_latency@bg_outstanding=1"
 _FORESEE = Facts(
-    paper=ROOT / "experiments" / "k2split" / "paper.csv",
+    paper=ROOT / "experiments" / "k2-split" / "paper.csv",
     cells=(
         *(_table_3(p, 4, kib, "total_mib_s", fitted=True) for p in _PATTERNS for kib in (4, 512)),
         # What makes reads long now and then is fitted where they are short; what makes writes long, and comes

@@ -361,6 +361,13 @@ def _section(group: Sequence[Loaded], number: int) -> str:
 <p class="axes soft">{axes}</p>"""
     elif spec.paper.plot == "medians":
         drawn = f'{plots.key_of_medians()}\n<div class="panels">\n{plots.medians(runs, number)}\n</div>'
+    elif spec.paper.plot == "sizes":
+        axes = f"<span>→ {_e(spec.paper.x)}</span><span>↑ {_e(spec.paper.y)}, p99</span>"
+        drawn = f"""{plots.key_of_sizes(runs)}
+<div class="panels">
+{plots.sizes(runs, number)}
+</div>
+<p class="axes soft">{axes}</p>"""
     else:
         drawn = ""
     compared = cells.of(spec, [(r.run.target, p) for r in filled for p in r.points], first.published)

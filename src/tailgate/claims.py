@@ -257,6 +257,40 @@ def tables() -> Iterator[Claim]:
     )
 
 
+def splitting() -> Iterator[Claim]:
+    """K2-split, Section 5.1: p99 beside one background request of 4 to 512 KiB, whole and in pieces."""
+    for name, target, arguments in (
+        ("k2-split/fig5", "sim", ("--target", "sim")),
+        ("k2-split/section5-1", "vm", ("--target", "vm", "--quick")),
+    ):
+        command = f"tailgate run {name} {' '.join(arguments)}"
+        p99: dict[str, dict[int, float]] = {"k2": {}, "max_sectors_kb": {}, "split_kib": {}}
+        for point in run_experiment(name, *arguments)["points"]:
+            sweep, knobs = point["sweep"], point["knobs"]
+            if (sweep["access"], sweep["op"]) != ("random", "read") or "think_ms" in sweep:
+                continue
+            way = "split_kib" if knobs["split_kib"] else "max_sectors_kb"
+            way = way if knobs["split_kib"] or knobs["max_sectors_kb"] == 4 else "k2"
+            p99[way][sweep["block_size_kib"]] = flow(point, "rt")["lat_us"]["p99"]
+        split = p99["split_kib"]
+        what = f"{name}: random reads, p99"
+        yield at_least(f"{what}: k2 over k2 that splits", p99["k2"][512] / split[512], 3, command, target)
+        yield at_least(
+            f"{what}: k2 with max_sectors_kb 4 over k2 that splits",
+            p99["max_sectors_kb"][512] / split[512],
+            2.5,
+            command,
+            target,
+        )
+        yield at_most(
+            f"{what}: k2 that splits: largest over least of the background's block sizes",
+            max(split.values()) / min(split.values()),
+            1.15,
+            command,
+            target,
+        )
+
+
 def demo() -> Iterator[Claim]:
     """`make demo` in a new clone with an empty cache, and again: seconds, and the same digits."""
     with tempfile.TemporaryDirectory() as folder:
@@ -286,6 +320,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     same_digits,
     agreement,
     tables,
+    splitting,
     demo,
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import cells, claims
+from tailgate import cells, claims, results
 from tailgate.results import Run
 
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
@@ -76,3 +76,27 @@ def test_the_demo_step_compares_its_two_runs(second: int, monkeypatch: pytest.Mo
     monkeypatch.setattr("subprocess.run", run)
     same = next(c for c in claims.demo() if c.claim.endswith("same digits"))
     assert same.holds == (second == 2)
+
+
+def test_splitting_compares_three_ways_beside_512_kib(
+    fake_run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def run_experiment(name: str, *arguments: str) -> dict[str, object]:
+        asked.append(name)
+        run = fake_run(tmp_path / name, name=name, mode_name="sim")
+        _, points = results.read_points(tmp_path / name, run)
+        told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
+        for point in told["points"]:  # type: ignore[attr-defined]
+            way = 10 if point["knobs"]["split_kib"] else 20 if point["knobs"]["max_sectors_kb"] == 4 else 40
+            for f in point["flows"]:
+                f["lat_us"]["p99"] = way * (1 + point["sweep"]["block_size_kib"] / 5120)
+        return told
+
+    monkeypatch.setattr(claims, "run_experiment", run_experiment)
+    made = list(claims.splitting())
+    assert asked == ["k2-split/fig5", "k2-split/section5-1"]
+    assert [c.value for c in made[:3]] == [pytest.approx(v, abs=1e-3) for v in (4, 2, 1.1 / (1 + 4 / 5120))]
+    assert [c.holds for c in made] == [True, False, True] * 2
+    assert [c.target for c in made] == ["sim"] * 3 + ["vm"] * 3

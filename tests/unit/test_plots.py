@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The report's plots, from invented runs."""
+
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from tailgate import plots, results
+from tailgate.results import Run
+
+FIGURE = re.compile(r"<h3>(.*?)</h3>.*?<script[^>]*>(.*?)</script>", re.DOTALL)
+
+
+def test_latency_over_sizes_has_a_panel_for_each_kind_of_load(
+    fake_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = fake_run(tmp_path, name="k2-split/fig5", mode_name="sim")
+    _, points = results.read_points(tmp_path, run)
+    panels = {
+        html.unescape(title): json.loads(data)["data"]
+        for title, data in FIGURE.findall(plots.sizes([(run, points)], 0))
+    }
+    assert len(panels) == 8
+    lines = panels["sim: random reads"]
+    assert [line["name"] for line in lines] == ["k2", "k2-max-sectors-4", "k2-split-4"]
+    for line in lines:
+        assert line["x"] == [4, 16, 32, 64, 128, 256, 512]
+        assert all(ms > 0 for ms in line["y"])
+    assert panels["sim: random reads, think ms 2"][0]["x"] == [4, 512]
+    for line in lines:
+        assert line["name"] in plots.key_of_sizes([(run, points)])

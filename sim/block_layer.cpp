@@ -135,7 +135,7 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	if (scheduler_)
 		make_elevator(config);
 	if (config.check)
-		checker_.emplace(bound_of(config.scheduler), scheduler_ && scheduler_->bounds);
+		checker_.emplace(promises_of(config.scheduler));
 }
 
 /// What the driver makes of the drive.
@@ -177,14 +177,21 @@ void BlockLayer::make_elevator(const Config &config)
 	configure(*scheduler_, elevator_.get(), config.scheduler);
 }
 
-/// Most requests that may be in the drive; 0: any number.
-uint64_t BlockLayer::bound_of(const Scheduler &scheduler) const
+Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 {
 	if (!scheduler_ || !scheduler_->bounds)
-		return 0;
-	auto set = scheduler.knobs.find(scheduler_->knobs[0].name);
+		return {};
+	auto knob = [&](const std::string &name) -> uint64_t {
+		auto set = scheduler.knobs.find(name);
 
-	return set == scheduler.knobs.end() ? scheduler_->knobs[0].initial : set->second;
+		if (set != scheduler.knobs.end())
+			return set->second;
+		for (uint32_t i = 0; i < scheduler_->knob_count; i++)
+			if (name == scheduler_->knobs[i].name)
+				return scheduler_->knobs[i].initial;
+		throw std::logic_error("the checker knows a knob " + name + " that there is not");
+	};
+	return { knob("inflight_max"), knob("inflight_kib_max"), true, !knob("be_floor_iops") };
 }
 
 // --- requests -------------------------------------------------------------------------------------------------------
@@ -412,7 +419,7 @@ bool BlockLayer::issue(Request *request)
 	request->command.sector = request->rq.sector;
 	request->command.sectors = request->rq.sectors;
 	if (checker_)
-		checker_->issued(engine_.now_ns);
+		checker_->issued(request->rq, engine_.now_ns);
 	sim_drive_submit(drive_.get(), queue.index, &request->command, engine_.now_ns);
 	return true;
 }
@@ -456,7 +463,7 @@ void BlockLayer::complete(Request *request)
 
 	completed++;
 	if (checker_)
-		checker_->completed(now_ns);
+		checker_->completed(request->rq, now_ns);
 	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
 			    request->rq.issue_ns - request->rq.start_ns);
 	for (Bio *bio = request->bios, *next; bio; bio = next) {

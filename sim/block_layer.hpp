@@ -142,7 +142,7 @@ class BlockLayer
 	static Drive make_drive(const flash_parameters &parameters);
 	void attach(const Device &device, flash_parameters &parameters);
 	void make_elevator(const Config &config);
-	uint64_t bound_of(const Scheduler &scheduler) const;
+	Promises promises_of(const Scheduler &scheduler) const;
 	uint32_t limit(const Io &io) const;
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	bool merge(Io *io, uint64_t sector, uint32_t sectors);

@@ -14,11 +14,18 @@
 namespace tailgate::sim
 {
 
+/// What a scheduler promises; 0 is any number.
+struct Promises {
+	uint64_t inflight_max = 0; ///< requests in the drive
+	uint64_t inflight_kib_max = 0; ///< and KiB, unless one is alone
+	bool levels = false; ///< it is K2
+	bool strict = true; ///< nobody overtakes a more urgent level
+};
+
 class Checker
 {
     public:
-	/// `bound`: most requests in the drive, 0 for any number; `levels`: whether the scheduler is K2.
-	Checker(uint64_t bound, bool levels) : bound_(bound), levels_(levels)
+	explicit Checker(const Promises &promises) : promises_(promises)
 	{
 	}
 
@@ -26,7 +33,7 @@ class Checker
 	{
 		clock(now_ns);
 		made_++;
-		if (levels_) {
+		if (promises_.levels) {
 			order_[&rq] = sequence_++;
 			queued_[level(rq)]++;
 		}
@@ -35,22 +42,27 @@ class Checker
 	/// By the scheduler.
 	void chosen(const sim_request &rq)
 	{
-		if (levels_)
+		if (promises_.levels)
 			check_order(rq);
 	}
 
 	/// Given to the drive.
-	void issued(uint64_t now_ns)
+	void issued(const sim_request &rq, uint64_t now_ns)
 	{
 		clock(now_ns);
-		if (++in_drive_ > bound_ && bound_)
+		sectors_in_drive_ += rq.sectors;
+		if (++in_drive_ > promises_.inflight_max && promises_.inflight_max)
 			fail("more requests in the drive than inflight_max");
+		if (promises_.inflight_kib_max && in_drive_ > 1 &&
+		    sectors_in_drive_ > 2 * promises_.inflight_kib_max)
+			fail("more bytes in the drive than inflight_kib_max");
 	}
 
-	void completed(uint64_t now_ns)
+	void completed(const sim_request &rq, uint64_t now_ns)
 	{
 		clock(now_ns);
 		ended_++;
+		sectors_in_drive_ -= rq.sectors;
 		if (!in_drive_--)
 			fail("a request completed that was not in the drive");
 	}
@@ -90,7 +102,7 @@ class Checker
 
 		if (found == order_.end())
 			fail("a request was chosen that was not queued");
-		for (uint32_t above = 0; above < level(rq); above++)
+		for (uint32_t above = 0; promises_.strict && above < level(rq); above++)
 			if (queued_[above])
 				fail("a request overtook a more urgent level");
 		if (last > found->second)
@@ -100,9 +112,9 @@ class Checker
 		queued_[level(rq)]--;
 	}
 
-	uint64_t bound_;
-	bool levels_;
-	uint64_t now_ns_ = 0, made_ = 0, ended_ = 0, in_drive_ = 0, sequence_ = 1;
+	Promises promises_;
+	uint64_t now_ns_ = 0, sectors_in_drive_ = 0, made_ = 0, ended_ = 0, in_drive_ = 0,
+		 sequence_ = 1;
 	uint64_t queued_[9] = {};
 	std::map<const sim_request *, uint64_t> order_;
 	std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_;

@@ -76,7 +76,7 @@ struct sim_knob {
  * struct sim_scheduler - a scheduler; @s below is what @create returned
  * @name: as in /sys/block/.../queue/scheduler
  * @runs_itself: it runs the queue after an insertion, where a kernel would leave that to a worker
- * @bounds: knobs[0] is the most requests that may be in the drive, and real-time levels are served strictly
+ * @bounds: it has the knobs of K2, and keeps their promises
  * @knob_count: of @knobs
  * @knobs: its knobs
  * @create: for a device, which outlives it; NULL without memory

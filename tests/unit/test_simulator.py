@@ -356,7 +356,15 @@ schedulers: st.SearchStrategy[tuple[str, dict[str, int]]] = st.one_of(
     st.tuples(st.just("none"), st.just({})),
     st.tuples(
         st.just("k2"),
-        st.fixed_dictionaries({"inflight_max": st.integers(1, 70), "rt_tags": st.integers(0, 90)}),
+        st.fixed_dictionaries(
+            {
+                "inflight_max": st.integers(1, 70),
+                "inflight_kib_max": st.sampled_from([0, 0, 1, 16, 200]),
+                "split_kib": st.sampled_from([0, 4, 12, 64]),
+                "be_floor_iops": st.sampled_from([0, 0, 100, 100_000]),
+                "rt_tags": st.integers(0, 90),
+            }
+        ),
     ),
     st.tuples(
         st.just("mq-deadline"),

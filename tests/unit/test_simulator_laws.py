@@ -27,6 +27,18 @@ MISTAKES = {
         "inflight > READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
         "schedulers/k2.c",
     ),
+    "a byte too many": (
+        "sched/k2.c",
+        "+ sectors <= 2 * kib_max",
+        "+ sectors <= 2 * kib_max + 8",
+        "schedulers/k2.c",
+    ),
+    "a floor that nobody asked for": (
+        "sched/k2.c",
+        "likely(!READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops])) || ",
+        "",
+        "schedulers/k2.c",
+    ),
     "last in, first out": (
         "sched/k2.c",
         "list_add_tail(k2_node(e), &ctx->lists[list]);",

@@ -91,8 +91,13 @@ Config draw(Random &random)
 	c.device.attachment = one_of<uint32_t>(random, { 0, 0, 0, 1, 2, 3 });
 	c.scheduler.name = one_of<const char *>(random, { "none", "k2", "mq-deadline", "kyber" });
 	if (c.scheduler.name == "k2")
-		c.scheduler.knobs = { { "inflight_max", 1 + random.below(70) },
-				      { "rt_tags", random.below(91) } };
+		c.scheduler.knobs = {
+			{ "inflight_max", 1 + random.below(70) },
+			{ "inflight_kib_max", one_of<uint32_t>(random, { 0, 0, 1, 16, 200 }) },
+			{ "split_kib", one_of<uint32_t>(random, { 0, 4, 12, 64 }) },
+			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 100, 100000 }) },
+			{ "rt_tags", random.below(91) }
+		};
 	for (uint32_t i = 0; i < processes; i++)
 		c.processes.push_back(draw_process(random, i));
 	return c;

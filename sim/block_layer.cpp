@@ -45,7 +45,7 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
 					 (known.empty() ? "none" : known));
 		const sim_knob &knob = scheduler.knobs[i];
-		if (value < knob.least || value > knob.most || (knob.step && value % knob.step) ||
+		if (value < knob.least || value > knob.most || value % knob.step ||
 		    scheduler.configure(elevator, i, value))
 			throw UsageError(
 				wanted.name + "." + name + ": expected " +

@@ -65,7 +65,7 @@ struct sim_device {
  * @least: smallest value accepted
  * @most: largest value accepted
  * @initial: default
- * @step: a value is a multiple of it; 0: any
+ * @step: a value is a multiple of it
  */
 struct sim_knob {
 	const char *name;

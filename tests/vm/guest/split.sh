@@ -71,5 +71,34 @@ for tags in 4 8; do # few tags hold nobody up for ever, and few of them are held
 		check "nr_requests $tags" "1024 8 1024"
 	done
 done
+echo 256 > $Q/nr_requests
+echo 25 > $Q/iosched/rt_tags
+
+# A file system above it, buffered, while the size of pieces changes: what was written is read again.
+/bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 || fail "mke2fs"
+mkdir -p /mnt
+mount -t ext4 /dev/vflash0 /mnt || fail "mount"
+begin files fio --eta=never --name=f --directory=/mnt --nrfiles=8 --filesize=1m-6m --rw=randwrite --bsrange=4k-1m \
+	--ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 --loops=2
+changes=0
+until ended files; do
+	one_of 0 4 16 64 256
+	echo $ONE > $SPLIT
+	changes=$((changes + 1))
+	usleep 10000
+	[ $changes -lt 4000 ] || stuck "fio does not end"
+done
+end files 1
+echo 16 > $SPLIT
+before=$(counted vflash0 split_pieces)
+for round in 1 2; do
+	find /mnt -type f | sort | xargs md5sum > /tmp/sum.$round
+	umount /mnt
+	echo 3 > /proc/sys/vm/drop_caches
+	mount -t ext4 /dev/vflash0 /mnt || fail "mount again"
+done
+expect "the files, read again" "$(cat /tmp/sum.2)" "$(cat /tmp/sum.1)"
+[ $(counted vflash0 split_pieces) -gt $before ] || fail "read-ahead is not split"
+umount /mnt
 echo 0 > $SPLIT
 account vflash0

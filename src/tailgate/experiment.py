@@ -172,7 +172,7 @@ class Paper(_Strict):
     #: there, Table III the highest latency with the throughput there.
     cells: Cells = "highest throughput"
     #: How the paper draws it; its tables are not drawn.
-    plot: Literal["bandwidth-latency", "medians", "sizes", "none"] = "bandwidth-latency"
+    plot: Literal["bandwidth-latency", "medians", "sizes", "ccdf", "none"] = "bandwidth-latency"
 
 
 class Experiment(_Strict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report's plots, in the papers' form, as plotly's JSON: curves, medians as bars, p99 over sizes."""
+"""The report's plots, in the papers' form, as plotly's JSON: curves, medians as bars, lines, tails."""
 
 import html
 import json
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tailgate import paper
+from tailgate.analysis import Histogram
 from tailgate.results import Point, PointFlow, Run
 from tailgate.words import interval_words, load_words, ms
 
@@ -282,6 +283,44 @@ def _over_sizes(label: str, points: Sequence[Point], colour: str) -> Trace:
     }
 
 
+def ccdf(runs: Runs, number: int) -> str:
+    """The share of real-time requests that take at least so long: a panel for each load."""
+    panels: dict[tuple[int, str], dict[str, PointFlow]] = {}
+    for i, (_, points) in enumerate(runs):
+        for p in points:
+            if p.variant is None and p.background_rate >= 1 and p.rt and p.rt.histogram.n:
+                panels.setdefault((i, p.sweep.words), {})[p.scheduler.label] = p.rt
+    labels = _labels(runs)
+    out = []
+    for i, ((run, words), lines) in enumerate(panels.items()):
+        data: list[Trace] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": label,
+                "x": (flow.histogram.values_us / 1000).tolist(),
+                "y": _at_least(flow.histogram),
+                "line": {"width": 1.5, "shape": "vh", "color": _line_colour(labels, label)},
+                "hovertemplate": f"{label}: %{{y:.2%}} take %{{x:.2f}} ms or longer<extra></extra>",
+            }
+            for label, flow in lines.items()
+        ]
+        layout = {
+            "xaxis": {"fixedrange": True, "rangemode": "tozero", "zeroline": False},
+            "yaxis": {"type": "log", "fixedrange": True, "tickformat": ".2~%", "dtick": 1},
+        }
+        title = f"{runs[run][0].target}: {words}"
+        what = f"Complementary distribution of latency, {words}"
+        out.append(_figure(f"plot-{number}-{i}", title, "", what, data, layout, ""))
+    return "\n".join(out)
+
+
+def _at_least(histogram: Histogram) -> list[float]:
+    """For each value of the histogram the share of samples that are as large or larger."""
+    above = histogram.counts[::-1].cumsum()[::-1]
+    return (above / histogram.n).tolist()  # type: ignore[no-any-return]
+
+
 def _labels(runs: Runs) -> list[str]:
     return list(dict.fromkeys(p.scheduler.label for _, points in runs for p in points))
 
@@ -291,8 +330,8 @@ def _line_colour(labels: Sequence[str], label: str) -> str:
     return palette[labels.index(label) % len(palette)]
 
 
-def key_of_sizes(runs: Runs) -> str:
-    """The legend of `sizes`."""
+def key_of_lines(runs: Runs) -> str:
+    """The legend of `sizes` and `ccdf`."""
     labels = _labels(runs)
     spans = [
         f'<span style="color: {_line_colour(labels, label)}">&#9679; {html.escape(label)}</span>'

@@ -120,9 +120,11 @@ def _table(loaded: Loaded, name: str) -> str:
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
         rows.append(_row(p, marks, last, several))
     notes = "".join(f"<li>{_e(mark)}</li>" for mark in marks)
+    published = f" Paper: {_e(_cells_words(run))}; ours divided by the paper's in brackets."
     return f"""<p class="soft" id="{name}">Latency of the real-time task in ms. 95 % intervals:
-distribution-free, by order statistics in a run, by bootstrap across seeds. Paper: {_e(_cells_words(run))};
-ours divided by the paper's in brackets.</p>
+distribution-free, by order statistics in a run, by bootstrap across seeds.{
+        published if any(p.published for p in points) else ""
+    }</p>
 <div class="wide" tabindex="0" role="region" aria-label="Table of all points">
 <table aria-describedby="{name}">
 <thead><tr><th class="text">scheduler</th>{'<th class="text">load</th>' if several else ""}<th>rate</th>
@@ -361,11 +363,12 @@ def _section(group: Sequence[Loaded], number: int) -> str:
 <p class="axes soft">{axes}</p>"""
     elif spec.paper.plot == "medians":
         drawn = f'{plots.key_of_medians()}\n<div class="panels">\n{plots.medians(runs, number)}\n</div>'
-    elif spec.paper.plot == "sizes":
-        axes = f"<span>→ {_e(spec.paper.x)}</span><span>↑ {_e(spec.paper.y)}, p99</span>"
-        drawn = f"""{plots.key_of_sizes(runs)}
+    elif spec.paper.plot in ("sizes", "ccdf"):
+        draw = plots.sizes if spec.paper.plot == "sizes" else plots.ccdf
+        axes = f"<span>→ {_e(spec.paper.x)}</span><span>↑ {_e(spec.paper.y)}</span>"
+        drawn = f"""{plots.key_of_lines(runs)}
 <div class="panels">
-{plots.sizes(runs, number)}
+{draw(runs, number)}
 </div>
 <p class="axes soft">{axes}</p>"""
     else:

@@ -30,4 +30,18 @@ def test_latency_over_sizes_has_a_panel_for_each_kind_of_load(
         assert all(ms > 0 for ms in line["y"])
     assert panels["sim: random reads, think ms 2"][0]["x"] == [4, 512]
     for line in lines:
-        assert line["name"] in plots.key_of_sizes([(run, points)])
+        assert line["name"] in plots.key_of_lines([(run, points)])
+
+
+def test_the_tail_falls_from_all_to_the_slowest(fake_run: Callable[..., Run], tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2-split/fig6", mode_name="sim")
+    _, points = results.read_points(tmp_path, run)
+    panels = [json.loads(data)["data"] for _, data in FIGURE.findall(plots.ccdf([(run, points)], 0))]
+    assert len(panels) == 4
+    for lines in panels:
+        assert [line["name"] for line in lines] == ["k2", "k2-max-sectors-4", "k2-split-4"]
+        for line in lines:
+            assert line["y"][0] == 1
+            assert line["y"] == sorted(line["y"], reverse=True)
+            assert line["y"][-1] > 0
+            assert line["x"] == sorted(line["x"])

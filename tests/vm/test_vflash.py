@@ -2,7 +2,9 @@
 """The block device vflash on stock kernels: the steps of two scripts; in virtual time, that it keeps time."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,14 +34,21 @@ def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, byte
 
 @pytest.mark.vm
 @pytest.mark.parametrize(
-    ("steps", "label"),
-    [*(("vflash.sh", k) for k in kernels.LABELS), *(("vflash_attachments.sh", k) for k in ORDINARY)],
+    ("steps", "labels"), [("vflash.sh", kernels.LABELS), ("vflash_attachments.sh", ORDINARY)]
 )
-def test_device(steps: str, label: str, tmp_path: Path) -> None:
-    where = Machine(kernels.resolve([label], print)[0], mode="tcg", smp=2)
+def test_device(steps: str, labels: Sequence[str], tmp_path: Path) -> None:
+    """On each kernel, as many side by side as there are CPUs."""
     script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("vflash_lib.sh", steps))
-    outcome, _ = run(where, script, tmp_path)
-    assert outcome.reason == "ok", outcome.complaint + outcome.log.read_text(encoding="utf-8")[-3000:]
+
+    def outcome(label: str) -> Outcome:
+        (tmp_path / label).mkdir()
+        where = Machine(kernels.resolve([label], print)[0], mode="tcg", smp=2)
+        return run(where, script, tmp_path / label)[0]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for label, ended in zip(labels, pool.map(outcome, labels), strict=True):
+            said = ended.complaint + ended.log.read_text(encoding="utf-8")[-3000:]
+            assert ended.reason == "ok", f"{label}: {said}"
 
 
 TIMES = {

@@ -78,7 +78,7 @@ static inline bool split_may(struct bio *bio)
 }
 
 /* The first piece, which completes @bio with it; NULL without memory. */
-static struct bio *split_front(struct split *s, struct bio *bio, unsigned int sectors, gfp_t gfp)
+static struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
 {
 	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
 
@@ -92,11 +92,6 @@ static struct bio *split_front(struct split *s, struct bio *bio, unsigned int se
 		bio_set_flag(piece, BIO_CGROUP_ACCT);
 	bio_chain(piece, bio);
 	trace_block_split(piece, bio->bi_iter.bi_sector);
-	atomic_long_inc(&s->pieces);
-	if (bio_sectors(bio) <= sectors) {
-		atomic_long_inc(&s->pieces);
-		atomic_long_inc(&s->requests);
-	}
 	return piece;
 }
 
@@ -133,9 +128,14 @@ static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 		bio->bi_opf &= ~REQ_NOWAIT;
 	}
 	bio_clear_polled(bio);
-	piece = split_front(s, bio, sectors, GFP_NOWAIT | __GFP_NOWARN);
+	piece = split_front(bio, sectors, GFP_NOWAIT | __GFP_NOWARN);
 	if (!piece)
 		return false;
+	atomic_long_inc(&s->pieces);
+	if (bio_sectors(bio) <= sectors) { /* the last cut */
+		atomic_long_inc(&s->pieces);
+		atomic_long_inc(&s->requests);
+	}
 	submit_bio_noacct(piece);
 	submit_bio_noacct(bio);
 	return true;
@@ -158,12 +158,14 @@ static void split_work(struct work_struct *work)
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(&bios))) {
 		while (bio_sectors(bio) > sectors) {
-			struct bio *piece = split_front(s, bio, sectors, GFP_NOIO);
+			struct bio *piece = split_front(bio, sectors, GFP_NOIO);
 
 			if (!piece)
 				break;
+			atomic_long_inc(&s->pieces);
 			submit_bio_noacct(piece);
 		}
+		atomic_long_inc(&s->pieces);
 		bio->bi_opf |= REQ_NOMERGE;
 		submit_bio_noacct(bio);
 		cond_resched();
@@ -221,6 +223,7 @@ static void split_take(struct split *s, struct list_head *list, unsigned int sec
 			bio_set_flag(bio, BIO_BPS_THROTTLED);
 		}
 		blk_steal_bios(&bios, rq);
+		atomic_long_inc(&s->requests);
 	}
 	spin_lock(&s->lock);
 	s->sectors = sectors;

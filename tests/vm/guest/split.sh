@@ -58,11 +58,19 @@ echo 2 > $Q/nomerges # the block layer asks no scheduler then
 pieces 16 8 --rw=write $ONE_MIB
 check "without merges" "64 2 64"
 echo 0 > $Q/nomerges
-pieces 4 8 --rw=write --bs=4k --size=512k --ioengine=libaio --iodepth=32 --iodepth_batch=32
-check "pieces are not merged again" "128 0 0"
-# eight bios of 4 KiB make a request in the plug, which is too large; where merging is asked for, none grows beyond 16 KiB
-pieces 16 8 --rw=write --bs=4k --size=512k --ioengine=libaio --iodepth=32 --iodepth_batch=32
-echo "batches of 4 KiB at 16: $GOT"
+# Neighbours of 4 KiB grow together in a plug, which asks no scheduler; what is too large is taken apart, however it grew.
+BATCHES="--rw=write --bs=4k --size=512k --ioengine=io_uring --iodepth=64 --iodepth_batch=32 --iodepth_batch_complete_min=16"
+pieces 0 8 $BATCHES
+echo "batches of 4 KiB: $GOT"
+[ ${GOT%% *} -lt 64 ] || fail "neighbours do not grow together"
+pieces 4 8 $BATCHES
+echo "batches of 4 KiB in pieces of 4: $GOT"
+expect "requests at the drive" ${GOT%% *} 128
+pieces 16 8 $BATCHES
+echo "batches of 4 KiB in pieces of 16: $GOT"
+[ ${GOT%% *} -ge 32 ] || fail "a request grew beyond a piece"
+taken=${GOT#* }
+[ ${taken% *} -gt 0 ] || fail "what grew in a plug is not taken apart"
 for tags in 4 8; do # few tags hold nobody up for ever, and few of them are held at a time
 	echo $tags > $Q/nr_requests
 	for share in 0 90; do

@@ -100,11 +100,20 @@ class Sweep(_Strict):
     @property
     def words(self) -> str:
         """The load in words, such as `random reads, 4 KiB`."""
-        op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
-        text = f"{self.access} {op}, {self.block_size_kib} KiB"
+        size = f"{self.block_size_kib} KiB"
         if self.rt_block_size_kib not in (None, self.block_size_kib):
-            text += f" (real-time: {self.rt_block_size_kib} KiB)"
-        return ", ".join([text, *(f"{k.replace('_', ' ')} {v}" for k, v in self.keys.items())])
+            size += f" (real-time: {self.rt_block_size_kib} KiB)"
+        return self._words(size)
+
+    @property
+    def words_without_size(self) -> str:
+        """The same for loads that differ in the block size alone."""
+        return self._words()
+
+    def _words(self, *size: str) -> str:
+        op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
+        keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.keys.items())
+        return ", ".join([f"{self.access} {op}", *size, *keys])
 
 
 class ModeOfSim(_Strict):

@@ -79,16 +79,7 @@ def _traces(runs: Runs, load: str | None, label: str, published: Published) -> l
                 "text": [f"{run.target}, {_hover(p, f, key)}" for p, f in rows],
                 "hovertemplate": "%{text}<extra></extra>",
             }
-            ends = [(f.lat_us[key], *f.ci_us[key]) for _, f in rows]
-            trace["error_y"] = {
-                "type": "data",
-                "symmetric": False,
-                "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
-                "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
-                "thickness": 1,
-                "width": 2,
-                "color": GREY,
-            }
+            trace["error_y"] = _interval_bars([f for _, f in rows], key, GREY)
             traces.append(trace)
     in_paper = next(s.paper for s in runs[0][0].spec.schedulers if s.label == label)
     rows_paper = [p for p in published[load] if p.scheduler == in_paper and p.mib_s and p.p999_us]
@@ -109,6 +100,20 @@ def _traces(runs: Runs, load: str | None, label: str, published: Published) -> l
             }
         )
     return traces
+
+
+def _interval_bars(flows: Sequence[PointFlow], key: str, colour: str) -> Trace:
+    """The 95 % intervals of a percentile, in ms; an end that does not exist is at the value itself."""
+    ends = [(f.lat_us[key], *f.ci_us[key]) for f in flows]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
+        "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
+        "thickness": 1,
+        "width": 2,
+        "color": colour,
+    }
 
 
 def _hover(point: Point, flow: PointFlow, key: str) -> str:
@@ -229,7 +234,7 @@ def sizes(runs: Runs, number: int) -> str:
     for i, (_, points) in enumerate(runs):
         for p in points:
             if p.variant is None and p.background_rate >= 1 and p.rt:
-                lines = panels.setdefault((i, _without_size(p)), {})
+                lines = panels.setdefault((i, p.sweep.words_without_size), {})
                 lines.setdefault(p.scheduler.label, []).append(p)
     labels = _labels(runs)
     out = []
@@ -252,33 +257,17 @@ def sizes(runs: Runs, number: int) -> str:
     return "\n".join(out)
 
 
-def _without_size(point: Point) -> str:
-    """A load in words, but for the background's block size."""
-    op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[point.sweep.op]
-    keys = (f"{k.replace('_', ' ')} {v}" for k, v in point.sweep.keys.items())
-    return ", ".join([f"{point.sweep.access} {op}", *keys])
-
-
 def _over_sizes(label: str, points: Sequence[Point], colour: str) -> Trace:
     flows = [(p.sweep.block_size_kib, p.rt) for p in points if p.rt]
     flows.sort(key=lambda pair: pair[0])
-    ends = [(f.lat_us["p99"], *f.ci_us["p99"]) for _, f in flows]
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": label,
         "x": [kib for kib, _ in flows],
-        "y": [v / 1000 for v, _, _ in ends],
+        "y": [f.lat_us["p99"] / 1000 for _, f in flows],
         "line": {"width": 1.5, "color": colour},
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [((high if high is not None else v) - v) / 1000 for v, _, high in ends],
-            "arrayminus": [(v - low) / 1000 for v, low, _ in ends],
-            "thickness": 1,
-            "width": 2,
-            "color": colour,
-        },
+        "error_y": _interval_bars([f for _, f in flows], "p99", colour),
         "hovertemplate": f"{label}, %{{x}} KiB: p99 %{{y:.2f}} ms<extra></extra>",
     }
 

@@ -76,11 +76,7 @@ JOBS
 for scheduler in $schedulers; do
 	for dontprep in 0 1; do
 		echo $scheduler > $QUEUE/scheduler
-		fault busy_every=13 devbusy_every=7 requeue_every=11 lose_every=499 timeout_requeue=1 dontprep=$dontprep
-		fio --eta=never /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler, dontprep $dontprep"; }
-		fault busy_every=0 devbusy_every=0 requeue_every=0 lose_every=0
-		echo 3 > /proc/sys/vm/drop_caches
-		fio --eta=never --verify_only /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler: read again"; }
+		verified "$scheduler, dontprep $dontprep" lose_every=499 dontprep=$dontprep
 	done
 done
 

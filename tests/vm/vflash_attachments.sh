@@ -87,11 +87,7 @@ while read -r name number tags default issued inside dilation; do
 	load attachment=$number memory_backed=1 capacity_mib=64 timeout_ms=100
 	for scheduler in $schedulers; do
 		choose $scheduler
-		fault busy_every=13 devbusy_every=7 requeue_every=11 lose_every=199 timeout_requeue=1
-		fio --eta=never /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler"; }
-		fault busy_every=0 devbusy_every=0 requeue_every=0 lose_every=0
-		echo 3 > /proc/sys/vm/drop_caches
-		fio --eta=never --verify_only /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$scheduler: read again"; }
+		verified $scheduler lose_every=199
 	done
 	unload
 

@@ -34,6 +34,15 @@ fault() { # NAME=VALUE...
 		echo ${setting#*=} > $PARAMETERS/${setting%%=*} || fail "vflash takes no $setting"
 	done
 }
+verified() { # WHAT FAULT=VALUE...: the data of /tmp/verify.fio arrive, whatever a driver does at once, and are read again
+	what=$1
+	shift
+	fault busy_every=13 devbusy_every=7 requeue_every=11 timeout_requeue=1 "$@"
+	fio --eta=never /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$what"; }
+	fault busy_every=0 devbusy_every=0 requeue_every=0 lose_every=0
+	echo 3 > /proc/sys/vm/drop_caches
+	fio --eta=never --verify_only /tmp/verify.fio > /tmp/out 2>&1 || { tail -20 /tmp/out; fail "$what: read again"; }
+}
 refused() { # PARAMETER SENTENCE
 	insmod $EXTRA/vflash.ko $1 2> /dev/null && fail "$1 was accepted"
 	dmesg | tail -1 | grep -qF "vflash: $2" || fail "$1: $(dmesg | tail -1), expected $2"

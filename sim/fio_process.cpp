@@ -60,17 +60,17 @@ struct FioProcess::Submission {
 struct FioProcess::Wait {
 	FioProcess &process;
 	uint64_t until_ns;
-	bool or_completion;
+	uint32_t completions;
 
 	bool await_ready() const
 	{
 		return until_ns <= process.stage_.engine.now_ns ||
-		       (or_completion && !process.reapable_.empty());
+		       (completions && process.reapable_.size() >= completions);
 	}
 	void await_suspend(std::coroutine_handle<>) const
 	{
 		process.asleep_ = true;
-		process.wants_completion_ = or_completion;
+		process.wanted_ = completions;
 		process.wake_at_ns_ = until_ns;
 		if (until_ns == Engine::NEVER)
 			return;
@@ -102,9 +102,9 @@ FioProcess::Submission FioProcess::submit(IoUnit &unit)
 	return { *this, unit };
 }
 
-FioProcess::Wait FioProcess::wait(uint64_t until_ns, bool or_completion)
+FioProcess::Wait FioProcess::wait(uint64_t until_ns, uint32_t completions)
 {
-	return { *this, until_ns, or_completion };
+	return { *this, until_ns, completions };
 }
 
 void FioProcess::wake(uint64_t cost_ns)
@@ -240,7 +240,7 @@ uint64_t FioProcess::submission_ns(const IoUnit &unit) const
 void FioProcess::completed(IoUnit *unit)
 {
 	reapable_.push(unit);
-	if (asleep_ && wants_completion_)
+	if (asleep_ && wanted_ && reapable_.size() >= wanted_)
 		wake(stage_.config.machine.costs.wake);
 }
 
@@ -274,10 +274,17 @@ uint32_t FioProcess::reap()
 		}                                                            \
 	} while (0)
 
-#define REAP_ONE_OR_MORE()                          \
-	do {                                        \
-		co_await wait(Engine::NEVER, true); \
-		co_await work(reap() * reap_ns);    \
+#define REAP_AT_LEAST(n)                           \
+	do {                                       \
+		co_await wait(Engine::NEVER, (n)); \
+		co_await work(reap() * reap_ns);   \
+	} while (0)
+
+/* At its end fio waits for all it has in flight at once (do_io): what completed before the last seems late by the wait. */
+#define REAP_THE_REST()                            \
+	do {                                       \
+		if (in_flight_)                    \
+			REAP_AT_LEAST(in_flight_); \
 	} while (0)
 
 Task FioProcess::run()
@@ -285,7 +292,7 @@ Task FioProcess::run()
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 	uint64_t think_left = process_.think_blocks;
 
-	co_await wait(start_ns(), false);
+	co_await wait(start_ns(), 0);
 	begin();
 	while (!over()) {
 		Direction direction = pattern_.next_direction();
@@ -303,8 +310,8 @@ Task FioProcess::run()
 		if (at_ns > now_ns) {
 			/* fio does not sleep with requests in flight, and then sleeps as long as it meant to */
 			while (in_flight_)
-				REAP_ONE_OR_MORE();
-			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), false);
+				REAP_AT_LEAST(1);
+			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), 0);
 			if (over())
 				break;
 		}
@@ -319,19 +326,18 @@ Task FioProcess::run()
 		if (!process_.synchronous)
 			unit.issued_ns = stage_.engine.now_ns;
 		if (full())
-			REAP_ONE_OR_MORE();
+			REAP_AT_LEAST(1);
 
 		if (process_.think_ns && !--think_left) {
 			think_left = process_.think_blocks;
 			while (in_flight_)
-				REAP_ONE_OR_MORE();
+				REAP_AT_LEAST(1);
 			uint64_t until_ns = stage_.engine.now_ns + process_.think_ns;
 			co_await work(process_.think_spin_ns);
-			co_await wait(until_ns, false);
+			co_await wait(until_ns, 0);
 		}
 	}
-	while (in_flight_)
-		REAP_ONE_OR_MORE();
+	REAP_THE_REST();
 	end();
 }
 
@@ -340,17 +346,17 @@ Task FioProcess::replay()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 
-	co_await wait(start_ns(), false);
+	co_await wait(start_ns(), 0);
 	begin();
 	for (const TracedIo &io : process_.trace) {
 		uint64_t at_ns = started_ns_ + io.at_ns;
 
 		while (stage_.engine.now_ns < at_ns) {
-			co_await wait(at_ns, true);
+			co_await wait(at_ns, 1);
 			co_await work(reap() * reap_ns);
 		}
 		while (full())
-			REAP_ONE_OR_MORE();
+			REAP_AT_LEAST(1);
 		if (over())
 			break;
 		IoUnit &unit = prepare({ io.direction, io.offset, io.bytes });
@@ -362,8 +368,7 @@ Task FioProcess::replay()
 		co_await submit(unit);
 		DISPATCH();
 	}
-	while (in_flight_)
-		REAP_ONE_OR_MORE();
+	REAP_THE_REST();
 	end();
 }
 

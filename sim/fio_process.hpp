@@ -84,8 +84,8 @@ class FioProcess
 	Task replay();
 	Work work(uint64_t ns);
 	Submission submit(IoUnit &unit);
-	/// Until this time, or, if wanted, until there is something to reap.
-	Wait wait(uint64_t until_ns, bool or_completion);
+	/// Until this time, or until there are so many to reap; 0: whatever there is.
+	Wait wait(uint64_t until_ns, uint32_t completions);
 	void wake(uint64_t cost_ns);
 
 	uint64_t start_ns() const;
@@ -113,7 +113,8 @@ class FioProcess
 	std::vector<IoUnit *> free_units_;
 	Fifo<IoUnit *> reapable_;
 	uint32_t in_flight_ = 0; ///< submitted and not reaped
-	bool asleep_ = false, wants_completion_ = false;
+	bool asleep_ = false;
+	uint32_t wanted_ = 0; ///< completions that it sleeps for
 	uint64_t wake_at_ns_ = 0;
 	bool counting_ = false, ended_ = false;
 	uint64_t started_ns_ = 0, began_ns_ = 0, ended_ns_ = 0;

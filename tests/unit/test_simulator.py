@@ -87,6 +87,15 @@ def test_a_thinking_reader_waits_in_between() -> None:
     assert outcome.now_ns == 100 * 1_000_000
 
 
+def test_at_its_end_a_process_reaps_all_at_once() -> None:
+    """fio waits for all it has in flight: what completed before the last is as late as the last."""
+    one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
+    latency = reads(run(Process(depth=9, ios_max=8, ends_all=True), drive=one_die)).latency
+    assert (latency["min"], latency["max"]) == (8 * 70_000, 8 * 70_000)
+    latency = reads(run(Process(depth=8, ios_max=80, ends_all=True), drive=one_die)).latency
+    assert (latency["min"], latency["max"]) == (70_000, 14 * 70_000)
+
+
 def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
     slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), runtime_ns=10**9)
     outcome = run(slow)

@@ -122,7 +122,7 @@ def _table(loaded: Loaded, name: str) -> str:
     notes = "".join(f"<li>{_e(mark)}</li>" for mark in marks)
     published = f" Paper: {_e(_cells_words(run))}; ours divided by the paper's in brackets."
     return f"""<p class="soft" id="{name}">Latency of the real-time task in ms. 95 % intervals:
-distribution-free, by order statistics in a run, by bootstrap across seeds.{
+by order statistics in a run, across seeds by how far their percentiles are apart.{
         published if any(p.published for p in points) else ""
     }</p>
 <div class="wide" tabindex="0" role="region" aria-label="Table of all points">

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, t
 
 from tailgate import analysis
 from tailgate.analysis import Histogram
@@ -81,7 +81,7 @@ def histogram_of(samples: npt.NDArray[np.float64]) -> Histogram:
     return Histogram(values, counts.astype(np.int64), float(samples.mean()), float(samples.max()))
 
 
-def test_bootstrap_over_seeds_sees_what_differs_between_them() -> None:
+def test_interval_over_seeds_sees_what_differs_between_them() -> None:
     random = np.random.default_rng(3)
     alike = [histogram_of(random.exponential(1.0, 2000)) for _ in range(5)]
     apart = [histogram_of(random.exponential(scale, 2000)) for scale in (0.5, 0.8, 1.0, 1.2, 1.5)]
@@ -94,12 +94,32 @@ def test_bootstrap_over_seeds_sees_what_differs_between_them() -> None:
     assert widths[1] > 2 * widths[0]
 
 
+def test_interval_over_four_seeds_holds_the_truth_as_often_as_it_says() -> None:
+    """Runs that each have a pace of their own, as clusters give them: samples alone would say too much."""
+    random = np.random.default_rng(5)
+    paces = random.uniform(0.7, 1.3, (400, 4))
+    many = np.concatenate([random.exponential(pace, 2000) for pace in random.uniform(0.7, 1.3, 500)])
+    true, held = float(np.quantile(many, 0.9)), 0
+    for row in paces:
+        low, high = analysis.interval_over_seeds(
+            [histogram_of(random.exponential(pace, 500)) for pace in row], 0.9
+        )
+        assert high is not None
+        held += low <= true <= high
+    assert 0.92 <= held / 400 <= 0.985
+
+
+@pytest.mark.parametrize(("freedom", "error"), [(2, 0.03), (3, 0.01), (7, 0.001), (31, 0.001)])
+def test_students_t(freedom: int, error: float) -> None:
+    assert analysis.student_t(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=error)
+
+
 @given(st.lists(SAMPLES, min_size=3, max_size=4))
-def test_bootstrap_stays_within_the_samples(runs: list[list[int]]) -> None:
-    pooled = {s for r in runs for s in r}
-    low, high = analysis.interval_over_seeds([histogram(r) for r in runs], 0.5)
-    assert low in pooled
-    assert high is None or (high in pooled and low <= high)
+def test_interval_over_seeds_holds_the_pooled_percentile(runs: list[list[int]]) -> None:
+    histograms = [histogram(r) for r in runs]
+    low, high = analysis.interval_over_seeds(histograms, 0.5)
+    assert min(s for r in runs for s in r) <= low <= analysis.merge(histograms).percentile(0.5)
+    assert high is None or low <= high
 
 
 def test_two_seeds_are_pooled() -> None:

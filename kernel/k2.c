@@ -52,6 +52,11 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
 }
 
+static inline bool k2_may_split(struct k2_entry *e)
+{
+	return split_may_take(k2_request(e));
+}
+
 #include "../sched/k2.c"
 
 /* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
@@ -232,13 +237,29 @@ static inline void k2_picked(struct k2_entry *e)
 	k2_unhash(k2_request(e));
 }
 
+/* Real-time activity has begun, or pieces became smaller, since these were inserted. */
+static noinline void k2_split_staged(struct k2_queue_data *d, struct list_head *large)
+{
+	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
+
+	/* with the last of them the elevator could go */
+	percpu_ref_get(&d->q->q_usage_counter);
+	split_take(d->split, large,
+		   piece ? piece : UINT_MAX); /* by now they may stay as they are */
+	percpu_ref_put(&d->q->q_usage_counter);
+}
+
 /* We are called for one hardware queue and may return a request for another: the block layer sorts them. */
 static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
-	struct k2 *k2 = &k2_data(hctx->queue)->k2;
-	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked);
+	struct k2_queue_data *d = k2_data(hctx->queue);
+	struct k2 *k2 = &d->k2;
+	LIST_HEAD(large);
+	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked, &large);
 	struct request *rq;
 
+	if (unlikely(!list_empty(&large)))
+		k2_split_staged(d, &large);
 	if (!e)
 		return NULL;
 	rq = k2_request(e);
@@ -247,13 +268,13 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	 * us when it ends, so it leaves the bound here.
 	 */
 	if (unlikely(!(rq->rq_flags & ELV_RQF_PREPARED)))
-		k2_finish(k2, k2_hctx_ctx(rq->mq_hctx), e);
+		k2_finish(k2, k2_hctx_ctx(rq->mq_hctx), e, ktime_get_ns);
 	return rq;
 }
 
 static void k2_finish_request(struct request *rq)
 {
-	k2_finish(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq));
+	k2_finish(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq), ktime_get_ns);
 }
 
 /* With RQF_DONTPREP a returned request goes back to the driver without us. */
@@ -387,22 +408,33 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 
 	seq_puts(m, K2_STATISTICS_VERSION "\n");
 	for (i = 0; i < K2_KNOB_COUNT; i++)
-		seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
+		if (k2_words(i))
+			seq_printf(m, "%s %s\n", k2_knob_infos[i].name,
+				   k2_words(i)[READ_ONCE(k2->knobs[i])]);
+		else
+			seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
 	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
 	seq_printf(m, "inflight_kib %d\n", atomic_read(&k2->inflight_sectors) / 2);
+	seq_printf(m, "constrains %u\n", READ_ONCE(k2->constrains));
+	seq_printf(m, "piece_kib %u\n", READ_ONCE(k2->piece_sectors) / 2);
+	seq_printf(m, "rt_activations %llu\n", READ_ONCE(k2->activations));
+	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));
+	seq_printf(m, "split_staged %llu\n", READ_ONCE(k2->taken));
 	seq_printf(m, "split_requests %ld\n", atomic_long_read(&d->split->requests));
 	seq_printf(m, "split_pieces %ld\n", atomic_long_read(&d->split->pieces));
 	seq_printf(m, "bound_held %ld\n", atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 dispatched = READ_ONCE(k2->dispatched[level]),
-		    removed = READ_ONCE(k2->removed[level]), inserted = 0;
+		    removed = READ_ONCE(k2->removed[level]),
+		    taken = level == K2_BACKGROUND ? READ_ONCE(k2->taken) : 0, inserted = 0;
 
 		/* read last: what has left was inserted before */
 		for (i = 0; i < k2->ctx_count; i++)
 			inserted += READ_ONCE(k2->ctxs[i]->inserted[level]);
 		seq_printf(m, "level%u.inflight %d\n", level,
 			   atomic_read(&k2->inflight_level[level]));
-		seq_printf(m, "level%u.queued %llu\n", level, inserted - dispatched - removed);
+		seq_printf(m, "level%u.queued %llu\n", level,
+			   inserted - dispatched - removed - taken);
 		seq_printf(m, "level%u.inserted %llu\n", level, inserted);
 		seq_printf(m, "level%u.dispatched %llu\n", level, dispatched);
 		seq_printf(m, "level%u.merged %llu\n", level, removed);
@@ -478,6 +510,7 @@ static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
 	}
 	d->q = q;
 	k2_init(&d->k2, d->ctxs, q->nr_hw_queues, k2_wake, NULL);
+	k2_set_granule(&d->k2, queue_logical_block_size(q) / SECTOR_SIZE);
 	eq->elevator_data = d;
 	/* any hardware queue dispatches for all: "run all queues" may run one */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
@@ -522,7 +555,11 @@ static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
 {
 	struct k2_queue_data *d = eq->elevator_data;
 
-	return sysfs_emit(page, "%u\n", READ_ONCE(d->k2.knobs[knob]));
+	unsigned int value = READ_ONCE(d->k2.knobs[knob]);
+
+	if (k2_words(knob))
+		return sysfs_emit(page, "%s\n", k2_words(knob)[value]);
+	return sysfs_emit(page, "%u\n", value);
 }
 
 static int k2_check_split(struct request_queue *q, u64 kib)
@@ -532,6 +569,18 @@ static int k2_check_split(struct request_queue *q, u64 kib)
 	return kib << 10 & (queue_logical_block_size(q) - 1) ? -EINVAL : 0;
 }
 
+static int k2_parse(enum k2_knob knob, const char *page, u64 *value)
+{
+	int word;
+
+	if (!k2_words(knob))
+		return kstrtou64(page, 10, value);
+	word = __sysfs_match_string((const char **)k2_words(knob), k2_knob_infos[knob].most + 1,
+				    page);
+	*value = word;
+	return min(word, 0);
+}
+
 static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t length,
 			enum k2_knob knob)
 {
@@ -539,7 +588,7 @@ static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t leng
 	u64 value;
 	int err;
 
-	err = kstrtou64(page, 10, &value);
+	err = k2_parse(knob, page, &value);
 	if (!err && knob == K2_KNOB_split_kib)
 		err = k2_check_split(d->q, value);
 	if (!err)

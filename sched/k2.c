@@ -24,10 +24,31 @@ const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
 #undef K2_KNOB_INFO
 };
 
+static const char *const k2_split_modes[] = { "always", "auto" };
+
+/* The words of a knob that is a choice, by value; NULL: it is a number. */
+static inline const char *const *k2_words(enum k2_knob knob)
+{
+	return knob == K2_KNOB_split_mode ? k2_split_modes : NULL;
+}
+
 /* Size of a struct k2 for so many hardware queues, in bytes. */
 static inline size_t k2_size(unsigned int ctx_count)
 {
 	return sizeof(struct k2) + BITS_TO_LONGS(ctx_count) * sizeof(unsigned long);
+}
+
+/* From knobs and activity: which bounds and pieces are in force. */
+static inline void k2_apply(struct k2 *k2)
+{
+	unsigned int sectors = 2 * k2->knobs[K2_KNOB_split_kib];
+	bool is_auto = k2->knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
+	bool constrains = !is_auto || k2->active;
+
+	if (is_auto && k2->knobs[K2_KNOB_rt_wait_us])
+		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
+	WRITE_ONCE(k2->constrains, constrains);
+	WRITE_ONCE(k2->piece_sectors, constrains ? sectors : 0);
 }
 
 /**
@@ -52,6 +73,17 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 	spin_lock_init(&k2->lock);
 	for (i = 0; i < K2_LISTS; i++)
 		INIT_LIST_HEAD(&k2->lists[i]);
+	k2->granule_sectors = 8;
+	k2->fitting_sectors = k2->granule_sectors;
+	k2_apply(k2);
+}
+
+/* Before it is used: pieces are multiples of the drive's block, and of 4 KiB. */
+static inline void k2_set_granule(struct k2 *k2, unsigned int block_sectors)
+{
+	k2->granule_sectors = max(k2->granule_sectors, block_sectors);
+	k2->fitting_sectors = k2->granule_sectors;
+	k2_apply(k2);
 }
 
 /**
@@ -103,7 +135,10 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 		return -ERANGE;
 	if ((unsigned int)value % k2_knob_infos[knob].step)
 		return -EINVAL;
+	spin_lock(&k2->lock);
 	WRITE_ONCE(k2->knobs[knob], value);
+	k2_apply(k2);
+	spin_unlock(&k2->lock);
 	return 0;
 }
 
@@ -127,9 +162,7 @@ static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags)
 /* Most sectors in a request of this level; 0: any number. What is larger is split before it is inserted. */
 static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level)
 {
-	unsigned int split_kib = READ_ONCE(k2->knobs[K2_KNOB_split_kib]);
-
-	return unlikely(split_kib) && level == K2_BACKGROUND ? 2 * split_kib : 0;
+	return level == K2_BACKGROUND ? READ_ONCE(k2->piece_sectors) : 0;
 }
 
 /* Locks the ctx's lists for k2_insert(). */
@@ -152,7 +185,7 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 	unsigned int list = urgent ? 0 : level + 1;
 
 	lockdep_assert_held(&ctx->lock);
-	e->inserted_ns = now;
+	e->since_ns = now;
 	e->level = level;
 	e->state = K2_QUEUED;
 	e->urgent = urgent;
@@ -195,6 +228,7 @@ static inline void k2_collect(struct k2 *k2)
 
 				list_splice_tail_init(&ctx->lists[i], &k2->lists[i]);
 			}
+			k2->rt_arrived |= !!(ctx->filled & K2_RT_LISTS);
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
 			WRITE_ONCE(k2->next_sectors, 0);
 			ctx->filled = 0;
@@ -231,6 +265,8 @@ static inline bool k2_has_room(const struct k2 *k2, unsigned int sectors)
 	unsigned int inflight = atomic_read(&k2->inflight),
 		     kib_max = READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max]);
 
+	if (unlikely(!READ_ONCE(k2->constrains)))
+		return true;
 	if (inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max]))
 		return false;
 	return likely(!kib_max) || !sectors || !inflight ||
@@ -277,6 +313,45 @@ static inline bool k2_has_work(struct k2 *k2)
 	return k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors);
 }
 
+/* What the drive served in how much time: so many sectors it would serve within rt_wait_us. Doubles at most. */
+static inline void k2_fit(struct k2 *k2)
+{
+	unsigned int sum_us = atomic_xchg(&k2->measured_us, 0),
+		     count = atomic_xchg(&k2->measured, 0);
+	u64 sectors = (u64)k2->piece_sectors * k2->knobs[K2_KNOB_rt_wait_us] * count;
+
+	if (!sum_us || !sectors)
+		return;
+	sectors = min_t(u64, div_u64(sectors, sum_us), 2 * k2->piece_sectors);
+	sectors -= (unsigned int)sectors % k2->granule_sectors;
+	k2->fitting_sectors = clamp_t(u64, sectors, k2->granule_sectors, K2_PIECE_SECTORS_MAX);
+}
+
+/* Called in mode auto before every dispatch: is there real-time activity, and how large may pieces be? */
+static inline void k2_watch(struct k2 *k2, u64 now)
+{
+	bool was_active = k2->active;
+	u64 gap = now - k2->rt_seen_ns;
+
+	if (k2->rt_arrived) {
+		if (k2->rt_seen_ns && gap <= K2_PERIOD_NS_MAX)
+			k2->period_ns = max(gap, k2->period_ns - (k2->period_ns >> 3));
+		k2->rt_arrived = false;
+		k2->rt_seen_ns = now;
+		k2->active = true;
+		k2->activations += !was_active;
+	} else if (was_active) {
+		/* the clock of another CPU may have been ahead by a little */
+		k2->active = (s64)gap <= (s64)max_t(u64, 2 * k2->period_ns, K2_GRACE_NS_MIN) ||
+			     k2->filled & K2_RT_LISTS || atomic_read(&k2->rt_inflight);
+	}
+	if (atomic_read(&k2->measured) >= K2_PIECES_MEASURED)
+		k2_fit(k2);
+	else if (was_active == k2->active)
+		return;
+	k2_apply(k2);
+}
+
 /* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
 static inline unsigned int k2_choose(struct k2 *k2, u64 (*now)(void))
 {
@@ -318,34 +393,66 @@ static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
 static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
 {
 	/* the clock of another CPU may have been ahead by a little at insertion */
-	u64 waited_us = now > e->inserted_ns ? div_u64(now - e->inserted_ns, 1000) : 0;
+	u64 waited_us = now > e->since_ns ? div_u64(now - e->since_ns, 1000) : 0;
 
 	atomic_inc(&k2->inflight_level[e->level]);
 	k2->dispatched[e->level]++;
 	k2->wait[e->level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
 }
 
+/* Takes entries that are too large off a list, until the first one may go as it is; @list is where it was. */
+static inline bool k2_take_large(struct k2 *k2, unsigned int list,
+				 void (*picked)(struct k2_entry *e), struct list_head *large)
+{
+	struct k2_entry *e = k2_entry_of(k2->lists[list].next);
+
+	if (list != K2_BACKGROUND + 1 || k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
+		return false;
+	k2_unstage(k2, e);
+	picked(e);
+	e->state = K2_NEW;
+	list_add_tail(k2_node(e), large);
+	WRITE_ONCE(k2->next_sectors, 0);
+	k2->taken++;
+	return true;
+}
+
+/* How long a piece is in the drive is measured where nothing real-time is in it as well. */
+static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned int list)
+{
+	return list == K2_BACKGROUND + 1 && k2->piece_sectors && k2->knobs[K2_KNOB_rt_wait_us] &&
+	       !atomic_read(&k2->rt_inflight) && 4 * k2_sectors(e) > 3 * k2->piece_sectors;
+}
+
 /**
  * k2_dispatch() - pick the next entry for the drive, from whatever ctx it was inserted on
  * @k2: the drive's scheduler
- * @now: clock in ns; called only when an entry is picked
- * @picked: called with the entry under the lock (the binding's last chance before the entry leaves)
+ * @now: clock in ns; called only when an entry is picked, or in mode auto
+ * @picked: called with an entry under the lock (the binding's last chance before the entry leaves)
+ * @large: gets entries that were inserted before they were too large, oldest first; the binding splits them
  *
  * Process context.
  *
  * Return: an entry, now in flight, or NULL when nothing is queued or the bound is full.
  */
 static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
-					   void (*picked)(struct k2_entry *e))
+					   void (*picked)(struct k2_entry *e),
+					   struct list_head *large)
 {
 	struct k2_entry *e = NULL;
 	unsigned int list, sectors, floor_iops;
+	bool is_auto;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
-	if (!k2->filled)
-		goto out;
-	list = k2_choose(k2, now);
+	is_auto = k2->knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
+	if (unlikely(is_auto))
+		k2_watch(k2, now());
+	do {
+		if (!k2->filled)
+			goto out;
+		list = k2_choose(k2, now);
+	} while (unlikely(k2->piece_sectors) && k2_take_large(k2, list, picked, large));
 	sectors = k2_look(k2, list);
 	if (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors)) {
 		e = k2_entry_of(k2->lists[list].next);
@@ -362,8 +469,13 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 				k2_look(k2, k2_choose(k2, now));
 		}
 		atomic_inc(&k2->inflight);
+		if (e->level != K2_BACKGROUND)
+			atomic_inc(&k2->rt_inflight);
 		if (K2_STATISTICS)
 			k2_count_dispatch(k2, e, now());
+		e->measured = unlikely(is_auto) && k2_measures(k2, e, list);
+		if (unlikely(e->measured))
+			e->since_ns = now();
 	}
 out:
 	spin_unlock(&k2->lock);
@@ -387,6 +499,8 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 /* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
 static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
+	if (e->level != K2_BACKGROUND)
+		atomic_dec(&k2->rt_inflight);
 	if (K2_STATISTICS)
 		atomic_dec(&k2->inflight_level[e->level]);
 	if (unlikely(e->sectors))
@@ -405,13 +519,21 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
  * @k2: the drive's scheduler
  * @ctx: to run if somebody waits; any will do
  * @e: in any state but K2_QUEUED; only one in flight counts
+ * @now: clock in ns; called only for what is measured
  *
  * Any context.
  */
-static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
+static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e,
+			     u64 (*now)(void))
 {
 	if (e->state != K2_IN_FLIGHT)
 		return;
+	if (unlikely(e->measured)) {
+		/* the sum first: who counts to the end takes both */
+		atomic_add(min_t(u64, div_u64(now() - e->since_ns, 1000), K2_MEASURED_US_MAX),
+			   &k2->measured_us);
+		atomic_inc(&k2->measured);
+	}
 	e->state = K2_NEW;
 	k2_leave(k2, ctx, e);
 }

@@ -5,7 +5,8 @@
  *
  * Nine levels, FIFO in each: eight real-time ones, the most urgent first, and one for all else. At most inflight_max
  * requests are in the drive at a time, over all of its hardware queues, so that a real-time request waits for at most
- * that many others; and, with inflight_kib_max, at most so many bytes.
+ * that many others; and, with inflight_kib_max, at most so many bytes. With split_mode "auto" both bounds, and pieces, are
+ * in force only while there is real-time activity.
  *
  * A ctx is a hardware queue. Inserters append to lists of their own ctx; whoever dispatches collects the lists of all
  * ctxs and picks under one lock. Completions take no lock.
@@ -16,8 +17,10 @@
  *	static struct list_head *k2_node(struct k2_entry *e);
  *	static struct k2_entry *k2_entry_of(struct list_head *node);
  *	static unsigned int k2_sectors(struct k2_entry *e);
+ *	static bool k2_may_split(struct k2_entry *e);
  *
- * The last is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush.
+ * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
+ * is asked of a staged entry of the background that is too large.
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -39,6 +42,9 @@
  */
 #define K2_LISTS (K2_LEVELS + 1)
 
+/* Lists of the real-time levels. */
+#define K2_RT_LISTS ((1UL << (K2_RT_LEVELS + 1)) - 2)
+
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
@@ -51,6 +57,10 @@
 	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
+	knob(split_mode, "mode", 0, 1, 1, 0, "choice", \
+	     "always, or auto: bounds and pieces only while there is real-time activity") \
+	knob(rt_wait_us, "us", 0, 1000000, 1, 0, "log", \
+	     "with auto, pieces are as large as the drive serves in this time, and split_kib at most; 0: split_kib") \
 	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 0, "log", \
 	     "background requests that go to the drive each second whatever is real-time; 0 is strict priority") \
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", \
@@ -64,6 +74,24 @@ enum k2_knob {
 		K2_KNOB_COUNT
 };
 
+/* Values of split_mode. */
+enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
+
+/*
+ * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
+ * request has no gap yet, and pieces cost the background little in this time.
+ */
+#define K2_GRACE_NS_MIN 100000000ULL
+/* A longer gap is silence, not a period. */
+#define K2_PERIOD_NS_MAX 5000000000ULL
+
+/* Pieces whose time in the drive is measured before the size is chosen anew: half a size is then known to a few per cent. */
+#define K2_PIECES_MEASURED 16
+/* What took longer says no more than that: the sum fits into its word. */
+#define K2_MEASURED_US_MAX 1000000
+/* As split_kib. */
+#define K2_PIECE_SECTORS_MAX (2 * 65536)
+
 /**
  * struct k2_knob_info - what a knob is, for whoever shows or sets it
  * @name: as in sysfs
@@ -72,7 +100,7 @@ enum k2_knob {
  * @most: largest value accepted
  * @step: it is a multiple of this
  * @initial: value after k2_init()
- * @scale: "log" or "linear": how a search should step through the range
+ * @scale: "log" or "linear": how a search should step through the range; "choice": k2_words() are its values
  * @what: one sentence
  */
 struct k2_knob_info {
@@ -94,20 +122,22 @@ enum k2_state {
 
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
- * @inserted_ns: when it was inserted
+ * @since_ns: when it was inserted; in flight and @measured, when it was dispatched
  * @sectors: by which it counts against the bound on bytes, while in flight
  * @level: 0 to K2_LEVELS - 1
  * @state: enum k2_state
  * @urgent: it is, or was last, on list 0
  * @visited: k2_visit_new() has shown it
+ * @measured: its time in the drive tells how long a piece takes
  */
 struct k2_entry {
-	u64 inserted_ns;
+	u64 since_ns;
 	u32 sectors;
 	u8 level;
 	u8 state;
-	bool urgent;
-	bool visited;
+	bool urgent : 1;
+	bool visited : 1;
+	bool measured : 1;
 };
 
 /**
@@ -129,6 +159,9 @@ struct k2_ctx {
 /**
  * struct k2 - one drive
  * @knobs: current values
+ * @constrains: the bounds are in force
+ * @piece_sectors: most in a request of the background; 0: any number
+ * @granule_sectors: pieces are a multiple of it
  * @ctx_count: hardware queues
  * @ctxs: array of @ctx_count pointers, owned by the environment
  * @wake: runs the ctx: asks it to dispatch soon; called from any context, also from hard interrupt
@@ -136,20 +169,33 @@ struct k2_ctx {
  * @inflight: dispatched and neither finished nor returned
  * @inflight_sectors: what they read and write, if there was a bound on it when they were dispatched
  * @inflight_level: dispatched and neither finished nor returned, by level
+ * @rt_inflight: the real-time ones among @inflight
+ * @measured: pieces whose time in the drive was added to @measured_us
+ * @measured_us: sum, since the size of pieces was chosen last
  * @waiting: somebody found the bound full while something was queued; the next completion that makes room wakes
  * @bound_held: times a completion found @waiting
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
  * @next_sectors: of the entry that is next, when somebody last looked with a bound on bytes; 0: not known
  * @background_due_ns: when the background is owed a request, with be_floor_iops
+ * @rt_arrived: something real-time was collected since k2_watch() looked last
+ * @active: there is real-time activity
+ * @rt_seen_ns: when k2_watch() saw something real-time arrive last; 0: never
+ * @period_ns: longest of the latest gaps between such arrivals
+ * @fitting_sectors: what the drive serves within rt_wait_us, as far as that was measured
+ * @activations: times that real-time activity began
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
+ * @taken: entries of the background that left to be split
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries
  * @pending: bitmap of ctxs with something to collect
  */
 struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
+	unsigned int constrains;
+	unsigned int piece_sectors;
+	unsigned int granule_sectors;
 	unsigned int ctx_count;
 	struct k2_ctx **ctxs;
 	void (*wake)(void *argument, struct k2_ctx *ctx);
@@ -158,6 +204,9 @@ struct k2 {
 	atomic_t inflight ____cacheline_aligned_in_smp;
 	atomic_t inflight_sectors;
 	atomic_t inflight_level[K2_LEVELS];
+	atomic_t rt_inflight;
+	atomic_t measured;
+	atomic_t measured_us;
 	int waiting;
 	atomic_long_t bound_held;
 
@@ -165,9 +214,16 @@ struct k2 {
 	unsigned long filled;
 	unsigned int next_sectors;
 	u64 background_due_ns;
+	bool rt_arrived;
+	bool active;
+	u64 rt_seen_ns;
+	u64 period_ns;
+	unsigned int fitting_sectors;
+	u64 activations;
 	struct list_head lists[K2_LISTS];
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];
+	u64 taken;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;

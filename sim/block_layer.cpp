@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "block_layer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
@@ -45,13 +46,16 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
 					 (known.empty() ? "none" : known));
 		const sim_knob &knob = scheduler.knobs[i];
-		if (value < knob.least || value > knob.most || value % knob.step ||
-		    scheduler.configure(elevator, i, value))
-			throw UsageError(
-				wanted.name + "." + name + ": expected " +
-				std::to_string(knob.least) + " to " + std::to_string(knob.most) +
-				(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "") +
-				", got " + std::to_string(value));
+		std::string range =
+			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
+			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
+		if (value < knob.least || value > knob.most || value % knob.step)
+			throw UsageError(wanted.name + "." + name + ": expected " + range +
+					 ", got " + std::to_string(value));
+		if (scheduler.configure(elevator, i, value))
+			throw UsageError(wanted.name + "." + name +
+					 ": expected no more than max_sectors_kb, got " +
+					 std::to_string(value));
 	}
 }
 
@@ -74,11 +78,9 @@ flash_parameters parameters_of(const std::map<std::string, uint32_t> &drive)
 
 } // namespace
 
-std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
-schedulers()
+std::map<std::string, std::vector<KnobInfo>> schedulers()
 {
-	std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
-		all{ { "none", {} } };
+	std::map<std::string, std::vector<KnobInfo>> all{ { "none", {} } };
 
 	for (const sim_scheduler *const *s = sim_schedulers; *s; s++) {
 		auto &knobs = all[(*s)->name];
@@ -86,7 +88,11 @@ schedulers()
 		for (uint32_t i = 0; i < (*s)->knob_count; i++) {
 			const sim_knob &knob = (*s)->knobs[i];
 
-			knobs.emplace_back(knob.name, knob.least, knob.most, knob.initial);
+			std::vector<std::string> words;
+
+			for (uint64_t value = 0; knob.words && value <= knob.most; value++)
+				words.emplace_back(knob.words[value]);
+			knobs.emplace_back(knob.name, knob.least, knob.most, knob.initial, words);
 		}
 	}
 	return all;
@@ -163,6 +169,7 @@ void BlockLayer::make_elevator(const Config &config)
 	handle_.device.queues = queues_.size();
 	handle_.device.cpus = processors_.size();
 	handle_.device.tags = tags_;
+	handle_.device.max_sectors = max_sectors_;
 	handle_.device.run = [](sim_device *d, u32 queue) {
 		BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
 
@@ -170,6 +177,9 @@ void BlockLayer::make_elevator(const Config &config)
 	};
 	handle_.device.arm = [](sim_device *d, u64 at_ns) {
 		reinterpret_cast<Handle *>(d)->layer->arm(at_ns);
+	};
+	handle_.device.split = [](sim_device *d, sim_request *rq) {
+		reinterpret_cast<Handle *>(d)->layer->split_later(reinterpret_cast<Request *>(rq));
 	};
 	elevator_ = { scheduler_->create(&handle_.device), scheduler_->destroy };
 	if (!elevator_)
@@ -191,7 +201,10 @@ Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 				return scheduler_->knobs[i].initial;
 		throw std::logic_error("the checker knows a knob " + name + " that there is not");
 	};
-	return { knob("inflight_max"), knob("inflight_kib_max"), true, !knob("be_floor_iops") };
+	/* in mode auto the bounds are not always in force */
+	uint64_t bounded = !knob("split_mode");
+	return { bounded * knob("inflight_max"), bounded * knob("inflight_kib_max"), true,
+		 !knob("be_floor_iops") };
 }
 
 // --- requests -------------------------------------------------------------------------------------------------------
@@ -213,7 +226,7 @@ uint32_t BlockLayer::most_sectors(const Io &io) const
 	return piece ? std::min(piece, max_sectors_) : max_sectors_;
 }
 
-void BlockLayer::add_bio(Request *request, Io *io)
+void BlockLayer::add_bio(Request *request, Io *io, uint64_t sector, uint32_t sectors)
 {
 	Bio *bio = free_bios_;
 
@@ -221,7 +234,7 @@ void BlockLayer::add_bio(Request *request, Io *io)
 		free_bios_ = bio->next;
 	else
 		bio = &bios_.emplace_back();
-	*bio = { io, request->bios };
+	*bio = { io, request->bios, sector, sectors };
 	request->bios = bio;
 }
 
@@ -249,7 +262,7 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 						   FLASH_WRITE;
 	request->flow = io->flow;
 	request->processor = io->processor;
-	add_bio(request, io);
+	add_bio(request, io, sector, sectors);
 	queue.tags_used++;
 	submitted++;
 	return request;
@@ -325,8 +338,54 @@ bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio, most);
 	if (!rq)
 		return false;
-	add_bio(reinterpret_cast<Request *>(rq), io);
+	add_bio(reinterpret_cast<Request *>(rq), io, sector, sectors);
 	return true;
+}
+
+/// What the scheduler had queued and wants in pieces: a worker makes them, as kernel/split.h does.
+void BlockLayer::split_later(Request *request)
+{
+	const Costs &costs = machine_.costs;
+
+	if (checker_)
+		checker_->withdrawn(request->rq);
+	submitted--;
+	processor_of(queues_[request->rq.queue])
+		.work(costs.wake + costs.run, { [](void *r) {
+						       auto *request = static_cast<Request *>(r);
+
+						       request->layer->split(request);
+					       },
+						request });
+}
+
+/// Its bios' pieces, each with a tag of its own; those that find none wait for one behind others that do.
+void BlockLayer::split(Request *request)
+{
+	Queue &queue = queues_[request->rq.queue];
+	std::vector<Bio> bios;
+
+	for (Bio *bio = request->bios, *next; bio; bio = next) {
+		next = bio->next;
+		bios.push_back(*bio);
+		bio->next = free_bios_;
+		free_bios_ = bio;
+	}
+	release(request);
+	std::sort(bios.begin(), bios.end(),
+		  [](const Bio &a, const Bio &b) { return a.sector < b.sector; });
+	for (const Bio &bio : bios) {
+		uint32_t most = most_sectors(*bio.io);
+
+		for (uint32_t done = 0, sectors; done < bio.sectors; done += sectors) {
+			sectors = std::min(bio.sectors - done, most);
+			bio.io->parts += done > 0; /* the first piece has the place of the whole */
+			if (!accept(queue, bio.io, bio.sector + done, sectors))
+				queue.waiters.push_back({ bio.io, bio.sector + done, sectors, {} });
+		}
+	}
+	wake_waiters(queue);
+	run(queue);
 }
 
 // --- hardware queues ------------------------------------------------------------------------------------------------
@@ -480,13 +539,19 @@ void BlockLayer::complete(Request *request)
 			scheduler_->finish(elevator_.get(), &request->rq, now_ns);
 		queue.in_drive--;
 	}
-	queue.tags_used--;
-	free_requests_.push_back(request);
+	release(request);
 	if (queue.restart) {
 		queue.restart = false;
 		run_later(queue);
 	}
 	wake_waiters(queue);
+}
+
+/// Its tag is free; its waiters are not woken yet.
+void BlockLayer::release(Request *request)
+{
+	queues_[request->rq.queue].tags_used--;
+	free_requests_.push_back(request);
 }
 
 /// Tags go to those who wait longest, past those who may not have one yet.

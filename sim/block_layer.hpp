@@ -39,6 +39,8 @@ struct Io {
 struct Bio {
 	Io *io;
 	Bio *next;
+	uint64_t sector;
+	uint32_t sectors;
 };
 
 struct Request {
@@ -147,7 +149,7 @@ class BlockLayer
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	bool merge(Io *io, uint64_t sector, uint32_t sectors);
 	Request *make(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
-	void add_bio(Request *request, Io *io);
+	void add_bio(Request *request, Io *io, uint64_t sector, uint32_t sectors);
 	uint32_t most_sectors(const Io &io) const;
 	void run(Queue &queue);
 	void run_later(Queue &queue);
@@ -155,6 +157,9 @@ class BlockLayer
 	bool dispatch_some(Queue &queue);
 	bool issue(Request *request);
 	void complete(Request *request);
+	void split_later(Request *request);
+	void split(Request *request);
+	void release(Request *request);
 	void wake_waiters(Queue &queue);
 	void arm(uint64_t at_ns);
 	void tick();

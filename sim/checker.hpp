@@ -39,6 +39,16 @@ class Checker
 		}
 	}
 
+	/// Was queued, and will be inserted again in pieces.
+	void withdrawn(const sim_request &rq)
+	{
+		made_--;
+		if (promises_.levels) {
+			order_.erase(&rq);
+			queued_[level(rq)]--;
+		}
+	}
+
 	/// By the scheduler.
 	void chosen(const sim_request &rq)
 	{

@@ -148,9 +148,11 @@ struct Result {
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
 };
 
-/// By scheduler, its knobs: name, least, most, initial value.
-std::map<std::string, std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>>
-schedulers();
+/// Name, least, most, initial value; of a choice the words, by value.
+using KnobInfo = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::string>>;
+
+/// By scheduler, its knobs.
+std::map<std::string, std::vector<KnobInfo>> schedulers();
 
 /// Runs it to the end. UsageError for what is not possible; std::logic_error, with `check`, for a broken invariant.
 Result simulate(const Config &config);

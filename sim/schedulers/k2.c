@@ -51,6 +51,11 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0;
 }
 
+static inline bool k2_may_split(struct k2_entry *e)
+{
+	return e->state == K2_QUEUED;
+}
+
 #include "../../sched/k2.c"
 
 /**
@@ -136,8 +141,11 @@ static bool k2_destroy(void *s)
 static int k2_set_knob(void *s, u32 knob, u64 value)
 {
 	struct k2_drive *d = s;
-	int err = k2_configure(d->k2, knob, value);
+	int err;
 
+	if (knob == K2_KNOB_split_kib && 2 * value > d->device->max_sectors)
+		return -ERANGE;
+	err = k2_configure(d->k2, knob, value);
 	/* any hardware queue dispatches for all */
 	if (!err && k2_queued(d->k2))
 		d->device->run(d->device, 0);
@@ -188,11 +196,17 @@ static void k2_picked(struct k2_entry *e)
 static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 {
 	struct k2_drive *d = s;
+	struct list_head large, *node, *next;
 	struct k2_entry *e;
 
 	(void)queue;
 	k2_now_ns = now_ns;
-	e = k2_dispatch(d->k2, k2_now, k2_picked);
+	INIT_LIST_HEAD(&large);
+	e = k2_dispatch(d->k2, k2_now, k2_picked, &large);
+	for (node = large.next; node != &large; node = next) {
+		next = node->next;
+		d->device->split(d->device, k2_request(k2_entry_of(node)));
+	}
 	return e ? k2_request(e) : NULL;
 }
 
@@ -208,8 +222,8 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 {
 	struct k2_drive *d = s;
 
-	(void)now_ns;
-	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry);
+	k2_now_ns = now_ns;
+	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry, k2_now);
 }
 
 static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
@@ -253,7 +267,8 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 
 static const struct sim_knob k2_knobs[] = {
 #define K2_SIM_KNOB(name, unit, least, most, step, initial, ...) \
-	{ #name, least, most, initial, step },
+	{ #name,   least, most,                                  \
+	  initial, step,  K2_KNOB_##name == K2_KNOB_split_mode ? k2_split_modes : NULL },
 	K2_KNOBS(K2_SIM_KNOB)
 #undef K2_SIM_KNOB
 };

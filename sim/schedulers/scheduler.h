@@ -48,15 +48,19 @@ struct sim_request {
  * @queues: hardware queues
  * @cpus: processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
+ * @max_sectors: most in a request
  * @run: asks for an asynchronous run of a hardware queue
  * @arm: a timer: ->tick() is called at this time, in ns; a later call replaces an earlier one
+ * @split: takes back a request that the scheduler had queued, and inserts its pieces a little later
  */
 struct sim_device {
 	u32 queues;
 	u32 cpus;
 	u32 tags;
+	u32 max_sectors;
 	void (*run)(struct sim_device *device, u32 queue);
 	void (*arm)(struct sim_device *device, u64 at_ns);
+	void (*split)(struct sim_device *device, struct sim_request *rq);
 };
 
 /**
@@ -66,10 +70,12 @@ struct sim_device {
  * @most: largest value accepted
  * @initial: default
  * @step: a value is a multiple of it
+ * @words: of a choice, by value; NULL: it is a number
  */
 struct sim_knob {
 	const char *name;
 	u64 least, most, initial, step;
+	const char *const *words;
 };
 
 /**

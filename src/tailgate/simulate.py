@@ -17,6 +17,7 @@ from tailgate import analysis, fiojob, machines, results, simulation, workload
 from tailgate import drive as drives
 from tailgate.arguments import Parser
 from tailgate.errors import UsageError
+from tailgate.experiment import Knob
 from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Latencies, Outcome, Simulation
 from tailgate.targets import sim
 
@@ -71,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scheduler", default="none", metavar="NAME", help="default: none")
     parser.add_argument(
         "--knob",
-        type=_pair(int, "KEY=NUMBER"),
+        type=_pair(_number_or_word, "KEY=VALUE"),
         action="append",
         default=[],
         metavar="KEY=VALUE",
@@ -114,7 +115,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-T = TypeVar("T", int, str)
+T = TypeVar("T", int, str, Knob)
+
+
+def _number_or_word(text: str) -> Knob:
+    return text if text.isalpha() else int(text)
 
 
 def _pair(kind: Callable[[str], T], expected: str) -> Callable[[str], tuple[str, T]]:

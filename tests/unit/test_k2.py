@@ -546,6 +546,180 @@ def test_the_floor_is_kept_beside_real_time(script: Script, floor: int) -> None:
     check_floor(script, floor)
 
 
+class Auto:
+    """A drive in split_mode auto under a script of its own: entries by number, times in ms."""
+
+    def __init__(self, script: Script, **knobs: int) -> None:
+        self.script = script
+        self.now_ms = 10.0**6
+        self.count = 0
+        script.ask("new 1")
+        for name, value in ({"split_mode": 1} | knobs).items():
+            assert script.ask(f"set {name} {value}") == f"0 {value}"
+
+    @property
+    def now(self) -> int:
+        return round(self.now_ms * 1e6)
+
+    @property
+    def piece(self) -> int:
+        """In sectors."""
+        assert self.script.ask("piece 0") == "0"
+        return int(self.script.ask(f"piece {RT_LEVELS}"))
+
+    def insert(self, level: int, sectors: int = 8) -> int:
+        self.count += 1
+        self.script.ask(f"insert 0 {self.now} {self.count}:{level}:0:{sectors}")
+        return self.count
+
+    def dispatch(self) -> tuple[int | None, list[int]]:
+        """What goes, and what is to be split."""
+        first, *large = self.script.ask(f"dispatch {self.now}").split()
+        return None if first == "-" else int(first), [int(word) for word in large]
+
+    def finish(self, number: int) -> None:
+        self.script.ask(f"finish {number} 0 {self.now}")
+
+    def real_time(self) -> None:
+        """A request comes, is served at once, and ends."""
+        number = self.insert(0)
+        assert self.dispatch()[0] == number
+        self.finish(number)
+
+
+def check_activity(script: Script) -> None:
+    """Bound and pieces are in force from the first real-time request on, and until the grace is over."""
+    auto = Auto(script, inflight_max=1, split_kib=16)
+    assert auto.piece == 0
+    first = [auto.insert(RT_LEVELS, 1024) for _ in range(3)]
+    assert [auto.dispatch() for _ in first] == [(n, []) for n in first], "nothing real-time: no bound"
+    auto.now_ms += 3000
+    real_time = auto.insert(2)
+    assert auto.dispatch() == (None, [])
+    assert auto.piece == 32
+    for number in first:
+        auto.finish(number)
+    small, large = auto.insert(RT_LEVELS, 32), auto.insert(RT_LEVELS, 33)
+    auto.now_ms += 3000
+    assert auto.dispatch() == (real_time, [])
+    auto.now_ms += 3000
+    assert auto.dispatch() == (None, []), "as long as it is in the drive"
+    auto.finish(real_time)
+    auto.real_time()  # 9 s after the last one: silence, no period
+    assert auto.dispatch() == (small, [])
+    assert auto.dispatch() == (None, [large]), "also while the bound is full"
+    auto.finish(small)
+    assert auto.piece == 32
+    auto.now_ms += 99
+    auto.dispatch()
+    assert auto.piece == 32
+    auto.now_ms += 2
+    two = [auto.insert(RT_LEVELS, 1024) for _ in range(2)]
+    assert [auto.dispatch() for _ in two] == [(n, []) for n in two]
+    assert auto.piece == 0
+    for number in two:
+        auto.finish(number)
+    assert script.ask("end") == "1"
+
+
+def check_grace(script: Script) -> None:
+    """It is twice the longest of the latest gaps; one long gap among short ones is forgotten in time."""
+    auto = Auto(script, inflight_max=1, split_kib=16)
+
+    def grace_ms() -> float:
+        begin = auto.now_ms
+        while auto.piece:
+            auto.now_ms += 1
+            auto.dispatch()
+        return auto.now_ms - begin
+
+    for period_ms in (2, 40, 300, 1000, 4900):
+        for _ in range(40):
+            auto.now_ms += period_ms
+            auto.real_time()
+        assert auto.piece == 32
+        assert grace_ms() == pytest.approx(max(100, 2 * period_ms), abs=1.1)
+    for gap_ms in (400, 5, 5, 5) * 20:
+        auto.now_ms += gap_ms
+        auto.real_time()
+    assert grace_ms() == pytest.approx(2 * 400 * (7 / 8) ** 3, abs=1.1)
+    for _ in range(60):
+        auto.now_ms += 3
+        auto.real_time()
+    auto.now_ms += 5001  # silence
+    auto.real_time()
+    assert grace_ms() == pytest.approx(100, abs=1.1)
+    assert script.ask("end") == "1"
+
+
+def check_staged(script: Script) -> None:
+    """What waited before it was too large is split, in order; not what is real-time or must stay whole."""
+    auto = Auto(script, inflight_max=1, split_kib=4)
+    auto.real_time()
+    went = auto.insert(RT_LEVELS, 8)
+    assert auto.dispatch() == (went, [])
+    script.ask("set split_kib 0")
+    staged = [auto.insert(RT_LEVELS, n) for n in (8, 16, 1024, 16, 16, 8)]
+    urgent = auto.insert(3, 1024)
+    assert script.ask(f"whole {staged[3]}") == "ok"
+    script.ask("set split_kib 4")
+    auto.finish(went)
+    for sent, large in (
+        (urgent, []),
+        (staged[0], []),
+        (staged[3], staged[1:3]),
+        (staged[5], staged[4:5]),
+    ):
+        assert auto.dispatch() == (sent, large)
+        auto.finish(sent)
+    last = auto.insert(RT_LEVELS, 16)
+    assert auto.dispatch() == (None, [last])
+    assert script.ask("work") == "0"
+    assert auto.dispatch() == (None, [])
+    assert script.ask("end") == "1"
+
+
+def check_fit(script: Script, fixed_us: float, us_per_sector: float, wait_us: int, cap_kib: int) -> None:
+    """Pieces become the largest that the drive serves in time: multiples of 4 KiB, split_kib at most."""
+    auto = Auto(script, inflight_max=1, rt_wait_us=wait_us, split_kib=cap_kib)
+    auto.real_time()
+    sizes = []
+    for _ in range(14 * 16):
+        auto.real_time()
+        sizes.append(auto.piece)
+        number = auto.insert(RT_LEVELS, auto.piece)
+        small = auto.insert(RT_LEVELS, 1)  # tells nothing of a piece
+        for one, sectors in ((number, sizes[-1]), (small, 1)):
+            assert auto.dispatch() == (one, [])
+            auto.now_ms += (fixed_us + us_per_sector * sectors) / 1000
+            auto.finish(one)
+    script.ask("end")
+    fitting = (wait_us - fixed_us) / us_per_sector
+    wanted = min(max(8, fitting // 8 * 8), 2 * cap_kib if cap_kib else 1e9)
+    assert sizes[0] == min(8, wanted)
+    assert all(b <= 2 * a for a, b in itertools.pairwise(sizes))
+    assert sizes[-1] in (wanted, max(8, wanted - 8))
+    assert max(sizes) <= max(8, fitting)
+
+
+AUTO = {"activity": check_activity, "grace": check_grace, "staged": check_staged}
+
+
+@pytest.mark.parametrize("check", AUTO)
+def test_split_mode_auto(script: Script, check: str) -> None:
+    AUTO[check](script)
+
+
+@pytest.mark.parametrize(
+    ("fixed_us", "us_per_sector", "wait_us", "cap_kib"),
+    [(180, 5.6, 700, 0), (180, 5.6, 700, 16), (180, 5.6, 100, 0), (20, 0.3, 5000, 0), (0, 1, 64, 512)],
+)
+def test_pieces_fit_into_the_wait(
+    script: Script, fixed_us: float, us_per_sector: float, wait_us: int, cap_kib: int
+) -> None:
+    check_fit(script, fixed_us, us_per_sector, wait_us, cap_kib)
+
+
 def test_each_entry_is_offered_for_merging_once(script: Script) -> None:
     check_visits(script)
 
@@ -712,7 +886,7 @@ class Mutation:
     """A way to break K2, and the test that must notice."""
 
     name: str
-    noticed_by: str  # "script", "limits", "ranges", "visits", "sizes", "floor" or "interleave"
+    noticed_by: str  # "script", "interleave", or what follows "check_"
     old: str
     new: str
 
@@ -724,8 +898,8 @@ MUTATIONS = [
     Mutation(
         "collect-only-when-nothing-is-staged",
         "script",
-        "k2_collect(k2);\n\tif (!k2->filled)",
-        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tif (!k2->filled)",
+        "k2_collect(k2);\n\tis_auto",
+        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tis_auto",
     ),
     Mutation(
         "bound-plus-one",
@@ -759,8 +933,8 @@ MUTATIONS = [
     Mutation(
         "finish-counts-whatever-ends",
         "script",
-        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\te->state = K2_NEW;",
-        "e->state = K2_NEW;",
+        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\tif (unlikely(e->measured))",
+        "if (unlikely(e->measured))",
     ),
     Mutation("ends-twice", "script", "e->state = K2_NEW;\n\tk2_leave", "k2_leave"),
     Mutation("level-count-drifts", "script", "atomic_dec(&k2->inflight_level[e->level]);", "(void)e;"),
@@ -776,10 +950,10 @@ MUTATIONS = [
     Mutation(
         "histogram-in-1024-ns",
         "script",
-        "div_u64(now - e->inserted_ns, 1000)",
-        "(now - e->inserted_ns) / 1024",
+        "div_u64(now - e->since_ns, 1000)",
+        "(now - e->since_ns) / 1024",
     ),
-    Mutation("histogram-overflows", "script", "now > e->inserted_ns ?", "now != e->inserted_ns ?"),
+    Mutation("histogram-overflows", "script", "now > e->since_ns ?", "now != e->since_ns ?"),
     Mutation("no-least-value", "ranges", "value < k2_knob_infos[knob].least || ", ""),
     Mutation("any-step", "ranges", "if ((unsigned int)value % k2_knob_infos[knob].step)", "if (0)"),
     Mutation("no-largest-value", "ranges", " || value > k2_knob_infos[knob].most", ""),
@@ -828,6 +1002,36 @@ MUTATIONS = [
         "k2->background_due_ns + 1000000000 / floor_iops, now)",
         "now + 1000000000 / floor_iops, now)",
     ),
+    Mutation(
+        "always-active", "activity", "bool constrains = !is_auto || k2->active;", "bool constrains = true;"
+    ),
+    Mutation("never-active", "activity", "k2->active = true;", ""),
+    Mutation("gone-while-in-the-drive", "activity", " || atomic_read(&k2->rt_inflight);", ";"),
+    Mutation("gone-while-queued", "activity", "k2->filled & K2_RT_LISTS || ", ""),
+    Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight);", "(void)e;"),
+    Mutation("silence-is-a-period", "grace", " && gap <= K2_PERIOD_NS_MAX", ""),
+    Mutation("latest-gap", "grace", "max(gap, k2->period_ns - (k2->period_ns >> 3))", "gap"),
+    Mutation("longest-gap-ever", "grace", " - (k2->period_ns >> 3)", ""),
+    Mutation("shortest-grace", "grace", "max_t(u64, 2 * k2->period_ns, K2_GRACE_NS_MIN)", "K2_GRACE_NS_MIN"),
+    Mutation("staged-stays-whole", "staged", "k2_sectors(e) <= k2->piece_sectors", "true"),
+    Mutation("whole-is-split", "staged", " || !k2_may_split(e)", ""),
+    Mutation("large-in-reverse", "staged", "list_add_tail(k2_node(e), large)", "list_add(k2_node(e), large)"),
+    Mutation("real-time-is-split", "staged", "list != K2_BACKGROUND + 1 || k2_sectors", "k2_sectors"),
+    Mutation(
+        "list-of-the-taken-seems-filled",
+        "staged",
+        "k2_unstage(k2, e);\n\tpicked(e);\n\te->state = K2_NEW;",
+        "list_del_init(k2_node(e));\n\tpicked(e);\n\te->state = K2_NEW;",
+    ),
+    Mutation("small-ones-are-measured", "fit", "4 * k2_sectors(e) > 3 * k2->piece_sectors", "k2_sectors(e)"),
+    Mutation("never-measured", "fit", "e->measured = unlikely(is_auto)", "e->measured = false"),
+    Mutation("any-granule", "fit", "sectors -= (unsigned int)sectors % k2->granule_sectors;", ""),
+    Mutation(
+        "grows-at-once",
+        "fit",
+        "min_t(u64, div_u64(sectors, sum_us), 2 * k2->piece_sectors)",
+        "div_u64(sectors, sum_us) * 4",
+    ),
     Mutation("bytes-plus-a-sector", "script", "+ sectors <= 2 * kib_max", "+ sectors <= 2 * kib_max + 8"),
     Mutation("bytes-kept", "script", "atomic_sub(e->sectors, &k2->inflight_sectors);", "(void)e;"),
     Mutation("too-large-for-ever", "script", "!sectors || !inflight ||", "!sectors ||"),
@@ -870,6 +1074,10 @@ def notices(noticed_by: str, root: Path) -> None:
             check_floor(script, 50)
         elif noticed_by == "ranges":
             check_ranges(script)
+        elif noticed_by == "fit":
+            check_fit(script, 180, 5.6, 700, 0)
+        elif noticed_by in AUTO:
+            AUTO[noticed_by](script)
         else:
 
             @settings(

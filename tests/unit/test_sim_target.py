@@ -469,7 +469,15 @@ def test_parameters_go_where_they_belong() -> None:
     [
         (["--scheduler", "cfq"], "the simulator has no scheduler cfq"),
         (["--knob", "x=1"], "none has no knob x in the simulator; it has none"),
-        (["--knob", "x"], "--knob: expected KEY=NUMBER, got 'x'"),
+        (["--knob", "x"], "--knob: expected KEY=VALUE, got 'x'"),
+        (
+            ["--scheduler", "k2", "--knob", "split_mode=never"],
+            "split_mode: expected always or auto, got 'never'",
+        ),
+        (
+            ["--scheduler", "k2", "--knob", "split_kib=8", "--queue", "max_sectors_kb=4"],
+            "split_kib: expected no more than max_sectors_kb",
+        ),
         (["--drive", "nope"], "there is no drive nope; expected"),
         (["--machine", "nope"], "there is no machine nope; expected"),
         (["--set", "dies=-1"], "dies: expected 0 to"),

@@ -52,6 +52,12 @@ MISTAKES = {
         "}",
         "block_layer.cpp",
     ),
+    "a piece that is lost": (
+        "sim/block_layer.cpp",
+        "queue.waiters.push_back({ bio.io, bio.sector + done, sectors, {} });",
+        ";",
+        "block_layer.cpp",
+    ),
     "no second run": ("sim/block_layer.cpp", "\t\trun_after_delay();\n", "", "block_layer.cpp"),
     "two at once on a die": (
         "flash/flash.c",

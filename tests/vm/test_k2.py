@@ -38,7 +38,7 @@ PROGRAMS = ("fio", "mke2fs", "chrt")
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
-    *("bounds", "reserve", "starve", "split"),
+    *("bounds", "reserve", "starve", "split", "auto"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)

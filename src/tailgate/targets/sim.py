@@ -168,7 +168,7 @@ class Lab:
         words = ["tailgate", "simulate", str(folder / "chunks" / place.chunk.name / f"p{place.i}.fio")]
         words += ["--drive", self.drive.name, "--machine", self.machine.name, "--scheduler", told.scheduler]
         words += ["--cpus", str(told.machine["cpus"]), "--seed", str(place.chunk.seed)]
-        for name, value in told.knobs.items():
+        for name, value in self.loads.knobs(place.chunk, self.dilation(place.chunk)).items():
             words += ["--knob", f"{name}={value}"]
         for name, setting in (self.run.spec.queue | place.chunk.scheduler.queue).items():
             words += ["--queue", f"{name}={setting}"]
@@ -325,16 +325,21 @@ def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, 
 
 def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[str, int]:
     """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for what does not exist."""
-    known: Mapping[str, Sequence[tuple[str, int, int, int]]] = simulation.module().schedulers()
+    known: Mapping[str, Sequence[tuple[str, int, int, int, Sequence[str]]]] = simulation.module().schedulers()
     if name not in known:
         raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
-    ranges = {knob: (least, most) for knob, least, most, _ in known[name]}
+    ranges = {knob: (least, most, words) for knob, least, most, _, words in known[name]}
     out = {}
     for knob, value in knobs.items():
         if knob not in ranges:
             expected = f"expected {one_of(list(ranges))}" if ranges else "it has none"
             raise UsageError(f"{where}: {name} has no knob {knob} in the simulator; {expected}")
-        least, most = ranges[knob]
+        least, most, words = ranges[knob]
+        if words:
+            if value not in words:
+                raise UsageError(f"{where}: {knob}: expected {one_of(words)}, got {value!r}")
+            out[knob] = words.index(str(value))
+            continue
         if not isinstance(value, int) or not least <= value <= most:
             raise UsageError(f"{where}: {knob}: expected a number, {least} to {most}, got {value!r}")
         out[knob] = value

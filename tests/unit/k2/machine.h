@@ -46,6 +46,12 @@ static unsigned int k2_sectors(struct k2_entry *e)
 	return ((struct io *)e)->sectors;
 }
 
+static bool k2_may_split(struct k2_entry *e)
+{
+	(void)e;
+	return true;
+}
+
 #include "../../../sched/k2.c"
 
 static struct machine {
@@ -59,6 +65,7 @@ static struct machine {
 	unsigned int sectors_in_drive;
 	unsigned int kib_max; /* 0: some knob had no bound on bytes */
 	unsigned int bound_max; /* no knob was ever larger */
+	bool is_auto; /* bounds and pieces come and go */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
 } machine;
 
@@ -88,9 +95,15 @@ static void broken(const char *condition, int line)
 	_exit(1);
 }
 
+/* Now and then real-time activity seems to have ended. */
 static u64 machine_now(void)
 {
-	return 0;
+	static u64 now_ns;
+
+	if (!machine.is_auto)
+		return 0;
+	return __atomic_add_fetch(&now_ns, machine_random(4) ? 1000 : K2_GRACE_NS_MIN,
+				  __ATOMIC_RELAXED);
 }
 
 static void machine_picked(struct k2_entry *e)
@@ -110,14 +123,26 @@ static void run_here(unsigned int ctx)
 {
 	(void)ctx;
 	while (k2_has_work(k2)) {
-		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked);
+		LIST_HEAD(large);
+		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked, &large);
+		struct io *io, *next;
 
-		if (!e)
-			break;
 		machine_enter();
-		must(++machine.in_drive <= machine.bound_max);
+		/* of what is to be split one piece stands for all */
+		list_for_each_entry_safe(io, next, &large, node) {
+			must(io->level == K2_BACKGROUND && io->sectors > 8);
+			list_del_init(&io->node);
+			io->sectors = 8;
+			list_add_tail(&io->node, &machine.returned);
+			machine_changed();
+		}
+		if (!e) {
+			machine_leave();
+			break;
+		}
+		must(++machine.in_drive <= machine.bound_max || machine.is_auto);
 		machine.sectors_in_drive += ((struct io *)e)->sectors;
-		must(!machine.kib_max || machine.in_drive == 1 ||
+		must(!machine.kib_max || machine.is_auto || machine.in_drive == 1 ||
 		     machine.sectors_in_drive <= 2 * machine.kib_max);
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
@@ -248,7 +273,7 @@ static void completer(void)
 		if (given_back)
 			k2_requeue(k2, ctxs[io->ctx], &io->entry, again);
 		else
-			k2_finish(k2, ctxs[io->ctx], &io->entry);
+			k2_finish(k2, ctxs[io->ctx], &io->entry, machine_now);
 		machine_enter();
 		if (again)
 			list_add_tail(&io->node, &machine.returned);
@@ -288,7 +313,7 @@ static void merger(unsigned int times)
 		spin_unlock(&k2->lock);
 		list_for_each_entry_safe(io, next, &merged, node) {
 			list_del_init(&io->node);
-			k2_finish(k2, ctxs[io->ctx], &io->entry);
+			k2_finish(k2, ctxs[io->ctx], &io->entry, machine_now);
 			machine_enter();
 			end(io);
 			machine_leave();
@@ -306,6 +331,7 @@ static void configurer(unsigned int times)
 		if (machine.kib_max)
 			must(!k2_configure(k2, K2_KNOB_inflight_kib_max,
 					   1 + machine_random(machine.kib_max)));
+		must(!k2_configure(k2, K2_KNOB_split_kib, 4 * machine_random(10)));
 		for (ctx = 0; ctx < k2->ctx_count; ctx++)
 			run(ctx, true);
 	}
@@ -342,6 +368,10 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		k2_init_ctx(k2, ctx, i);
 	}
 	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));
+	machine.is_auto = machine_random(2);
+	must(!k2_configure(k2, K2_KNOB_split_mode, machine.is_auto));
+	must(!k2_configure(k2, K2_KNOB_rt_wait_us, machine_random(2) * 700));
+	must(!k2_configure(k2, K2_KNOB_split_kib, machine_random(2) * 16));
 	machine.kib_max = machine_random(2) ? 0 : 4 + machine_random(150);
 	must(!k2_configure(k2, K2_KNOB_inflight_kib_max, machine.kib_max));
 }
@@ -359,6 +389,8 @@ static void machine_deinit(void)
 		inserted = 0;
 		for (i = 0; i < k2->ctx_count; i++)
 			inserted += ctxs[i]->inserted[level];
+		if (level == K2_BACKGROUND)
+			inserted -= k2->taken;
 		must(inserted == k2->dispatched[level] + k2->removed[level]);
 		must(!atomic_read(&k2->inflight_level[level]));
 		dispatched += k2->dispatched[level];

@@ -6,8 +6,10 @@
  *   new CTXS                      a drive with so many hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
  *   work                          -> 1 or 0, as has_work
- *   dispatch NOW                  -> the entry, or -
- *   finish ID CTX                 -> the ctxs woken
+ *   dispatch NOW                  -> the entry, or -; then those that are to be split
+ *   finish ID CTX [NOW]           -> the ctxs woken
+ *   whole ID                      the entry may not be split
+ *   piece LEVEL                   -> most sectors in an entry of the level
  *   requeue ID CTX AGAIN          -> the ctxs woken
  *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
  *                                 -> the entries visited
@@ -29,6 +31,7 @@ struct io {
 	struct list_head node;
 	unsigned int id;
 	unsigned int sectors;
+	bool whole;
 };
 
 static struct list_head *k2_node(struct k2_entry *e)
@@ -44,6 +47,11 @@ static struct k2_entry *k2_entry_of(struct list_head *node)
 static unsigned int k2_sectors(struct k2_entry *e)
 {
 	return ((struct io *)e)->sectors;
+}
+
+static bool k2_may_split(struct k2_entry *e)
+{
+	return !((struct io *)e)->whole;
 }
 
 #include "../../../sched/k2.c"
@@ -157,7 +165,7 @@ static void counters(void)
 static void obey(char *line)
 {
 	unsigned int a, b, c;
-	unsigned long long value;
+	unsigned long long value = 0;
 	char name[32];
 	int used = 0;
 
@@ -169,16 +177,28 @@ static void obey(char *line)
 	} else if (!strcmp(line, "work\n")) {
 		printf("%d", k2_has_work(k2));
 	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
+		LIST_HEAD(large);
+		struct io *io, *next;
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, now, picked);
+		e = k2_dispatch(k2, now, picked, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
 		else
 			printf("-");
-	} else if (sscanf(line, "finish %u %u", &a, &b) == 2) {
-		k2_finish(k2, ctxs[b], &ios[a].entry);
+		list_for_each_entry_safe(io, next, &large, node) {
+			printf(" %u", io->id);
+			list_del_init(&io->node);
+		}
+	} else if (sscanf(line, "finish %u %u %llu", &a, &b, &value) >= 2) {
+		now_ns = value;
+		k2_finish(k2, ctxs[b], &ios[a].entry, now);
+	} else if (sscanf(line, "whole %u", &a) == 1) {
+		ios[a].whole = true;
+		printf("ok");
+	} else if (sscanf(line, "piece %u", &a) == 1) {
+		printf("%u", k2_piece(k2, a));
 	} else if (sscanf(line, "requeue %u %u %u", &a, &b, &c) == 3) {
 		k2_requeue(k2, ctxs[b], &ios[a].entry, c);
 	} else if (sscanf(line, "merge %u %u", &a, &b) == 2) {

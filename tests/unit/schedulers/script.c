@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A scheduler of the simulator under a script: reads commands from standard input, a line each, and answers each with
- * a line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS. Requests are named by
+ * a line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS, split:REQUEST. Requests are named by
  * numbers.
  *
  *   new NAME QUEUES TAGS
@@ -42,6 +42,12 @@ static void arm(struct sim_device *d, u64 at_ns)
 	printf("arm:%llu ", (unsigned long long)at_ns);
 }
 
+static void split(struct sim_device *d, struct sim_request *rq)
+{
+	(void)d;
+	printf("split:%td ", rq - requests);
+}
+
 static void set_up(const char *name, u32 queues, u32 tags)
 {
 	const struct sim_scheduler *const *each = sim_schedulers;
@@ -53,7 +59,13 @@ static void set_up(const char *name, u32 queues, u32 tags)
 		abort();
 	memset(requests, 0, sizeof(requests));
 	device = (struct sim_device){
-		.queues = queues, .cpus = queues, .tags = tags, .run = run, .arm = arm
+		.queues = queues,
+		.cpus = queues,
+		.tags = tags,
+		.max_sectors = 1024,
+		.run = run,
+		.arm = arm,
+		.split = split,
 	};
 	s = scheduler->create(&device);
 }

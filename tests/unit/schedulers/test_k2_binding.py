@@ -62,6 +62,23 @@ def test_bios_join_what_waits_and_ends_where_they_begin(play: Play) -> None:
     play(talk)
 
 
+def test_what_is_too_large_by_now_goes_back_to_be_split(play: Play) -> None:
+    play(
+        [
+            ("new k2 2 256", ""),
+            ("set split_kib 516", "-34"),
+            insert(0, 0),
+            (f"merge 8 8 {READ} {BE} 32", "0 0 16"),
+            insert(1, 100),
+            ("set split_kib 4", "run:0 0"),
+            ("dispatch 0 0", "split:0 1"),
+            (f"merge 16 8 {READ} {BE} 32", "-"),
+            ("finish 0 1", ""),
+            ("end", "1"),
+        ]
+    )
+
+
 def test_tags_are_kept_for_real_time_tasks(play: Play) -> None:
     play(
         [

@@ -90,14 +90,21 @@ Config draw(Random &random)
 	c.device.merges = random.below(2);
 	c.device.attachment = one_of<uint32_t>(random, { 0, 0, 0, 1, 2, 3 });
 	c.scheduler.name = one_of<const char *>(random, { "none", "k2", "mq-deadline", "kyber" });
-	if (c.scheduler.name == "k2")
+	if (c.scheduler.name == "k2") {
+		uint64_t most = std::min(c.device.drive["max_kib"],
+					 c.device.max_sectors_kb ? c.device.max_sectors_kb : 512);
+
 		c.scheduler.knobs = {
 			{ "inflight_max", 1 + random.below(70) },
 			{ "inflight_kib_max", one_of<uint32_t>(random, { 0, 0, 1, 16, 200 }) },
-			{ "split_kib", one_of<uint32_t>(random, { 0, 4, 12, 64 }) },
+			{ "split_kib",
+			  std::min<uint64_t>(one_of<uint32_t>(random, { 0, 4, 12, 64 }), most) },
+			{ "split_mode", random.below(2) },
+			{ "rt_wait_us", one_of<uint32_t>(random, { 0, 0, 100, 3000 }) },
 			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 100, 100000 }) },
 			{ "rt_tags", random.below(91) }
 		};
+	}
 	for (uint32_t i = 0; i < processes; i++)
 		c.processes.push_back(draw_process(random, i));
 	return c;

@@ -78,6 +78,10 @@ until ended data; do
 			echo $ONE > $Q/iosched/rt_tags
 			one_of 0 4 8 16 64
 			echo $ONE > $Q/iosched/split_kib
+			one_of always auto
+			echo $ONE > $Q/iosched/split_mode
+			one_of 0 500
+			echo $ONE > $Q/iosched/rt_wait_us
 			one_of 0 4 100
 			echo $ONE > $Q/iosched/inflight_kib_max
 		}

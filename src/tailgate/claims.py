@@ -291,6 +291,36 @@ def splitting() -> Iterator[Claim]:
         )
 
 
+def automatic() -> Iterator[Claim]:
+    """K2 with split_mode auto beside always, none, and the idle drive; pieces that keep within 700 us."""
+    for target, arguments in (("sim", ("--target", "sim")), ("vm", ("--target", "vm", "--quick"))):
+        command = f"tailgate run k2-split/auto {' '.join(arguments)}"
+        found: dict[tuple[str, str, float], Point] = {
+            (p["label"], p["load"], p["sweep"]["background_rate"]): p
+            for p in run_experiment("k2-split/auto", *arguments)["points"]
+        }
+        p99 = {key: flow(p, "rt")["lat_us"]["p99"] for key, p in found.items() if key[1] != "alone"}
+        mib_s = {key: flow(p, "background")["mib_s"] for key, p in found.items() if key[2]}
+        for load, words in (("no-pause", "no pause"), ("pauses", "pauses of 2 ms")):
+            ratio = p99["k2-auto-4", load, 1] / p99["k2-split-4", load, 1]
+            claim = f"k2-split/auto, {words}: p99 of auto over always"
+            yield at_most(claim, ratio, 1.2, command, target)
+        for load, words in (("bursts", ""), ("bursts-deep", " beside 32 outstanding")):
+            for label in ("k2-auto-4", "k2-split-4"):
+                claim = f"k2-split/auto, first 20 after a second of silence{words}: p99 in us, {label}"
+                yield stated(claim, p99[label, load, 1], command, target)
+        for label in ("k2-auto-4", "k2-auto-700us"):
+            ratio = mib_s[label, "alone", 1] / mib_s["none", "alone", 1]
+            claim = f"k2-split/auto, nothing real-time: background of {label} over none's"
+            yield at_least(claim, ratio, 0.97, command, target)
+        longer_us = p99["k2-auto-700us", "no-pause", 1] - p99["none", "no-pause", 0]
+        claim = "k2-split/auto, rt_wait_us 700: p99 in us less the idle drive's"
+        yield at_most(claim, longer_us, 770, command, target)
+        ratio = mib_s["k2-auto-700us", "no-pause", 1] / mib_s["k2-split-4", "no-pause", 1]
+        claim = "k2-split/auto, rt_wait_us 700: background over always-split's"
+        yield at_least(claim, ratio, 5, command, target)
+
+
 def demo() -> Iterator[Claim]:
     """`make demo` in a new clone with an empty cache, and again: seconds, and the same digits."""
     with tempfile.TemporaryDirectory() as folder:
@@ -321,6 +351,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     agreement,
     tables,
     splitting,
+    automatic,
     demo,
 )
 

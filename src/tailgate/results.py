@@ -546,8 +546,10 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
         "seeds": list(run.mode.seeds),
         "points": [
             {
+                "label": p.scheduler.label,
                 "scheduler": p.scheduler.name,
                 "knobs": knobs(run, p.scheduler),
+                "load": p.sweep.label,
                 "sweep": sweep(p.sweep, p.background_rate),
                 "flows": [flow(p, f) for f in p.flows],
                 "kernel": p.kernel,

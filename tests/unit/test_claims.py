@@ -100,3 +100,31 @@ def test_splitting_compares_three_ways_beside_512_kib(
     assert [c.value for c in made[:3]] == [pytest.approx(v, abs=1e-3) for v in (4, 2, 1.1 / (1 + 4 / 5120))]
     assert [c.holds for c in made] == [True, False, True] * 2
     assert [c.target for c in made] == ["sim"] * 3 + ["vm"] * 3
+
+
+def test_automatic_compares_modes_under_the_same_load(
+    fake_run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_experiment(name: str, *arguments: str) -> dict[str, object]:
+        folder = tmp_path / arguments[1]
+        run = fake_run(folder, name=name, mode_name="quick")
+        _, points = results.read_points(folder, run)
+        told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
+        p99 = {"no-pause": 1500.0, "pauses": 1400.0, "bursts": 5000.0, "bursts-deep": 6000.0}
+        mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-700us": 24.0 if arguments[1] == "vm" else 19.0}
+        for point in told["points"]:  # type: ignore[attr-defined]
+            for f in point["flows"]:
+                alone = point["sweep"]["background_rate"] == 0
+                f["lat_us"]["p99"] = 1000.0 if alone else p99.get(point["load"], 0.0)
+                f["mib_s"] = mib_s.get(point["label"], 83.0)
+                if point["load"] == "alone" and point["label"] == "k2-auto-700us":
+                    f["mib_s"] = 82.0
+        return told
+
+    monkeypatch.setattr(claims, "run_experiment", run_experiment)
+    made = list(claims.automatic())
+    for target, growth, holds in (("sim", 4.75, False), ("vm", 6.0, True)):
+        here = [c for c in made if c.target == target]
+        wanted = [1, 1, 5000, 5000, 6000, 6000, 83 / 85, 82 / 85, 500, growth]
+        assert [c.value for c in here] == [pytest.approx(v, abs=1e-3) for v in wanted]
+        assert [c.holds for c in here] == [True] * 7 + [False, True, holds]

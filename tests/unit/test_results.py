@@ -33,7 +33,7 @@ def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
         if p["knobs"].get("inflight_max") == 8 and p["sweep"]["background_rate"] == 1.0
     )
     assert set(point) == {
-        *("scheduler", "knobs", "sweep", "flows"),
+        *("label", "scheduler", "knobs", "load", "sweep", "flows"),
         *("kernel", "smp", "dilation", "idle", "status"),
     }
     assert (point["scheduler"], point["status"], point["smp"]) == ("k2", "ok", 1)

@@ -60,6 +60,14 @@ class Flow(_Strict):
     role: Literal["real-time", "background"]
 
 
+class FileSystem(_Strict):
+    """A file system, made anew on the beginning of the drive for each point, and mounted on /mnt."""
+
+    type: Literal["ext4", "xfs", "f2fs"]
+    #: Its size; what lies beyond is the drive's alone. mkfs.xfs makes none below 300 MiB.
+    mib: Annotated[int, Field(ge=64)]
+
+
 class Sweep(_Strict):
     """A load at several rates of its background, and how it differs from the experiment's other loads."""
 
@@ -89,6 +97,8 @@ class Sweep(_Strict):
     background_rates: tuple[Share, ...] = ()
     #: The drive's state under this load: parameters that differ from the drive file's.
     drive: dict[str, int] = {}
+    #: What the load's files are on; the drive must keep its data then (memory_backed). The target vm only.
+    file_system: FileSystem | None = None
     #: Instead of the machine's.
     iops_max: Annotated[int, Field(gt=0)] | None = None
     #: Columns that choose the one line of the paper's file that has the figure of this load.
@@ -111,6 +121,8 @@ class Sweep(_Strict):
         return self._words()
 
     def _words(self, *size: str) -> str:
+        if self.file_system:
+            return self.file_system.type
         op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
         keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.keys.items())
         return ", ".join([f"{self.access} {op}", *size, *keys])
@@ -127,9 +139,9 @@ class ModeOfSim(_Strict):
 class Mode(_Strict):
     """How much is measured: real-time requests a point and seed, loads, seeds."""
 
-    #: 0 only where no load has a real-time flow.
+    #: 0 where a point ends by time.
     rt_samples: Annotated[int, Field(ge=0)] = 0
-    #: How long a point without a real-time flow takes, in (undilated) seconds.
+    #: How long a point without samples of a real-time flow takes, in (undilated) seconds.
     duration_s: Annotated[float, Field(gt=0)] | None = None
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
     seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
@@ -214,11 +226,13 @@ class Experiment(_Strict):
             if count != 1:
                 raise ValueError(f'flows: {count} flows have role = "background"; expected exactly one')
             # A point ends when the real-time flow has its samples, or else by time.
-            key = "rt_samples" if self.real_time(sweep) else "duration_s"
             for name, mode in self.modes.items():
-                if not getattr(mode, key):
-                    which = "a" if key == "rt_samples" else "no"
-                    raise ValueError(f"modes.{name}: expected {key}, as there is {which} real-time flow")
+                if self.real_time(sweep) and not mode.rt_samples and not mode.duration_s:
+                    raise ValueError(f"modes.{name}: expected rt_samples, as there is a real-time flow")
+                if not self.real_time(sweep) and not mode.duration_s:
+                    raise ValueError(f"modes.{name}: expected duration_s, as there is no real-time flow")
+            if sweep.file_system and not sweep.drive.get("memory_backed"):
+                raise ValueError(f"sweeps[{i}].drive: expected memory_backed = 1, as there is a file system")
         return self
 
     def flows_in(self, sweep: Sweep) -> tuple[str, ...]:

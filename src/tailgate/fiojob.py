@@ -215,11 +215,11 @@ def dilate_trace(trace: str, dilation: int) -> str:
 class PointLoad:
     """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
 
-    real_time: tuple[str, ...]  # sections; the first one's samples end the point
+    real_time: tuple[str, ...]  # sections; the first one's samples, if any, end the point
     background: str
     background_mib_s: float | None  # None: no limit; 0: no background at all
     rt_samples: int
-    #: How long the point takes if there is no real-time section, and how long at most if there is one.
+    #: How long the point takes if it has no rt_samples, and how long at most if it has.
     limit_s: float
     seed: int
     dilation: int
@@ -233,9 +233,9 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
     """The job of one point. Its options keep their lines; those of the lab have the line of their section.
 
     Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
-    its samples; sections that are no flow's are left out. The lead is a startdelay of the real-time sections,
-    and a ramp_time of the background only: fio 3.33 does not take what a job with thinktime did during
-    ramp_time out of its figures.
+    its samples, if that is how a point ends; sections that are no flow's are left out. The lead is a
+    startdelay of the real-time sections, and a ramp_time of the background only: fio 3.33 does not take what
+    a job with thinktime did during ramp_time out of its figures.
     """
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
@@ -267,7 +267,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
                 options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:
             options["startdelay"] = f"{lead_us}us"
-        if is_real_time and section.name == load.real_time[0]:
+        if load.rt_samples and is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)
             options["exitall"] = "1"
         if load.sampler and section.name == (load.real_time or (load.background,))[0]:

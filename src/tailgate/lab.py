@@ -69,6 +69,8 @@ def resolve(
             raise UsageError(f"{path}: there is no scheduler {label}; expected {experiments.one_of(labels)}")
     chosen = tuple(s for s in spec.schedulers if not schedulers or s.label in schedulers)
     if target == "sim":
+        if any(sweep.file_system for sweep in spec.sweeps):
+            raise UsageError(f"{path}: the simulator has no file systems; --target vm measures this")
         chosen = tuple(s for s in chosen if s.name not in NOT_SIMULATED)
         if not chosen:
             raise UsageError(f"{path}: the simulator has none of these schedulers; --target vm measures them")

@@ -19,7 +19,8 @@ A point of the target vm leaves the derived job (`p0.fio`), fio's JSON (`.fio.js
 by flow and direction, where H is as fio's `clat_ns` ({"mean": ns, "max": ns, "bins": {ns: count}}): the time
 in the block layer, and of it from insertion into the scheduler to dispatch. `.delay.json` of the target vm is
 `flows` of that file, where the experiment asks and the guest can tell; it is made of `.delays`, the kernel's
-own counts.
+own counts. `.blocked` is the kernel's own account of
+the longest time that each task was blocked, where the load has a file system.
 
 Raw files come first: everything below can be made again from them without measuring again. A run is
 measured in `<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
@@ -72,7 +73,7 @@ class Run:
 class Chunk:
     """One boot: one scheduler, load and seed, its rates in order. `variant` is an index, None the main run.
 
-    A point ends when the first real-time flow has `rt_samples`; without such a flow, after `duration_s`.
+    A point ends when the first real-time flow has `rt_samples`; where that is 0, after `duration_s`.
     """
 
     scheduler: Scheduler
@@ -107,15 +108,16 @@ def chunks(run: Run) -> list[Chunk]:
                 samples = mode.rt_samples
                 if other:
                     rates, samples = other.background_rates, other.rt_samples or samples
-                real_time = bool(run.spec.real_time(sweep))
+                if not run.spec.real_time(sweep):
+                    samples = 0
                 out += [
                     Chunk(
                         scheduler,
                         sweep,
                         seed,
                         rates,
-                        samples if real_time else 0,
-                        None if real_time else mode.duration_s,
+                        samples,
+                        None if samples else mode.duration_s,
                         variant,
                     )
                     for seed in (mode.seeds[:1] if other else mode.seeds)
@@ -158,6 +160,21 @@ def parse_delays(text: str) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
+class Blocked:
+    """The longest time, undilated, that a task was blocked (state D) while a point was measured, and its name."""
+
+    task: str
+    us: float
+
+
+def parse_blocked(text: str, dilation: int) -> Blocked:
+    """From the kernel's histogram of the longest time of each task, in ns."""
+    found = re.findall(r"^\s+max: +(\d+) +comm: (.*?) *$", text, re.MULTILINE)
+    ns, task = max(((int(ns), task) for ns, task in found), default=(0, ""))
+    return Blocked(task, ns / 1000 / dilation)
+
+
+@dataclass(frozen=True)
 class Flow:
     """What one flow of a point did, in undilated units."""
 
@@ -193,6 +210,8 @@ class Measurement:
     status: str
     flows: tuple[Flow, ...]
     block_us: float | None
+    #: Where the load has a file system.
+    blocked: Blocked | None
     settings: Mapping[str, str] = field(hash=False)
 
     def flow(self, name: str) -> Flow | None:
@@ -215,6 +234,7 @@ def read_flows(
 ) -> tuple[Flow, ...]:
     """The flows of one fio output. A flow of both directions becomes `name.read`, `name.write` and `name`.
 
+    What a flow waits for in fsync and fdatasync is `name.sync`, which moves no bytes.
     `delays` is what `.sim.json` calls `flows`.
     """
     flows = []
@@ -246,6 +266,11 @@ def read_flows(
                 )
             ]
         flows += parts
+        syncs = [j["sync"]["lat_ns"] for j in jobs if j.get("sync", {}).get("lat_ns", {}).get("N")]
+        if syncs:
+            histogram = analysis.merge(analysis.from_fio(s, dilation) for s in syncs)
+            seconds = max(j["job_runtime"] for j in jobs) / 1000 / dilation
+            flows.append(Flow(f"{name}.sync", "sync", histogram.n, histogram.n / seconds, 0.0, histogram))
     return tuple(flows)
 
 
@@ -301,6 +326,7 @@ def _measurement(
         status = "cpu-bound"
     else:
         status = "ok"
+    blocked = _read(place / f"p{i}.blocked")
     settings = dict(
         line.partition(":")[::2]
         for line in (_read(place / f"p{i}.settings") or "").splitlines()
@@ -320,6 +346,7 @@ def _measurement(
         status,
         flows,
         block_us,
+        None if blocked is None else parse_blocked(blocked, k),
         settings,
     )
 
@@ -362,6 +389,8 @@ class Point:
     status: str
     flows: tuple[PointFlow, ...]
     block_us: float | None
+    #: The longest over all seeds, where the load has a file system.
+    blocked: Blocked | None
     published: paper.Published | None
     real_time: tuple[str, ...]
     background: str
@@ -428,6 +457,7 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
                 worst,
                 flows,
                 sum(block) / len(block) if block else None,
+                max((m.blocked for m in seeds if m.blocked), key=lambda b: b.us, default=None),
                 None,
                 spec.real_time(first.sweep),
                 spec.background(first.sweep),
@@ -507,6 +537,7 @@ def sweep(load: Sweep, rate: float) -> dict[str, object]:
         "access": load.access,
         "op": load.op,
         "block_size_kib": load.block_size_kib,
+        **({"file_system": load.file_system.type} if load.file_system else {}),
         **({} if own is None else {"rt_block_size_kib": own}),
         **load.keys,
         "background_rate": rate,
@@ -557,6 +588,9 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
                 "dilation": p.dilation,
                 "idle": _round(p.idle),
                 "status": p.status,
+                **(
+                    {"blocked": {"task": p.blocked.task, "us": _round(p.blocked.us)}} if p.blocked else {}
+                ),
             }
             for p in points
         ],
@@ -608,6 +642,7 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "dilation": m.dilation,
             "idle": m.idle,
             "block_mean_us": m.block_us,
+            "blocked_max_us": m.blocked.us if m.blocked else None,
             "status": m.status,
         }
         for m in measurements
@@ -643,6 +678,7 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             ("dilation", pa.int64()),
             ("idle", pa.float64()),
             ("block_mean_us", pa.float64()),
+            ("blocked_max_us", pa.float64()),
             ("status", pa.string()),
         ]
     )

@@ -22,6 +22,9 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
 
     An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's.
     """
+    if any(p.blocked for p in points):
+        _show_file_systems(console, points)
+        return
     if run.spec.paper.plot == "none" and folder:
         _show_cells(console, run, points, folder)
         return
@@ -70,6 +73,37 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool) -> Table:
         for flow in p.real_time[1:]:
             table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
     return table
+
+
+def _show_file_systems(console: Console, points: Sequence[Point]) -> None:
+    """What those see who wait for a file system: the first real-time flow in fdatasync, and the most blocked task."""
+    flows = list(dict.fromkeys(name for p in points for name in (*p.real_time, p.background)))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("scheduler", no_wrap=True)
+    headings = ["fdatasync\nn", "p50\nms", "p99\nms", "max\nms", *(f"{name}\nMiB/s" for name in flows)]
+    for heading in (*headings, "longest\nblocked, s", "which\ntask", "CPU\nidle"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    previous = None
+    for p in points:
+        if p.sweep != previous:
+            if previous:
+                table.add_section()
+            table.add_row(f"[bold]{escape(p.sweep.words)}[/bold]")
+        previous = p.sweep
+        sync = p.flow(f"{p.real_time[0]}.sync")
+        row = [str(sync.histogram.n) if sync else "0"]
+        row += [ms(sync.lat_us[key]) if sync else "none" for key in ("p50", "p99", "max")]
+        row += [f"{flow.mib_s:.3g}" if (flow := p.flow(name)) else "0" for name in flows]
+        row += [f"{p.blocked.us / 1e6:.3f}", escape(p.blocked.task)] if p.blocked else ["", ""]
+        table.add_row(escape(p.scheduler.label), *row, f"{p.idle:.0%}")
+    console.print(table)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        console.print(f"[yellow]{escape(mark)}[/yellow]", highlight=False)
+    console.print(
+        "Blocked is a task that cannot be woken by a signal (state D); the time is until it is woken.",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs in the guest: `point NAME DRIVE_ARGUMENT...` measures one point and sends it out.
 # From before: SCHEDULER, MODULE (what loads it, may be empty), READER (the real-time section of the fio job),
-# TIMED (the I/O priority of the requests whose time in the scheduler is taken, may be empty).
+# TIMED (the I/O priority of the requests whose time in the scheduler is taken, may be empty). Where the load's files are on
+# a file system: FILE_SYSTEM and FILE_SYSTEM_MIB.
 Q=/sys/block/vflash0/queue
 T=/sys/kernel/tracing
 
@@ -21,6 +22,34 @@ COUNT="hist:keys=ns:size=65536"
 
 trigger() { # EVENT TRIGGER; with ! before it, it is taken away
 	echo "$2" 2> /dev/null >> "$T/events/$1/trigger" || fail "$1: no trigger $2: $(cat $T/error_log)"
+}
+
+# How long tasks are blocked: from being switched out in state D (2; idle kernel threads have another one) to being woken.
+# The kernel keeps the longest time of each task, and its name. The first begins to count when both are there, with the next
+# program that is started: a beginning whose end nobody sees would be taken for that of a later sleep.
+ASLEEP="hist:keys=prev_pid:since=common_timestamp:size=4096:pause if prev_state == 2"
+WOKEN="hist:keys=pid:ns=common_timestamp-\$since:size=4096:onmax(\$ns).save(comm)"
+BEGIN=enable_hist:sched:sched_switch:1
+
+make_file_system() { # it ends before the drive does, at FILE_SYSTEM_MIB
+	modprobe "$FILE_SYSTEM" || fail "$FILE_SYSTEM does not load"
+	case $FILE_SYSTEM in
+	ext4) /bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/vflash0 "${FILE_SYSTEM_MIB}m" ;;
+	xfs) /bin/mkfs.xfs -q -K -d size="${FILE_SYSTEM_MIB}m" /dev/vflash0 ;;
+	f2fs) /bin/mkfs.f2fs -q -t 0 /dev/vflash0 $((FILE_SYSTEM_MIB * 2048)) ;;
+	esac > mkfs.log 2>&1 || fail "no $FILE_SYSTEM is made: $(cat mkfs.log)"
+	mkdir -p /mnt && mount -t "$FILE_SYSTEM" /dev/vflash0 /mnt || fail "$FILE_SYSTEM is not mounted"
+}
+check_file_system() {
+	umount /mnt || fail "$FILE_SYSTEM is not unmounted"
+	case $FILE_SYSTEM in
+	ext4) /bin/e2fsck -fn /dev/vflash0 ;;
+	xfs) /bin/xfs_repair -n /dev/vflash0 ;;
+	f2fs) /bin/fsck.f2fs --dry-run /dev/vflash0 ;;
+	esac > fsck.log 2>&1 || fail "$FILE_SYSTEM is not consistent any more: $(tail -n 20 fsck.log)"
+}
+none_blocked() {
+	! grep -q '^State:.D' /proc/[0-9]*/status 2> /dev/null
 }
 
 point() {
@@ -44,13 +73,28 @@ point() {
 	mkdir "/tmp/$name" && cd "/tmp/$name" || fail "no /tmp/$name"
 	[ ! -d /lab/traces ] || cp /lab/traces/* .
 	grep -s . $Q/* $Q/iosched/* | sed "s,^$Q/,," > settings
+	[ -z "$FILE_SYSTEM" ] || make_file_system
 	mark "$name"
+	if [ -n "$FILE_SYSTEM" ]; then
+		trigger sched/sched_switch "$ASLEEP"
+		trigger sched/sched_waking "$WOKEN"
+		trigger sched/sched_process_exec "$BEGIN"
+	fi
 	if [ -n "$TIMED" ]; then
 		trigger block/block_rq_insert "$INSERT"
 		trigger synthetic/scheduler_delay "$COUNT"
 		trigger block/block_rq_issue "$ISSUE"
 	fi
 	fio --output-format=json+ --output=fio.json "/lab/$name.fio" > fio.log 2>&1 || fail "fio: $(cat fio.log fio.json)"
+	if [ -n "$FILE_SYSTEM" ]; then
+		until none_blocked; do sleep 0.01; done # what is blocked still is counted when it ends
+		cat $T/events/sched/sched_waking/hist > blocked
+		emit "$name.blocked" blocked
+		trigger sched/sched_process_exec "!$BEGIN"
+		trigger sched/sched_waking "!$WOKEN"
+		trigger sched/sched_switch "!$ASLEEP"
+		check_file_system
+	fi
 	emit "$name.settings" settings
 	emit "$name.before" "$READER.prerun.txt"
 	emit "$name.after" "$READER.postrun.txt"

@@ -36,12 +36,18 @@ from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Run
 from tailgate.targets import BrokenRunError, complete, digest, set_complete
 from tailgate.targets.loads import LEAD_S, Loads, load_name
-from tailgate.vm import kvm, machine
+from tailgate.vm import kvm, machine, programs
 
 DILATION_MAX = 256
 #: The stock kernel's module for a scheduler; K2 is ours.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
 OUR_MODULES = ("k2", "vflash")
+#: What makes a file system, and what checks it; its module has its own name.
+FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
+    "ext4": ("mke2fs", "e2fsck"),
+    "xfs": ("mkfs.xfs", "xfs_repair"),
+    "f2fs": ("mkfs.f2fs", "fsck.f2fs"),
+}
 SAMPLER = "cat /proc/timer_list /sys/block/vflash0/stat"
 
 # Seconds of one host CPU: a start from a snapshot, fio's start and end, an I/O and each KiB of it.
@@ -96,6 +102,7 @@ class Lab:
             "fio": _digest(Path(shutil.which("fio") or "")),
             "busybox": _digest(Path(shutil.which("busybox") or "")),
             "accelerator": self.mode,
+            "programs": {name: _digest(programs.find(name)) for name in self.programs},
             "guest": _digest(*(f for f in code if f.is_file() and "__pycache__" not in f.parts)),
         }
 
@@ -125,6 +132,12 @@ class Lab:
             "modules": self.identity["modules"],
         }
 
+    @property
+    def programs(self) -> list[str]:
+        """Programs of the host, besides fio, that the loads' file systems need."""
+        types = {sweep.file_system.type for sweep in self.run.spec.sweeps if sweep.file_system}
+        return [name for type_ in sorted(types) for name in FILE_SYSTEM_PROGRAMS[type_]]
+
     # --- what a chunk is ----------------------------------------------------------------------------------
 
     def attempt(self, chunk: Chunk) -> Attempt:
@@ -153,6 +166,8 @@ class Lab:
         reader = self.loads.first(attempt.chunk.sweep).name
         timed = self.timed(attempt.chunk)
         names = {"SCHEDULER": scheduler, "MODULE": load, "READER": reader, "TIMED": timed}
+        if mounted := attempt.chunk.sweep.file_system:
+            names |= {"FILE_SYSTEM": mounted.type, "FILE_SYSTEM_MIB": str(mounted.mib)}
         points = (["point", f"p{i}", *arguments] for i in range(len(attempt.chunk.background_rates)))
         return "".join(
             [
@@ -272,6 +287,10 @@ class Lab:
 
         scheduler = attempt.chunk.scheduler.name
         stock = [SCHEDULER_MODULES[scheduler]] if scheduler in SCHEDULER_MODULES else []
+        needed: tuple[str, ...] = ()
+        if mounted := attempt.chunk.sweep.file_system:
+            stock += [mounted.type, "crc32c_generic"]
+            needed = FILE_SYSTEM_PROGRAMS[mounted.type]
         point_s = attempt.chunk.duration_s or self.run.mode.limit_s
         limit_s = 30 + sum((point_s + LEAD_S) * attempt.dilation + 5 for _ in rates)
         outcome = machine.run(
@@ -287,7 +306,7 @@ class Lab:
                 files=files,
                 modules=stock,
                 module_files=[folder / "sources" / name for name in self.modules],
-                programs=("fio",),
+                programs=("fio", *needed),
                 limit_s=round(limit_s),
                 # A lost lock shows only here; three times the estimate, and other guests beside this one.
                 wall_s=round(120 + 8 * self.chunk_s(attempt)),

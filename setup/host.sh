@@ -20,7 +20,7 @@ qemu_major=10
 
 # a|b: whichever of the two this release knows.
 demo='busybox-static fio gcc kmod libc6-dev libelf1|libelf1t64 make python3 python3-venv xz-utils zstd'
-check='chromium chromium-driver clang-format g++ python3-dev sparse'
+check='chromium chromium-driver clang-format f2fs-tools g++ python3-dev sparse xfsprogs'
 
 say() { echo "host: $*" >&2; }
 die() { echo "tailgate: $*" >&2; exit 1; }

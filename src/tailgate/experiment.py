@@ -42,14 +42,17 @@ class Scheduler(_Strict):
     queue: dict[str, Knob] = {}
     #: Knobs that are times: they are multiplied by the dilation, as the drive's latencies are.
     dilated: tuple[str, ...] = ()
+    #: Knobs that are rates: they are divided by it.
+    rates: tuple[str, ...] = ()
     #: The scheduler's name in the paper's tables.
     paper: str | None = None
 
     @model_validator(mode="after")
     def _dilated_knobs_exist(self) -> "Scheduler":
-        for knob in self.dilated:
-            if not isinstance(self.knobs.get(knob), int):
-                raise ValueError(f"dilated: {knob} is not one of the integer knobs above it")
+        for key, names in (("dilated", self.dilated), ("rates", self.rates)):
+            for knob in names:
+                if not isinstance(self.knobs.get(knob), int):
+                    raise ValueError(f"{key}: {knob} is not one of the integer knobs above it")
         return self
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from tailgate import cells, paper, plots, results
+from tailgate import cells, paper, plots, results, waits
 from tailgate.cells import Cell
 from tailgate.results import Measurement, Point, Run
 from tailgate.words import interval_words, load_words, ms
@@ -136,6 +136,23 @@ by order statistics in a run, across seeds by how far their percentiles are apar
 </table>
 </div>
 {f'<ol class="notes soft">{notes}</ol>' if notes else ""}"""
+
+
+def _waits(points: Sequence[Point]) -> str:
+    """The same of an experiment with file systems: who waits for them, and for how long."""
+    head = "".join(f"<th>{_e(first)}<br>{_e(second)}</th>" for first, second in waits.headings(points))
+    rows = "".join(
+        f'<tr><th scope="row">{_e(p.scheduler.label)}</th><td class="text">{_e(p.sweep.words)}</td>'
+        f"{''.join(f'<td>{_e(cell)}</td>' for cell in waits.row(p, points))}</tr>\n"
+        for p in points
+    )
+    marks = "".join(f"<li>{_e(mark)}</li>" for mark in dict.fromkeys(m for p in points for m in p.marks))
+    return f"""<div class="wide" tabindex="0" role="region" aria-label="Table of all points">
+<table><thead><tr><th class="text">scheduler</th><th class="text">file system</th>{head}</tr></thead>
+<tbody>
+{rows}</tbody></table></div>
+<p class="soft">{_e(waits.NOTE)}</p>
+{f'<ul class="notes soft">{marks}</ul>' if marks else ""}"""
 
 
 def _cells_words(run: Run) -> str:
@@ -306,6 +323,8 @@ def variant_sentences(run: Run, points: Sequence[Point]) -> list[tuple[str, str]
 
 def where_measured(run: Run, points: Sequence[Point]) -> str:
     """Where latency is taken, here and in the paper, and by how much the two differ on the idle drive."""
+    if any(p.blocked for p in points):
+        return "The time of an fdatasync is fio's: from the system call to its return."
     text = (
         "Latency here is fio's clat of the synchronous task: from its system call to the call's return. "
         f"The paper's is the {run.spec.paper.latency}."
@@ -386,7 +405,10 @@ def _section(group: Sequence[Loaded], number: int) -> str:
     ]
     for i, r in enumerate(group):
         name = f": {r.run.target}" if several else ""
-        parts += [f"<h2>All points{_e(name)}</h2>", _table(r, f"about-table-{number}-{i}")]
+        whole = (
+            _waits(r.points) if any(p.blocked for p in r.points) else _table(r, f"about-table-{number}-{i}")
+        )
+        parts += [f"<h2>All points{_e(name)}</h2>", whole]
     for r in group:
         parts.append(_how(r, f": {r.run.target}" if several else ""))
     body = "\n".join(part for part in parts if part)
@@ -411,7 +433,7 @@ def _how(loaded: Loaded, name: str) -> str:
     about = loaded.environment
     samples = f"{run.mode.rt_samples} real-time requests a point and seed" if run.mode.rt_samples else ""
     if run.mode.duration_s:
-        samples = "; ".join(filter(None, (samples, f"{run.mode.duration_s:g} s a point without them")))
+        samples = "; ".join(filter(None, (samples, f"{run.mode.duration_s:g} s a point that has none")))
     facts = {
         "Kernel": about.get("kernel"),
         "Drive": f"{spec.drive}: {about.get('drive_title', '')}",

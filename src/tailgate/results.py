@@ -161,7 +161,7 @@ def parse_delays(text: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Blocked:
-    """The longest time, undilated, that a task was blocked (state D) while a point was measured, and its name."""
+    """The longest time (undilated) that a task was blocked (state D) in a point, and the name of the task."""
 
     task: str
     us: float
@@ -588,9 +588,7 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
                 "dilation": p.dilation,
                 "idle": _round(p.idle),
                 "status": p.status,
-                **(
-                    {"blocked": {"task": p.blocked.task, "us": _round(p.blocked.us)}} if p.blocked else {}
-                ),
+                **({"blocked": {"task": p.blocked.task, "us": _round(p.blocked.us)}} if p.blocked else {}),
             }
             for p in points
         ],

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tailgate import cells, report, results
+from tailgate import cells, report, results, waits
 from tailgate.results import Point, PointFlow, Run
 from tailgate.words import load_words, ms
 
@@ -20,10 +20,11 @@ WIDE = 112
 def show(console: Console, run: Run, points: Sequence[Point], folder: Path | None = None) -> None:
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
 
-    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's.
+    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One with
+    file systems shows who waits for them.
     """
     if any(p.blocked for p in points):
-        _show_file_systems(console, points)
+        _show_waits(console, points)
         return
     if run.spec.paper.plot == "none" and folder:
         _show_cells(console, run, points, folder)
@@ -75,14 +76,11 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool) -> Table:
     return table
 
 
-def _show_file_systems(console: Console, points: Sequence[Point]) -> None:
-    """What those see who wait for a file system: the first real-time flow in fdatasync, and the most blocked task."""
-    flows = list(dict.fromkeys(name for p in points for name in (*p.real_time, p.background)))
+def _show_waits(console: Console, points: Sequence[Point]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("scheduler", no_wrap=True)
-    headings = ["fdatasync\nn", "p50\nms", "p99\nms", "max\nms", *(f"{name}\nMiB/s" for name in flows)]
-    for heading in (*headings, "longest\nblocked, s", "which\ntask", "CPU\nidle"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for lines in waits.headings(points):
+        table.add_column("\n".join(lines), justify="right", no_wrap=True)
     previous = None
     for p in points:
         if p.sweep != previous:
@@ -90,20 +88,12 @@ def _show_file_systems(console: Console, points: Sequence[Point]) -> None:
                 table.add_section()
             table.add_row(f"[bold]{escape(p.sweep.words)}[/bold]")
         previous = p.sweep
-        sync = p.flow(f"{p.real_time[0]}.sync")
-        row = [str(sync.histogram.n) if sync else "0"]
-        row += [ms(sync.lat_us[key]) if sync else "none" for key in ("p50", "p99", "max")]
-        row += [f"{flow.mib_s:.3g}" if (flow := p.flow(name)) else "0" for name in flows]
-        row += [f"{p.blocked.us / 1e6:.3f}", escape(p.blocked.task)] if p.blocked else ["", ""]
-        table.add_row(escape(p.scheduler.label), *row, f"{p.idle:.0%}")
+        table.add_row(*map(escape, (p.scheduler.label, *waits.row(p, points))))
     console.print(table)
     for mark in dict.fromkeys(mark for p in points for mark in p.marks):
-        console.print(f"[yellow]{escape(mark)}[/yellow]", highlight=False)
-    console.print(
-        "Blocked is a task that cannot be woken by a signal (state D); the time is until it is woken.",
-        style="dim",
-        highlight=False,
-    )
+        about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    console.print(waits.NOTE, style="dim", highlight=False)
 
 
 def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:

@@ -87,12 +87,12 @@ class Loads:
         return 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
 
     def knobs(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
-        """The scheduler's knobs, times as long as everything else is."""
+        """The scheduler's knobs, times as long as everything else is, rates as much lower."""
         scheduler = chunk.scheduler
-        return {
-            name: int(value) * dilation if name in scheduler.dilated else value
-            for name, value in scheduler.knobs.items()
-        }
+        dilated = {name: int(scheduler.knobs[name]) * dilation for name in scheduler.dilated}
+        # A rate of 0 has a meaning of its own, which no other rate gets.
+        slowed = {name: -(-int(scheduler.knobs[name]) // dilation) for name in scheduler.rates}
+        return {**scheduler.knobs, **dilated, **slowed}
 
     def settings(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
         """What stands below /sys/block/*/queue, as it is written: the queue's, then the scheduler's."""

@@ -45,7 +45,7 @@ check_file_system() {
 	case $FILE_SYSTEM in
 	ext4) /bin/e2fsck -fn /dev/vflash0 ;;
 	xfs) /bin/xfs_repair -n /dev/vflash0 ;;
-	f2fs) /bin/fsck.f2fs --dry-run /dev/vflash0 ;;
+	f2fs) /bin/fsck.f2fs --dry-run /dev/vflash0 > out && ! grep '\[Fail\]' out ;;
 	esac > fsck.log 2>&1 || fail "$FILE_SYSTEM is not consistent any more: $(tail -n 20 fsck.log)"
 }
 none_blocked() {

@@ -231,7 +231,7 @@ class Experiment(_Strict):
             # A point ends when the real-time flow has its samples, or else by time.
             for name, mode in self.modes.items():
                 if self.real_time(sweep) and not mode.rt_samples and not mode.duration_s:
-                    raise ValueError(f"modes.{name}: expected rt_samples, as there is a real-time flow")
+                    raise ValueError(f"modes.{name}: expected rt_samples or duration_s: when a point ends")
                 if not self.real_time(sweep) and not mode.duration_s:
                     raise ValueError(f"modes.{name}: expected duration_s, as there is no real-time flow")
             if sweep.file_system and not sweep.drive.get("memory_backed"):

@@ -128,3 +128,20 @@ def test_automatic_compares_modes_under_the_same_load(
         wanted = [1, 1, 5000, 5000, 6000, 6000, 83 / 85, 82 / 85, 500, growth]
         assert [c.value for c in here] == [pytest.approx(v, abs=1e-3) for v in wanted]
         assert [c.holds for c in here] == [True] * 7 + [False, True, holds]
+
+
+def test_who_waits_for_a_file_system_is_judged_with_a_floor_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def point(scheduler: str, floor: int, seconds: float) -> dict[str, object]:
+        return {
+            "scheduler": scheduler,
+            "knobs": {"be_floor_iops": floor},
+            "sweep": {"file_system": "xfs"},
+            "blocked": {"task": "fio", "us": seconds * 1e6},
+        }
+
+    points = [point("none", 0, 3), point("k2", 0, 2), point("k2", 400, 1.5)]
+    monkeypatch.setattr(claims, "run_experiment", lambda *arguments: {"points": points})
+    without, judged = claims.inversion()
+    assert (without.value, without.bound, without.holds) == (2, "stated", True)
+    assert (judged.value, judged.bound, judged.holds) == (1.5, "<= 1", False)
+    assert judged.claim == "k2/inversion: longest time a task was blocked, seconds, k2-8 with floor, xfs"

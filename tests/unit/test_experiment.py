@@ -98,6 +98,32 @@ def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -
     assert "\n" not in str(caught.value)
 
 
+INVERSION = experiment.EXPERIMENTS / "k2" / "inversion.toml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("memory_backed = 1, ", "", "sweeps[0].drive: expected memory_backed = 1, as there is a file system"),
+        ('type = "ext4"', 'type = "btrfs"', "sweeps[0].file_system.type: expected 'ext4', 'xfs' or 'f2fs'"),
+        ("duration_s = 1.5\n", "", "modes.quick: expected rt_samples or duration_s: when a point ends"),
+        (
+            'rates = ["be',
+            'rates = ["bf',
+            "schedulers[3]: rates: bf_floor_iops is not one of the integer knobs",
+        ),
+    ],
+)
+def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = INVERSION.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        experiment.load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
 def test_toml_error_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text('title = "a"\ndrive =\n')

@@ -139,12 +139,22 @@ def test_missing_section_names_those_that_are_there(tmp_path: Path) -> None:
         job(tmp_path, "[a]\n[b]\n").section("reader", "flow rt")
 
 
-@pytest.mark.parametrize("name", ["fig8", "fig2"])
+def test_point_without_samples_ends_by_time(tmp_path: Path) -> None:
+    derived = options(
+        derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, rt_samples=0, limit_s=2))
+    )
+    assert not {"number_ios", "exitall"} & set(derived["rt"])
+    assert derived["rt"]["runtime"] == "2000000us"
+
+
+@pytest.mark.parametrize("name", ["fig8", "fig2", "inversion"])
 def test_fio_takes_what_is_derived(tmp_path: Path, name: str) -> None:
     parsed = fiojob.parse(EXPERIMENTS / f"k2/{name}.fio")
     for mib_s in (None, 0.0, 132.5):
         path = tmp_path / "point.fio"
-        path.write_text(derive(parsed, replace(LOAD, background_mib_s=mib_s, dilation=16)))
+        real_time = tuple(s.name for s in parsed.sections if s.name != "background")
+        load = replace(LOAD, real_time=real_time, background_mib_s=mib_s, dilation=16)
+        path.write_text(derive(parsed, load))
         subprocess.run(["fio", "--parse-only", path], check=True)
 
 

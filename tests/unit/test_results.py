@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from tailgate import results, table
+from tailgate import report, results, table
 from tailgate.errors import UsageError
 from tailgate.experiment import Experiment
 from tailgate.results import Run
@@ -83,6 +83,53 @@ def test_busy_cpu(
     assert {p.status for p in points} == {status}
     assert [p.idle for p in points] == pytest.approx([idle] * len(points))
     assert all(any(mark in m for m in p.marks) if mark else not p.marks for p in points)
+
+
+HISTOGRAM = """# event histogram
+
+{ pid:        190 } hitcount:          3
+	max:     553992  comm: fio
+{ pid:        176 } hitcount:       3027
+	max: 2055321476  comm: jbd2/vflash0-8
+
+Totals:
+    Hits: 3030
+"""
+
+
+def test_longest_time_blocked() -> None:
+    assert results.parse_blocked(HISTOGRAM, 2) == results.Blocked("jbd2/vflash0-8", 2055321476 / 2000)
+    assert results.parse_blocked("# event histogram\n\nTotals:\n", 1) == results.Blocked("", 0)
+
+
+def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
+    """What fdatasync waits is a flow of its own; the longest time blocked is in JSON, table and report."""
+    run = fake_run(tmp_path, name="k2/inversion", dilation=4)
+    for chunk in results.chunks(run):
+        assert (chunk.rt_samples, chunk.duration_s) == (0, 1.5)
+        place = tmp_path / "chunks" / chunk.name
+        reader = results.parse_fio((place / "p0.fio.json").read_text())["jobs"][0]
+        append = {"jobname": "append", "read": reader["write"], "write": reader["read"], "job_runtime": 2000}
+        append["sync"] = {"total_ios": 0, "lat_ns": {"N": 3, "max": 80, "bins": {"40000": 2, "80000": 1}}}
+        jobs = [append, reader | {"jobname": "reader", "sync": {"total_ios": 0, "lat_ns": {"N": 0}}}]
+        (place / "p0.fio.json").write_text(json.dumps({"jobs": jobs}))
+        (place / "p0.blocked").write_text(HISTOGRAM)
+    measurements, points = results.read_points(tmp_path, run)
+    point: Any = results.to_json(run, points)["points"][0]  # type: ignore[index]
+    assert point["sweep"]["file_system"] == "ext4"
+    assert point["blocked"] == {"task": "jbd2/vflash0-8", "us": 513830}
+    sync = next(f for f in point["flows"] if f["flow"] == "append.sync")
+    assert (sync["op"], sync["ios"], sync["iops"], sync["mib_s"]) == ("sync", 3, 6, 0)
+    assert sync["lat_us"]["p50"] == 10
+    out = io.StringIO()
+    table.show(Console(file=out, width=200), run, points, tmp_path)
+    said = out.getvalue()
+    assert all(word in said for word in ("ext4", "xfs", "f2fs", "k2-8-floor", "0.514", "jbd2/vflash0-8"))
+    results.write_parquet(run, measurements, tmp_path / "points.parquet")
+    column = pq.read_table(tmp_path / "points.parquet").column("blocked_max_us").to_pylist()
+    assert set(column) == {2055321476 / 4000}
+    report.write([tmp_path], tmp_path / "report.html")
+    assert "0.514</td><td>jbd2/vflash0-8</td>" in (tmp_path / "report.html").read_text()
 
 
 def test_parquet_has_a_row_per_point_and_flow(fake_run: FakeRun, tmp_path: Path) -> None:

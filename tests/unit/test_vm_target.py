@@ -13,7 +13,7 @@ import pytest
 from tailgate import cli, drive, experiment, kernels, lab, modules, results
 from tailgate.kernels import Kernel
 from tailgate.targets import vm
-from tailgate.vm import kvm, machine
+from tailgate.vm import kvm, machine, programs
 from tailgate.vm.machine import Job, Machine, Outcome
 
 OnRecord = Callable[[str, bytes], None]
@@ -47,7 +47,8 @@ class Guests:
             dilation = int(re.findall(r"dilation=(\d+)", line)[0])
             content = job.files[f"/lab/p{i}.fio"]
             text = content.read_text() if isinstance(content, Path) else content.decode()
-            samples = int(re.findall(r"number_ios=(\d+)", text)[0])
+            ends = re.findall(r"number_ios=(\d+)", text)
+            samples = int(ends[0]) if ends else 100
             rate = 0.0 if "[background]" not in text else 0.25 if "rate=" in text else 1.0
             settings = job.files["/lab/settings"]
             assert isinstance(settings, bytes)
@@ -171,6 +172,26 @@ def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_pa
     assert (told["N"], told["bins"]) == (6, {"2503": 5, "96261": 1})
 
 
+def test_file_system_is_made_in_the_guest(
+    guests: Guests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own programs; what the drive keeps is asked for, and a floor is a rate."""
+    monkeypatch.setattr(programs, "find", lambda name: Path(__file__))
+    out = str(tmp_path / "runs")
+    arguments = ["run", "k2/inversion", "--quick", "--out", out, "--schedulers", "k2-8-floor", "--jobs", "1"]
+    cli.main(arguments)
+    by_type = {re.findall(r"FILE_SYSTEM=(\S+)", job.script)[0]: job for _, job in guests.jobs}
+    assert set(by_type) == {"ext4", "xfs", "f2fs"}
+    xfs = by_type["xfs"]
+    assert "FILE_SYSTEM_MIB=512\n" in xfs.script
+    assert "point p0 dies=8 memory_backed=1 capacity_mib=16384 dilation=4 seed=1" in xfs.script
+    assert list(xfs.modules) == ["xfs", "crc32c_generic"]
+    assert list(xfs.programs) == ["fio", "mkfs.xfs", "xfs_repair"]
+    settings = xfs.files["/lab/settings"]
+    assert isinstance(settings, bytes)
+    assert "iosched/be_floor_iops 100\n" in settings.decode()
+
+
 def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> None:
     assert run(tmp_path) == 0
     count = len(guests.jobs)
@@ -290,6 +311,10 @@ def test_slow_points_are_announced(
     [
         (["run", "k2/fig99"], "there is no experiment k2/fig99"),
         (["run", "k2/fig8", "--target", "/dev/sda"], "there is no target /dev/sda; expected vm or sim"),
+        (
+            ["run", "k2/inversion", "--target", "sim"],
+            "inversion.toml: the simulator has no file systems; --target vm measures this",
+        ),
         (["run", "k2/fig8", "--machine", "ideal"], "--machine is for --target sim only"),
         (["run", "k2/fig8", "--schedulers", "cfq"], "there is no scheduler cfq; expected none, mq-deadline"),
         (["report", "/nowhere"], "/nowhere: expected the folder of a run"),

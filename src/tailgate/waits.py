@@ -19,7 +19,7 @@ def headings(points: Sequence[Point]) -> list[tuple[str, str]]:
     """The columns' two lines, beside the scheduler's."""
     return [
         ("fdatasync", "n"),
-        *(("fdatasync", f"{key}, ms") for key in ("p50", "p99", "max")),
+        *((key, "ms") for key in ("p50", "p99", "max")),
         *((name, "MiB/s") for name in flows(points)),
         ("longest", "blocked, s"),
         ("which", "task"),

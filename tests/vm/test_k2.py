@@ -28,12 +28,14 @@ STOCK_MODULES = (
     "scsi_debug",
     "sd_mod",
     "ext4",
+    "xfs",
+    "f2fs",
     "crc32c_generic",
     "mq-deadline",
     "kyber-iosched",
     "bfq",
 )
-PROGRAMS = ("fio", "mke2fs", "chrt")
+PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt")
 
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that requests above split_kib go to the drive in pieces, each counted once, and those of real-time tasks whole; on
 # each way that a request can take to the scheduler; and that the knob takes what it should and nothing else.
-vflash memory_backed=1
+vflash memory_backed=1 capacity_mib=320 # mkfs.xfs wants 300
 k2 vflash0
 Q=/sys/block/vflash0/queue
 SPLIT=$Q/iosched/split_kib
@@ -82,31 +82,51 @@ done
 echo 256 > $Q/nr_requests
 echo 25 > $Q/iosched/rt_tags
 
-# A file system above it, buffered, while the size of pieces changes: what was written is read again.
-/bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 || fail "mke2fs"
-mkdir -p /mnt
-mount -t ext4 /dev/vflash0 /mnt || fail "mount"
-begin files fio --eta=never --name=f --directory=/mnt --nrfiles=8 --filesize=1m-6m --rw=randwrite --bsrange=4k-1m \
-	--ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 --loops=2
-changes=0
-until ended files; do
-	one_of 0 4 16 64 256
-	echo $ONE > $SPLIT
-	changes=$((changes + 1))
-	usleep 10000
-	[ $changes -lt 4000 ] || stuck "fio does not end"
-done
-end files 1
-echo 16 > $SPLIT
-before=$(counted vflash0 split_pieces)
-for round in 1 2; do
-	find /mnt -type f | sort | xargs md5sum > /tmp/sum.$round
+# File systems above it, buffered, while the size of pieces changes and schedulers come and go: what was written is read again.
+above() { # FILE_SYSTEM
+	case $1 in
+	ext4) /bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 ;;
+	xfs) mkfs.xfs -q -f -K /dev/vflash0 ;;
+	f2fs) mkfs.f2fs -q -f -t 0 /dev/vflash0 > /tmp/out ;;
+	esac || fail "no $1 is made"
+	mkdir -p /mnt
+	mount -t $1 /dev/vflash0 /mnt || fail "mount $1"
+	begin files fio --eta=never --name=f --directory=/mnt --nrfiles=8 --filesize=1m-6m --rw=randwrite --bsrange=4k-1m \
+		--ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 --loops=2
+	changes=0 switches=0
+	until ended files; do
+		one_of 0 4 16 64 256
+		echo $ONE > $SPLIT
+		changes=$((changes + 1))
+		[ $((changes % 8)) != 0 ] || {
+			one_of none mq-deadline
+			scheduler vflash0 $ONE
+			usleep 10000
+			scheduler vflash0 k2
+			switches=$((switches + 1))
+		}
+		usleep 10000
+		[ $changes -lt 4000 ] || stuck "fio does not end"
+	done
+	end files 1
+	echo 16 > $SPLIT
+	before=$(counted vflash0 split_pieces)
+	for round in 1 2; do
+		find /mnt -type f | sort | xargs md5sum > /tmp/sum.$round
+		umount /mnt
+		echo 3 > /proc/sys/vm/drop_caches
+		mount -t $1 /dev/vflash0 /mnt || fail "mount $1 again"
+	done
+	expect "the files on $1, read again" "$(cat /tmp/sum.2)" "$(cat /tmp/sum.1)"
+	[ $(counted vflash0 split_pieces) -gt $before ] || fail "read-ahead on $1 is not split"
 	umount /mnt
-	echo 3 > /proc/sys/vm/drop_caches
-	mount -t ext4 /dev/vflash0 /mnt || fail "mount again"
+	uptime_ms
+	echo "$1: $changes sizes of pieces, $switches switches, at $NOW ms"
+}
+above ext4
+# The others where there is one CPU to write and one to switch.
+[ $CPUS != 2 ] || grep -q PREEMPT_RT /proc/version || for file_system in xfs f2fs; do
+	above $file_system
 done
-expect "the files, read again" "$(cat /tmp/sum.2)" "$(cat /tmp/sum.1)"
-[ $(counted vflash0 split_pieces) -gt $before ] || fail "read-ahead is not split"
-umount /mnt
 echo 0 > $SPLIT
 account vflash0

@@ -139,7 +139,7 @@ def test_who_waits_for_a_file_system_is_judged_with_a_floor_only(monkeypatch: py
             "blocked": {"task": "fio", "us": seconds * 1e6},
         }
 
-    points = [point("none", 0, 3), point("k2", 0, 2), point("k2", 400, 1.5)]
+    points = [point("k2", 0, 2), point("k2", 400, 1.5)]
     monkeypatch.setattr(claims, "run_experiment", lambda *arguments: {"points": points})
     without, judged = claims.inversion()
     assert (without.value, without.bound, without.holds) == (2, "stated", True)

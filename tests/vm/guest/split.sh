@@ -83,7 +83,7 @@ echo 256 > $Q/nr_requests
 echo 25 > $Q/iosched/rt_tags
 
 # File systems above it, buffered, while the size of pieces changes and schedulers come and go: what was written is read again.
-above() { # FILE_SYSTEM
+above() { # FILE_SYSTEM LOOPS
 	case $1 in
 	ext4) /bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 ;;
 	xfs) mkfs.xfs -q -f -K /dev/vflash0 ;;
@@ -92,7 +92,7 @@ above() { # FILE_SYSTEM
 	mkdir -p /mnt
 	mount -t $1 /dev/vflash0 /mnt || fail "mount $1"
 	begin files fio --eta=never --name=f --directory=/mnt --nrfiles=8 --filesize=1m-6m --rw=randwrite --bsrange=4k-1m \
-		--ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 --loops=2
+		--ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 --loops=$2
 	changes=0 switches=0
 	until ended files; do
 		one_of 0 4 16 64 256
@@ -120,13 +120,12 @@ above() { # FILE_SYSTEM
 	expect "the files on $1, read again" "$(cat /tmp/sum.2)" "$(cat /tmp/sum.1)"
 	[ $(counted vflash0 split_pieces) -gt $before ] || fail "read-ahead on $1 is not split"
 	umount /mnt
-	uptime_ms
-	echo "$1: $changes sizes of pieces, $switches switches, at $NOW ms"
+	echo "$1: $changes sizes of pieces, $switches switches"
 }
-above ext4
+above ext4 2
 # The others where there is one CPU to write and one to switch.
 [ $CPUS != 2 ] || grep -q PREEMPT_RT /proc/version || for file_system in xfs f2fs; do
-	above $file_system
+	above $file_system 1
 done
 echo 0 > $SPLIT
 account vflash0

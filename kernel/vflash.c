@@ -7,7 +7,7 @@
  * The parameter attachment chooses how the driver presents the drive to the block layer: as NVMe does, or as the drivers
  * of eMMC do, which take few requests at a time.
  *
- * Parameters that end with _every, and remove, make the drive misbehave as drivers do when things go wrong.
+ * Parameters that end with _every, bad_sectors and remove make the drive misbehave as drivers do when things go wrong.
  */
 #define pr_fmt(fmt) "vflash: " fmt
 
@@ -70,6 +70,14 @@ MODULE_PARM_DESC(timeout_ms, "after so long the block layer asks for a request (
 static unsigned int error_every;
 module_param(error_every, uint, 0644);
 MODULE_PARM_DESC(error_every, "every so many issued requests end with an error (0: none)");
+static unsigned long bad_sector;
+module_param(bad_sector, ulong, 0644);
+MODULE_PARM_DESC(bad_sector, "the first sector that is bad, if any is");
+static unsigned int bad_sectors;
+module_param(bad_sectors, uint, 0644);
+MODULE_PARM_DESC(
+	bad_sectors,
+	"so many are: reads and writes that touch one end with an error of the medium (0: none)");
 static unsigned int requeue_every;
 module_param(requeue_every, uint, 0644);
 MODULE_PARM_DESC(requeue_every, "every so many are given back to be issued again (0: none; not 1)");
@@ -351,6 +359,20 @@ static bool vf_may_be_busy(unsigned int queue)
 	return promise;
 }
 
+/* Bad sectors end with another error than error_every's, so that one can tell which came first. */
+static blk_status_t vf_status(struct request *rq, enum vf_fault fault)
+{
+	u64 first = READ_ONCE(bad_sector), end = first + READ_ONCE(bad_sectors);
+
+	if (fault == VF_ERROR)
+		return BLK_STS_IOERR;
+	if (likely(first == end) || (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE))
+		return BLK_STS_OK;
+	return blk_rq_pos(rq) < end && blk_rq_pos(rq) + blk_rq_sectors(rq) > first ?
+		       BLK_STS_MEDIUM :
+		       BLK_STS_OK;
+}
+
 /* --- block layer ------------------------------------------------------------------------------------------------- */
 
 /* Out of line: its stack frame would be a cost of those who do not wait. */
@@ -371,7 +393,7 @@ static blk_status_t vf_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 		return BLK_STS_DEV_RESOURCE;
 	if (memory_backed && !vf_transfer(rq))
 		return BLK_STS_RESOURCE;
-	c->status = fault == VF_ERROR ? BLK_STS_IOERR : BLK_STS_OK;
+	c->status = vf_status(rq, fault);
 	c->again = fault == VF_REQUEUE;
 	c->lost = fault == VF_LOSE;
 	blk_mq_start_request(rq);

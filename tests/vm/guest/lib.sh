@@ -61,7 +61,7 @@ fault() { # NAME=VALUE...
 	done
 }
 no_faults() {
-	fault error_every=0 requeue_every=0 lose_every=0 busy_every=0 devbusy_every=0 dontprep=0 timeout_requeue=0
+	fault error_every=0 bad_sectors=0 requeue_every=0 lose_every=0 busy_every=0 devbusy_every=0 dontprep=0 timeout_requeue=0
 }
 
 # --- what k2 counts ---
@@ -176,7 +176,7 @@ complaints() { # since the beginning of a part; the same as the host looks for i
 		'WARNING:|BUG:|Oops|INFO: task|INFO: rcu|Call Trace|general protection|refcount_t:|list_(add|del) corruption'
 }
 clean_up() { # take all disks and k2 away: whatever the part did, this works
-	for pid in $(pidof fio sample levels order); do
+	for pid in $(pidof fio sample levels order pieces); do
 		kill -9 $pid
 	done
 	wait

@@ -9,7 +9,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tailgate import paper, results
@@ -20,7 +20,9 @@ from tailgate.results import Point, Run
 #: What a figure is called, and how far off it may be before it is marked.
 QUANTITIES: Mapping[str, tuple[str, float]] = {
     "mib_s": ("MiB/s", 0.15),
+    "total_mib_s": ("MiB/s in all", 0.15),
     "iops": ("IOPS", 0.15),
+    "lat_us.p99": ("p99", 0.25),
     "lat_us.p99.9": ("p99.9", 0.25),
 }
 #: What today's schedulers do otherwise than the paper's, where it changes what is measured.
@@ -44,6 +46,8 @@ class Cell:
     paper: float
     rounding: float
     ours: Mapping[str, float]
+    #: Of `total_mib_s`, the real-time flow's share and the background's, by target.
+    apart: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def error(self, target: str) -> float | None:
         """Ours over the paper's, less one; None where the target has no figure."""
@@ -77,13 +81,15 @@ def of(
         for scheduler in spec.schedulers:
             if sweep.schedulers and scheduler.label not in sweep.schedulers:
                 continue
-            cell = paper.cell(published[sweep.label], scheduler.paper, spec.paper.cells)
+            cell = paper.cell(published[sweep.label], scheduler.papers, spec.paper.cells)
             if cell is None:
                 continue
             here = answers.get((sweep.label, scheduler.label), {})
             for key, value in cell.values.items():
                 ours = {t: v for t, p in here.items() if not math.isnan(v := figure(p, key))}
-                out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours))
+                apart = {t: (p.rt.mib_s, p.bg.mib_s) for t, p in here.items() if p.rt and p.bg}
+                apart = apart if key == "total_mib_s" else {}
+                out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours, apart))
     return out
 
 
@@ -102,10 +108,12 @@ def changed(schedulers: Iterable[str]) -> list[str]:
 
 def figure(point: Point, key: str) -> float:
     """A point's figure by the key of QUANTITIES; NaN if it has none."""
-    if key == "lat_us.p99.9":
-        return point.rt.lat_us["p99.9"] if point.rt else math.nan
-    if point.bg is None:
+    if key.startswith("lat_us."):
+        return point.rt.lat_us[key.removeprefix("lat_us.")] if point.rt else math.nan
+    if point.bg is None or (key == "total_mib_s" and point.rt is None):
         return math.nan
+    if key == "total_mib_s" and point.rt:
+        return point.rt.mib_s + point.bg.mib_s
     return point.bg.mib_s if key == "mib_s" else point.bg.iops
 
 
@@ -113,8 +121,10 @@ def show(key: str, value: float | None) -> str:
     """A figure as tables print it: MiB/s, thousands of I/O a second, or milliseconds."""
     if value is None or math.isnan(value):
         return "–"
-    if key == "lat_us.p99.9":
+    if key.startswith("lat_us."):
         return f"{value / 1000:.3g}" if value < 100_000 else f"{value / 1000:.0f}"
+    if key == "total_mib_s":
+        return f"{value:.3g}"
     return f"{value:.0f}" if key == "mib_s" else f"{value / 1000:.3g} k"
 
 
@@ -209,7 +219,8 @@ def missing(spec: Experiment, name: str, runs: Iterable[Run]) -> str:
 
 def stated(path: Path, spec: Experiment) -> list[paper.Row]:
     """The lines of the paper's file that belong to the experiment's figure."""
-    figure = re.compile(rf"{re.escape(spec.paper.figure)}\b")
+    # Figure 5 is 5a to 5d too, but not 51.
+    figure = re.compile(rf"{re.escape(spec.paper.figure)}(?![0-9])")
     return [row for row in paper.read(path) if " / " in row["source"] and figure.search(row["source"])]
 
 
@@ -233,12 +244,16 @@ def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:
 
 
 def _is_about(fact: paper.Row, p: Point) -> bool:
+    if "@" in fact["metric"]:
+        return fact["scheduler"] in p.scheduler.papers and bool(
+            p.sweep.lines and all(fact.get(k) == v for k, v in p.sweep.lines.items())
+        )
     op = {"read": "read", "write": "write", "readwrite": "read/write"}[p.sweep.op]
     pattern, size, who = fact["access_pattern"], fact["block_size_kib"], fact["scheduler"]
     return (
         (pattern in (f"{p.sweep.access} {op}", "") or pattern.startswith("all of"))
         and size in (str(p.sweep.block_size_kib), "")
-        and (who.startswith(("all", "K2 ")) or who in (p.scheduler.paper, ""))
+        and (who.startswith(("all", "K2 ")) or who in (*p.scheduler.papers, ""))
     )
 
 
@@ -260,6 +275,7 @@ _ANSWERS: Sequence[tuple[str, Callable[[Sequence[Point]], float | None]]] = (
     (r"max_bg_throughput|saturation_throughput|bg_throughput", lambda g: max(_rates(g), default=None)),
     (r"bg_throughput_overload|bg_throughput_after_drop", lambda g: next(reversed(_rates(g)), None)),
     (r"rt_latency_low_load_max", _least_loaded),
+    (r"rt_p99_latency@.*", lambda g: max(_tails(g, "p99"), default=None)),
     (r"rt_median_latency_m(ax|in)", lambda g: min(_tails(g, "p50"), default=None)),
     (
         r"(max_)?rt_(p99\.9_)?latency(_max|_at_saturation)?",

@@ -5,13 +5,14 @@ An experiment is `experiments/<family>/<name>.toml` with the fio job file that i
 everything that decides a result; nothing is inherited from the machine that happens to run it.
 """
 
+import itertools
 import re
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -44,8 +45,13 @@ class Scheduler(_Strict):
     dilated: tuple[str, ...] = ()
     #: Knobs that are rates: they are divided by it.
     rates: tuple[str, ...] = ()
-    #: The scheduler's name in the paper's tables.
-    paper: str | None = None
+    #: The scheduler's name in the paper's tables and text, or its names, where those differ.
+    paper: str | tuple[str, ...] | None = None
+
+    @property
+    def papers(self) -> tuple[str, ...]:
+        """All of its names in the paper."""
+        return (self.paper,) if isinstance(self.paper, str) else self.paper or ()
 
     @model_validator(mode="after")
     def _dilated_knobs_exist(self) -> "Scheduler":
@@ -106,6 +112,8 @@ class Sweep(_Strict):
     iops_max: Annotated[int, Field(gt=0)] | None = None
     #: Columns that choose the one line of the paper's file that has the figure of this load.
     row: dict[str, str] = {}
+    #: Columns that choose the lines of the paper's file that have this load, each a figure of one scheduler.
+    lines: dict[str, str] = {}
     #: Whether the paper's tables have this load; they give access, op and block size, but no other drive
     #: state or mix.
     in_tables: bool = True
@@ -200,7 +208,10 @@ class Paper(_Strict):
 
 
 class Experiment(_Strict):
-    """A whole experiment file. `name` is `family/name`; `path` is the file."""
+    """A whole experiment file. `name` is `family/name`; `path` is the file.
+
+    In the file `axes` may stand for sweeps: see `expand`.
+    """
 
     title: str
     drive: str
@@ -213,6 +224,11 @@ class Experiment(_Strict):
     schedulers: Annotated[tuple[Scheduler, ...], Field(min_length=1)]
     modes: dict[ModeName, Mode]
     variants: tuple[Variant, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, data: object) -> object:
+        return expand(data) if isinstance(data, dict) and "axes" in data else data
 
     @model_validator(mode="after")
     def _consistent(self) -> "Experiment":
@@ -258,6 +274,36 @@ class Experiment(_Strict):
     def jobs(self) -> tuple[str, ...]:
         """The job files that are used, each once."""
         return tuple(dict.fromkeys(self.job_of(sweep) for sweep in self.sweeps))
+
+
+def expand(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment whose loads are given by `axes`, with `sweeps` instead.
+
+    `axes` are lists of partial sweeps, and each combination of one of each list is a load: its label is
+    theirs joined by `-`, an empty one left out, its tables are theirs merged. `sweep` is what all have, and
+    `lines` gives some of them, by label, their lines of the paper. ValueError for what is not so.
+    """
+    rest = {k: v for k, v in data.items() if k not in ("axes", "sweep", "lines")}
+    axes, lines = data["axes"], dict(data.get("lines", {}))
+    if "sweeps" in data:
+        raise ValueError("sweeps: expected either these or axes")
+    if not isinstance(axes, dict) or not all(
+        isinstance(axis, list) and all(isinstance(part, dict) for part in axis) for axis in axes.values()
+    ):
+        raise ValueError("axes: expected arrays of tables")
+    sweeps = []
+    for parts in itertools.product(*axes.values()):
+        sweep: dict[str, Any] = {}
+        for part in (data.get("sweep", {}), *parts):
+            for key, value in part.items():
+                sweep[key] = {**sweep.get(key, {}), **value} if isinstance(value, dict) else value
+        sweep["label"] = "-".join(part["label"] for part in parts if part.get("label"))
+        if sweep["label"] in lines:
+            sweep["lines"] = lines.pop(sweep["label"])
+        sweeps.append(sweep)
+    for label in lines:
+        raise ValueError(f"lines: there is no load {label}; expected {one_of([s['label'] for s in sweeps])}")
+    return {**rest, "sweeps": sweeps}
 
 
 def _once(key: str, labels: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 """From an experiment file to a complete run directory, and from there to what a person reads."""
 
 import fcntl
+import fnmatch
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from rich.console import Console
 from tailgate import experiment as experiments
 from tailgate import kernels, machines, modules, report, results, table
 from tailgate.errors import UsageError
-from tailgate.experiment import ModeName
+from tailgate.experiment import ModeName, Sweep
 from tailgate.progress import Progress
 from tailgate.results import Chunk, Measurement, Point, Run
 from tailgate.simulation import NOT_SIMULATED
@@ -58,9 +59,15 @@ def resolve(
     schedulers: Sequence[str] | None,
     seeds: tuple[int, ...] | None,
     target: str = "vm",
+    loads: Sequence[str] | None = None,
 ) -> Run:
-    """What a command line asks of an experiment file. UsageError for what is not in it."""
+    """What a command line asks of an experiment file. UsageError for what is not in it.
+
+    `loads` are patterns of the labels of the loads, as a shell has them.
+    """
     spec = experiments.load(path)
+    if loads:
+        spec = spec.model_copy(update={"sweeps": _matching(path, spec, loads)})
     if mode not in spec.modes:
         raise UsageError(f"{path}: there is no mode {mode}; expected {experiments.one_of(list(spec.modes))}")
     labels = [s.label for s in spec.schedulers]
@@ -84,6 +91,17 @@ def resolve(
     else:
         name = f"{absolute.parent.name}/{absolute.stem}"
     return Run(name, spec, mode, how, chosen, variants, target)
+
+
+def _matching(path: Path, spec: experiments.Experiment, loads: Sequence[str]) -> tuple[Sweep, ...]:
+    labels = [s.label for s in spec.sweeps if s.label]
+    for pattern in loads:
+        if not fnmatch.filter(labels, pattern):
+            raise UsageError(
+                f"{path}: there is no load {pattern}; expected "
+                + (experiments.one_of(labels) if labels else "none, as there is one without a label")
+            )
+    return tuple(s for s in spec.sweeps if any(fnmatch.fnmatch(s.label or "", p) for p in loads))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "ms": ("lat_us.p99.9", 1e3),
     "us": ("lat_us.p99.9", 1.0),
 }
+#: What the K2-split paper prints, which has the throughput of all processes together, and the p99.
+_FIGURES: Mapping[tuple[str, str], str] = {
+    ("total_throughput", "MiB/s"): "total_mib_s",
+    ("rt_p99_latency", "ms"): "lat_us.p99",
+}
 
 Row = Mapping[str, str]
 
@@ -48,7 +53,8 @@ Row = Mapping[str, str]
 class Published:
     """One published point of a scheduler ("" for the drive itself).
 
-    `values`: background throughput `mib_s` (MiB/s) or `iops`, the real-time flow's `lat_us.p99.9` (us).
+    `values`: background throughput `mib_s` (MiB/s) or `iops`, or that of all flows `total_mib_s`; the
+    real-time flow's `lat_us.p99.9` or `lat_us.p99` (us).
     `rounding`: half a unit of the last digit that the paper prints, by the same keys.
     """
 
@@ -67,6 +73,11 @@ class Published:
     def p999_us(self) -> float | None:
         """The real-time flow's p99.9 in us."""
         return self.values.get("lat_us.p99.9")
+
+    @property
+    def tail(self) -> tuple[str, float] | None:
+        """The real-time flow's percentile that the paper has: its name in `lat_us`, and us."""
+        return next(((k.removeprefix("lat_us."), v) for k, v in self.values.items() if "lat_us" in k), None)
 
 
 def read(path: Path) -> list[Row]:
@@ -90,6 +101,8 @@ def load(path: Path, sweep: Sweep) -> list[Published]:
             words = ", ".join(f"{k} {v!r}" for k, v in sweep.row.items())
             raise UsageError(f"{path}: {len(found)} lines have {words}; expected exactly one")
         return [_published("", "", found)]
+    if sweep.lines:
+        return _by_scheduler(path, sweep.lines, rows)
     if not sweep.in_tables:
         return []
     pattern = f"{sweep.access} {_ACCESS[sweep.op]}"
@@ -112,6 +125,31 @@ def load(path: Path, sweep: Sweep) -> list[Published]:
     return points
 
 
+def _by_scheduler(path: Path, columns: Mapping[str, str], rows: Sequence[Row]) -> list[Published]:
+    values: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        key = _FIGURES.get((row["metric"].partition("@")[0], row["unit"]))
+        if key and all(row.get(k) == v for k, v in columns.items()):
+            if key in values.setdefault(row["scheduler"], {}):
+                raise UsageError(f"{path}: two lines have {columns} for {row['scheduler']}; expected one")
+            values[row["scheduler"]][key] = row
+    if not values:
+        raise UsageError(f"{path}: no line has {columns}; expected one for each scheduler")
+    return [
+        Published(
+            scheduler,
+            next(iter(here.values()))["source"],
+            "",
+            {key: float(row["value"]) * (1e3 if row["unit"] == "ms" else 1) for key, row in here.items()},
+            {
+                key: 0.5 * 10 ** -len(row["value"].partition(".")[2]) * (1e3 if row["unit"] == "ms" else 1)
+                for key, row in here.items()
+            },
+        )
+        for scheduler, here in values.items()
+    ]
+
+
 def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
     values, rounding = {}, {}
     for row in rows:
@@ -123,7 +161,10 @@ def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
     return Published(scheduler, rows[0]["source"], where, values, rounding)
 
 
-def cell(points: Sequence[Published], scheduler: str | None, highest: Cells) -> Published | None:
-    """The published point of this scheduler at its highest throughput or latency, if the paper has one."""
+def cell(points: Sequence[Published], names: Sequence[str], highest: Cells) -> Published | None:
+    """The published point of a scheduler, by its names in the paper, if the paper has one.
+
+    Of the tables that have two it is that at the highest throughput or latency.
+    """
     where = next(words for _, _, words in _PAIRS if words.endswith(highest))
-    return next((p for p in points if not p.where or (p.scheduler == scheduler and p.where == where)), None)
+    return next((p for p in points if p.scheduler in ("", *names) and p.where in ("", where)), None)

@@ -239,7 +239,11 @@ def sizes(runs: Runs, number: int) -> str:
     labels = _labels(runs)
     out = []
     for i, ((run, words), lines) in enumerate(panels.items()):
-        data = [_over_sizes(label, points, _line_colour(labels, label)) for label, points in lines.items()]
+        data = [
+            trace
+            for label, points in lines.items()
+            for trace in _over_sizes(label, points, _line_colour(labels, label))
+        ]
         ticks = sorted({p.sweep.block_size_kib for points in lines.values() for p in points})
         layout = {
             "xaxis": {
@@ -257,10 +261,15 @@ def sizes(runs: Runs, number: int) -> str:
     return "\n".join(out)
 
 
-def _over_sizes(label: str, points: Sequence[Point], colour: str) -> Trace:
+def _over_sizes(label: str, points: Sequence[Point], colour: str) -> list[Trace]:
     flows = [(p.sweep.block_size_kib, p.rt) for p in points if p.rt]
     flows.sort(key=lambda pair: pair[0])
-    return {
+    published = [
+        (p.sweep.block_size_kib, p.published.values["lat_us.p99"] / 1000)
+        for p in points
+        if p.published and "lat_us.p99" in p.published.values
+    ]
+    line: Trace = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": label,
@@ -270,6 +279,16 @@ def _over_sizes(label: str, points: Sequence[Point], colour: str) -> Trace:
         "error_y": _interval_bars([f for _, f in flows], "p99", colour),
         "hovertemplate": f"{label}, %{{x}} KiB: p99 %{{y:.2f}} ms<extra></extra>",
     }
+    paper: Trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{label}, paper",
+        "x": [kib for kib, _ in published],
+        "y": [p99 for _, p99 in published],
+        "marker": {"symbol": "square-open", "size": 9, "color": colour},
+        "hovertemplate": f"{label}, %{{x}} KiB, paper: p99 %{{y:.2f}} ms<extra></extra>",
+    }
+    return [line, paper] if published else [line]
 
 
 def ccdf(runs: Runs, number: int) -> str:

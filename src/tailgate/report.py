@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from tailgate import cells, paper, plots, results, waits
 from tailgate.cells import Cell
-from tailgate.results import Measurement, Point, Run
+from tailgate.results import Measurement, Point, PointFlow, Run
 from tailgate.words import interval_words, load_words, ms
 
 
@@ -113,12 +113,13 @@ def _table(loaded: Loaded, name: str) -> str:
     run = loaded.run
     points = [p for p in loaded.points if p.variant is None]
     several = len(run.spec.sweeps) > 1
+    apart = any(sweep.rt_block_size_kib for sweep in run.spec.sweeps)
     marks = list(dict.fromkeys(mark for p in points for mark in p.marks))
     rows = []
     for i, p in enumerate(points):
         after = points[i + 1] if i + 1 < len(points) else None
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
-        rows.append(_row(p, marks, last, several))
+        rows.append(_row(p, marks, last, several, apart))
     notes = "".join(f"<li>{_e(mark)}</li>" for mark in marks)
     published = f" Paper: {_e(_cells_words(run))}; ours divided by the paper's in brackets."
     return f"""<p class="soft" id="{name}">Latency of the real-time task in ms. 95 % intervals:
@@ -128,7 +129,7 @@ by order statistics in a run, across seeds by how far their percentiles are apar
 <div class="wide" tabindex="0" role="region" aria-label="Table of all points">
 <table aria-describedby="{name}">
 <thead><tr><th class="text">scheduler</th>{'<th class="text">load</th>' if several else ""}<th>rate</th>
-<th>background<br>MiB/s</th><th>paper</th>
+{"<th>real-time<br>MiB/s</th>" if apart else ""}<th>background<br>MiB/s</th><th>paper</th>
 <th>median</th><th>p99</th><th>95 %</th><th>p99.9</th><th>95 %</th><th>paper</th><th>n</th>
 <th>CPU idle</th></tr></thead>
 <tbody>
@@ -158,11 +159,30 @@ def _waits(points: Sequence[Point]) -> str:
 def _cells_words(run: Run) -> str:
     if any(sweep.row for sweep in run.spec.sweeps):
         return "Table I"
+    if lines := [s.lines["source"] for s in run.spec.sweeps if s.lines]:
+        return ", ".join(dict.fromkeys(lines))
     table = "Table II" if run.spec.paper.cells == "highest throughput" else "Table III"
     return f"{table}, at its {run.spec.paper.cells}"
 
 
-def _row(p: Point, marks: Sequence[str], last: bool, several: bool) -> str:
+def published_rate(p: Point) -> str:
+    """The paper's throughput at this point, and ours over its, in words; "" if it has none."""
+    if not p.published or not p.bg:
+        return ""
+    total = p.published.values.get("total_mib_s")
+    if total and p.rt:
+        return f"in all {total:.3g} ({(p.rt.mib_s + p.bg.mib_s) / total:.2f})"
+    theirs = p.published.mib_s
+    return f"{theirs:.0f} ({p.bg.mib_s / theirs:.2f})" if theirs else ""
+
+
+def published_tail(flow: PointFlow, tail: tuple[str, float]) -> str:
+    """The paper's percentile of a flow in ms, and ours over its, in words; the p99.9 unless it says so."""
+    name, us = tail
+    return f"{'' if name == 'p99.9' else f'{name}: '}{ms(us)} ({flow.lat_us[name] / us:.2f})"
+
+
+def _row(p: Point, marks: Sequence[str], last: bool, several: bool, apart: bool) -> str:
     rt, bg = p.rt, p.bg
     numbers = ", ".join(str(marks.index(m) + 1) for m in p.marks)
     mark = f' <small class="warn">({numbers})</small>' if numbers else ""
@@ -170,12 +190,11 @@ def _row(p: Point, marks: Sequence[str], last: bool, several: bool) -> str:
     if several:
         out.append(f'<td class="text">{_e(p.sweep.words)}</td>')
     out.append(f"<td>{load_words(p.background_rate)}</td>")
+    if apart:
+        out.append(f"<td>{rt.mib_s:.3g}</td>" if rt else "<td>–</td>")
     out.append(f"<td>{bg.mib_s:.0f}</td>" if bg else "<td>–</td>")
-    theirs = p.published.mib_s if p.published else None
-    if theirs and bg:
-        out.append(f'<td class="published">{theirs:.0f} <small>({bg.mib_s / theirs:.2f})</small></td>')
-    else:
-        out.append("<td></td>")
+    theirs = published_rate(p)
+    out.append(f'<td class="published">{theirs}</td>' if theirs else "<td></td>")
     if not p.real_time:
         out.append(f'<td class="text" colspan="6">{bg.iops / 1000 if bg else 0:.1f} k I/O a second</td>')
     elif rt is None:
@@ -185,14 +204,14 @@ def _row(p: Point, marks: Sequence[str], last: bool, several: bool) -> str:
         for key in ("p99", "p99.9"):
             out.append(f"<td>{ms(rt.lat_us[key])}</td>")
             out.append(f"<td><small>{_e(interval_words(rt.ci_us[key], rt.histogram.n))}</small></td>")
-        latency = p.published.p999_us if p.published else None
-        if latency:
-            ratio = rt.lat_us["p99.9"] / latency
-            out.append(f'<td class="published">{ms(latency)} <small>({ratio:.2f})</small></td>')
-        else:
-            out.append("<td></td>")
+        tail = p.published.tail if p.published else None
+        out.append(f'<td class="published">{published_tail(rt, tail)}</td>' if tail else "<td></td>")
     out.append(f"<td>{rt.histogram.n if rt else 0}</td><td>{p.idle:.0%}</td>")
     return f"<tr{' class=last' if last else ''}>{''.join(out)}</tr>\n"
+
+
+#: Headings of what is always told apart.
+_APART = "<th>real-time</th><th>background</th>"
 
 
 def _comparison(group: Sequence[Loaded], found: Sequence[Cell]) -> str:
@@ -203,7 +222,7 @@ def _comparison(group: Sequence[Loaded], found: Sequence[Cell]) -> str:
     keys = [k for k in cells.QUANTITIES if any(c.key == k for c in found)]
     head = "".join(
         f"<th>{cells.QUANTITIES[k][0]}{', ms' if k.startswith('lat') else ''}<br>paper</th>"
-        + "".join(f"<th>{t}</th><th>ratio</th>" for t in targets)
+        + "".join(f"<th>{t}</th><th>ratio</th>{_APART if k == 'total_mib_s' else ''}" for t in targets)
         for k in keys
     )
     rows = []
@@ -217,6 +236,9 @@ def _comparison(group: Sequence[Loaded], found: Sequence[Cell]) -> str:
             for target in targets:
                 line.append(f"<td>{cells.show(key, cell.ours.get(target)) if cell else ''}</td>")
                 line.append(_ratio(cell, target))
+                if key == "total_mib_s":
+                    shares = cell.apart.get(target, ()) if cell else ()
+                    line += [f"<td>{v:.3g}</td>" for v in shares] or ["<td></td><td></td>"]
         rows.append(f"<tr{' class=last' if last else ''}>{''.join(line)}</tr>\n")
     spec = group[0].run.spec
     lacking = cells.missing(spec, group[0].run.name, [r.run for r in group])

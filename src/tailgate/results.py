@@ -489,7 +489,7 @@ def with_cells(
             answer = None
         chosen.add(id(answer))
     return [
-        replace(p, published=paper.cell(published[p.sweep.label], p.scheduler.paper, spec.paper.cells))
+        replace(p, published=paper.cell(published[p.sweep.label], p.scheduler.papers, spec.paper.cells))
         if id(p) in chosen
         else p
         for p in points

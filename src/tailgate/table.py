@@ -26,7 +26,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     if any(p.blocked for p in points):
         _show_waits(console, points)
         return
-    if run.spec.paper.plot == "none" and folder:
+    if run.spec.paper.plot == "none" and folder and all(results.published_in(folder, run.spec).values()):
         _show_cells(console, run, points, folder)
         return
     wide = console.width >= WIDE
@@ -37,7 +37,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         if len(run.spec.sweeps) > 1 and here:
             console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
         if here:
-            console.print(_points(here, marks, wide))
+            console.print(_points(here, marks, wide, bool(sweep.rt_block_size_kib)))
     if found := report.finding(run, points):
         console.print(escape(found), highlight=False)
     for title, sentence in report.variant_sentences(run, points):
@@ -53,8 +53,16 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
 
 
-def _points(points: Sequence[Point], marks: Sequence[str], wide: bool) -> Table:
-    headings = ["load", "backgr.\nMiB/s", "paper\n(ours/its)", "p50\nms", "p99\nms", "p99.9\nms"]
+def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool) -> Table:
+    headings = [
+        "load",
+        *(["rt\nMiB/s"] if apart else []),
+        "backgr.\nMiB/s",
+        "paper\n(ours/its)",
+        "p50\nms",
+        "p99\nms",
+        "p99.9\nms",
+    ]
     headings += ["95 % interval\nof the p99.9"] if wide else []
     headings += ["paper\n(ours/its)"]
     headings += ["n", "CPU\nidle"] if wide else []
@@ -70,9 +78,11 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool) -> Table:
         numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
         name = escape("" if label == previous else label)
         previous = label
-        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide))
+        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide, apart))
         for flow in p.real_time[1:]:
-            table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
+            table.add_row(
+                "", escape(flow), *([""] if apart else []), "", "", *_latency(p.flow(flow), None, wide)
+            )
     return table
 
 
@@ -106,7 +116,8 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
     table.add_column("scheduler", no_wrap=True)
     for key in keys:
         name = cells.QUANTITIES[key][0] + (", ms" if key.startswith("lat") else "")
-        for heading in (f"{name}\npaper", *(h for t in targets for h in (t, "ratio"))):
+        paper = "MiB/s,\npaper" if key == "total_mib_s" else f"{name}\npaper"
+        for heading in (paper, *(h for t in targets for h in _cell_headings(key, t))):
             table.add_column(heading, justify="right", no_wrap=True)
     previous = ""
     for words, label, line in cells.lines(compared):
@@ -124,6 +135,12 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
                 row.append(cells.show(key, cell.ours.get(target)) if cell else "")
                 ratio = "" if error is None else f"{1 + error:.2f}"
                 row.append(f"[yellow]{ratio}[/yellow]" if cell and cell.off(target) else ratio)
+                if key == "total_mib_s":
+                    row += (
+                        [f"{v:.3g}" for v in cell.apart[target]]
+                        if cell and target in cell.apart
+                        else ["", ""]
+                    )
         table.add_row(*row)
     console.print(table)
     for target in targets:
@@ -155,20 +172,28 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
             console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(where)}", highlight=False)
 
 
-def _row(p: Point, wide: bool) -> list[str]:
-    paper_mib_s, paper_us = (p.published.mib_s, p.published.p999_us) if p.published else (None, None)
-    cells = [load_words(p.background_rate), f"{p.bg.mib_s:.0f}" if p.bg else "-"]
-    cells.append(f"{paper_mib_s:.0f} ({p.bg.mib_s / paper_mib_s:.2f})" if paper_mib_s and p.bg else "")
-    cells += _latency(p.rt, paper_us, wide)
-    return [*cells, f"{p.idle:.0%}"] if wide else cells
+def _cell_headings(key: str, target: str) -> list[str]:
+    return (
+        [target, "ratio"] if key != "total_mib_s" else ["both\n" + target, "ratio", "real-\ntime", "backgr."]
+    )
 
 
-def _latency(flow: PointFlow | None, paper_us: float | None, wide: bool) -> list[str]:
+def _row(p: Point, wide: bool, apart: bool) -> list[str]:
+    row = [load_words(p.background_rate)]
+    if apart:
+        row.append(f"{p.rt.mib_s:.3g}" if p.rt else "-")
+    row.append(f"{p.bg.mib_s:.{1 if apart else 0}f}" if p.bg else "-")
+    row.append(report.published_rate(p))
+    row += _latency(p.rt, p.published.tail if p.published else None, wide)
+    return [*row, f"{p.idle:.0%}"] if wide else row
+
+
+def _latency(flow: PointFlow | None, tail: tuple[str, float] | None, wide: bool) -> list[str]:
     if flow is None or not flow.histogram.n:
         return ["", "", "none", "", "", "0"] if wide else ["", "", "none", ""]
     cells = [ms(flow.lat_us[name]) for name in ("p50", "p99", "p99.9")]
     if wide:
         low, high = flow.ci_us["p99.9"]
         cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
-    cells.append(f"{ms(paper_us)} ({flow.lat_us['p99.9'] / paper_us:.2f})" if paper_us else "")
+    cells.append(report.published_tail(flow, tail) if tail else "")
     return [*cells, str(flow.histogram.n)] if wide else cells

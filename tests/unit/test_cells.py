@@ -91,6 +91,38 @@ def test_marks_are_shown_below_the_tables(
     assert ("k2-8, random reads, 4 KiB" in out.getvalue()) == (len(schedulers) > 1)
 
 
+def test_throughput_of_both_flows_is_told_apart(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2-split/table3", mode_name="sim")
+    _, points = results.read_points(tmp_path, run)
+    found = cells.of(run.spec, [("sim", p) for p in points], results.published_in(tmp_path, run.spec))
+    assert len(found) == 8 * 7 * 2
+    for c in found:
+        assert c.source == "Table 3"
+        if c.key == "total_mib_s":
+            assert sum(c.apart["sim"]) == pytest.approx(c.ours["sim"])
+        else:
+            assert (c.key, c.apart) == ("lat_us.p99", {})
+    out = io.StringIO()
+    table.show(Console(file=out, width=140), run, points, tmp_path)
+    report.write([tmp_path], tmp_path / "report.html")
+    for words in (out.getvalue(), (tmp_path / "report.html").read_text()):
+        assert "MiB/s in all" in words  # of the errors, and in the report of the cells
+        assert "75.6" in words
+
+
+def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="k2-split/section5-1", mode_name="sim")
+    _, points = results.read_points(tmp_path, run)
+    facts = cells.stated(tmp_path / "sources" / "paper.csv", run.spec)
+    answers = {(f["scheduler"], f["metric"]): cells.answer(f, run.spec, points) for f in facts}
+    assert answers["K2", "rt_p99_latency@bg_bs=512KiB"].endswith(" ms")
+    assert answers["K2-split", "rt_p99_latency@bg_bs=512KiB"].endswith(" ms")
+    assert not answers["K2-split vs K2", "rt_p99_latency_reduction"]
+    out = io.StringIO()
+    table.show(Console(file=out, width=140), run, points, tmp_path)
+    assert "p99: 8.0" in out.getvalue()
+
+
 def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table1", mode_name="sim")
     for chunk in results.chunks(run):

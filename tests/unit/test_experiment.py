@@ -26,8 +26,10 @@ def test_experiments_of_the_project(name: str) -> None:
     for sweep in spec.sweeps:
         published = paper.load(experiment.find(name).parent / spec.paper.file, sweep)
         for scheduler in spec.schedulers if sweep.in_tables else ():
-            found = paper.cell(published, scheduler.paper, spec.paper.cells)
+            found = paper.cell(published, scheduler.papers, spec.paper.cells)
             assert scheduler.paper is None or found, (sweep.label, scheduler.label)
+        if sweep.lines:
+            assert any(paper.cell(published, s.papers, spec.paper.cells) for s in spec.schedulers)
         job = fiojob.parse(experiment.find(name).parent / spec.job_of(sweep), sweep.variables)
         for flow in spec.flows_in(sweep):
             job.section(spec.flows[flow].section, flow)
@@ -36,11 +38,11 @@ def test_experiments_of_the_project(name: str) -> None:
 def test_paper_rows() -> None:
     spec = experiment.load(FIG8)
     published = paper.load(FIG8.parent / spec.paper.file, spec.sweeps[0])
-    none = paper.cell(published, "none", "highest throughput")
+    none = paper.cell(published, ("none",), "highest throughput")
     assert none
     assert (none.source, none.mib_s, none.p999_us) == ("Table II", 559, 13_150)
     assert none.rounding == pytest.approx({"mib_s": 0.5, "lat_us.p99.9": 5})
-    worst = paper.cell(published, "none", "highest latency")
+    worst = paper.cell(published, ("none",), "highest latency")
     assert worst
     assert (worst.source, worst.mib_s, worst.p999_us) == ("Table III", 558, 13_530)
     assert len([p for p in published if p.scheduler == "K2-8"]) == 2
@@ -122,6 +124,64 @@ def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, me
     with pytest.raises(UsageError) as caught:
         experiment.load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_axes_are_every_combination() -> None:
+    found = experiment.expand(
+        {
+            "title": "t",
+            "sweep": {"full_rate_mib_s": 1, "variables": {"A": "0"}},
+            "axes": {
+                "pattern": [{"label": "r", "access": "random"}, {"label": "s", "access": "sequential"}],
+                "think": [{"label": ""}, {"label": "think", "variables": {"T": "2"}}],
+            },
+            "lines": {"s-think": {"source": "Table 3"}},
+        }
+    )
+    assert set(found) == {"title", "sweeps"}
+    assert [s["label"] for s in found["sweeps"]] == ["r", "r-think", "s", "s-think"]
+    assert found["sweeps"][3] == {
+        "full_rate_mib_s": 1,
+        "access": "sequential",
+        "variables": {"A": "0", "T": "2"},
+        "label": "s-think",
+        "lines": {"source": "Table 3"},
+    }
+    assert "lines" not in found["sweeps"][2]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("[lines.random-read-4m]\nsource = 'Table 3'\n", "lines: there is no load random-read-4m; expected"),
+        ("[[sweeps]]\nop = 'read'\n", "sweeps: expected either these or axes"),
+    ],
+)
+def test_axes_refused_in_one_line(tmp_path: Path, more: str, message: str) -> None:
+    text = (experiment.EXPERIMENTS / "k2-split" / "section5-1.toml").read_text()
+    (tmp_path / "bad.toml").write_text(f"{text}\n{more}")
+    with pytest.raises(UsageError) as caught:
+        experiment.load(tmp_path / "bad.toml")
+    assert str(caught.value).startswith(f"{tmp_path / 'bad.toml'}: {message}")
+
+
+def test_the_text_and_table_3_of_the_k2_split_paper_disagree() -> None:
+    """Both set-ups are there, each beside its own figure."""
+    values = {}
+    for name, label in (("section5-1", "random-read-512k"), ("table3", "random-read-rt-64k")):
+        path = experiment.find(f"k2-split/{name}")
+        spec = experiment.load(path)
+        sweep = next(s for s in spec.sweeps if s.label == label)
+        assert (sweep.block_size_kib, sweep.rt_block_size_kib) == (512, 64)
+        k2 = next(s for s in spec.schedulers if s.label == "k2")
+        published = paper.load(path.parent / spec.paper.file, sweep)
+        found = paper.cell(published, k2.papers, spec.paper.cells)
+        assert found
+        values[name] = found.values
+    assert values == {
+        "section5-1": {"lat_us.p99": 8000},
+        "table3": {"total_mib_s": 75.63, "lat_us.p99": 3260},
+    }
 
 
 def test_toml_error_names_the_line(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailgate import cells, report, results, waits
+from tailgate.experiment import Sweep
 from tailgate.results import Point, PointFlow, Run
 from tailgate.words import load_words, ms
 
@@ -37,7 +38,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         if len(run.spec.sweeps) > 1 and here:
             console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
         if here:
-            console.print(_points(here, marks, wide, bool(sweep.rt_block_size_kib)))
+            console.print(_points(here, marks, wide, _apart(sweep, here)))
     if found := report.finding(run, points):
         console.print(escape(found), highlight=False)
     for title, sentence in report.variant_sentences(run, points):
@@ -53,18 +54,23 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
 
 
+def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
+    """Whether the throughput of the real-time flow is told, instead of the share of a rate that all lack."""
+    return bool(sweep.rt_block_size_kib) and all(p.background_rate == 1 for p in points)
+
+
 def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool) -> Table:
+    rate, tail = report.published_kinds(points)
     headings = [
-        "load",
-        *(["rt\nMiB/s"] if apart else []),
+        *(["rt\nMiB/s"] if apart else ["load"]),
         "backgr.\nMiB/s",
-        "paper\n(ours/its)",
+        f"{rate}\n(ours/its)",
         "p50\nms",
         "p99\nms",
         "p99.9\nms",
     ]
     headings += ["95 % interval\nof the p99.9"] if wide else []
-    headings += ["paper\n(ours/its)"]
+    headings += [f"{tail}\n(ours/its)"]
     headings += ["n", "CPU\nidle"] if wide else []
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("scheduler", no_wrap=True)
@@ -80,9 +86,7 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bo
         previous = label
         table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide, apart))
         for flow in p.real_time[1:]:
-            table.add_row(
-                "", escape(flow), *([""] if apart else []), "", "", *_latency(p.flow(flow), None, wide)
-            )
+            table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
     return table
 
 
@@ -179,9 +183,7 @@ def _cell_headings(key: str, target: str) -> list[str]:
 
 
 def _row(p: Point, wide: bool, apart: bool) -> list[str]:
-    row = [load_words(p.background_rate)]
-    if apart:
-        row.append(f"{p.rt.mib_s:.3g}" if p.rt else "-")
+    row = [(f"{p.rt.mib_s:.3g}" if p.rt else "-") if apart else load_words(p.background_rate)]
     row.append(f"{p.bg.mib_s:.{1 if apart else 0}f}" if p.bg else "-")
     row.append(report.published_rate(p))
     row += _latency(p.rt, p.published.tail if p.published else None, wide)

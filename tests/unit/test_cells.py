@@ -120,7 +120,8 @@ def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> No
     assert not answers["K2-split vs K2", "rt_p99_latency_reduction"]
     out = io.StringIO()
     table.show(Console(file=out, width=140), run, points, tmp_path)
-    assert "p99: 8.0" in out.getvalue()
+    assert "paper, p99" in out.getvalue()
+    assert "8.00 (" in out.getvalue()
 
 
 def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:

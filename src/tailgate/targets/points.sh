@@ -66,9 +66,15 @@ point() {
 
 	echo "$SCHEDULER" 2> /dev/null > $Q/scheduler
 	grep -qF "[$SCHEDULER]" $Q/scheduler || fail "no scheduler $SCHEDULER, only $(cat $Q/scheduler)"
-	while read -r file value; do write "$Q/$file" "$value"; done < /lab/settings
+	# Without a scheduler the requests are the driver's, which has no more than it has.
+	requests=$(cat $Q/nr_requests)
+	while read -r file value; do
+		[ "$SCHEDULER $file" != "none nr_requests" ] || [ "$value" -le "$requests" ] || continue
+		echo "$file" "$value"
+	done < /lab/settings > /tmp/settings
+	while read -r file value; do write "$Q/$file" "$value"; done < /tmp/settings
 	# After all of them: some kernels reset one setting when another is written.
-	while read -r file value; do expect "$Q/$file" "$value"; done < /lab/settings
+	while read -r file value; do expect "$Q/$file" "$value"; done < /tmp/settings
 
 	mkdir "/tmp/$name" && cd "/tmp/$name" || fail "no /tmp/$name"
 	[ ! -d /lab/traces ] || cp /lab/traces/* .

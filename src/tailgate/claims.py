@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from typing import Any
 
 from tailgate import agreement as agreements
 from tailgate import cells, results
+from tailgate.bench.instructions import has_commit
 from tailgate.cells import Summary
 from tailgate.errors import UsageError
+from tailgate.kernels import ORDINARY
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TAILGATE = Path(sys.executable).with_name("tailgate")
@@ -138,11 +141,11 @@ def scheduler_tags() -> Iterator[Claim]:
 # --- the rest -----------------------------------------------------------------------------------------------
 
 
-def bench(kind: str) -> dict[str, float]:
+def bench(kind: str, *arguments: str) -> dict[str, float]:
     """Figures of `tailgate bench` of one kind, by name."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "bench.json"
-        subprocess.run([TAILGATE, "bench", "--only", kind, "--out", str(out)], check=True)
+        subprocess.run([TAILGATE, "bench", "--only", kind, *arguments, "--out", str(out)], check=True)
         return {entry["name"]: entry["value"] for entry in json.loads(out.read_text())}
 
 
@@ -157,6 +160,23 @@ def instructions() -> Iterator[Claim]:
             yield at_most(name, value, 0.4 if strict else 1.0, "make bench")
         elif "vflash_own" in name:
             yield at_most(name, value, 2500, "make bench")
+
+
+#: The last commit whose k2 knew neither splitting nor a bound on bytes.
+BEFORE_SPLITTING = "527fb48"
+
+
+def splitting_off() -> Iterator[Claim]:
+    """Splitting that is off costs nothing: k2's instructions per I/O beside those before it could split."""
+    if not has_commit(BEFORE_SPLITTING):
+        print(f"claims: skipped: this clone has no commit {BEFORE_SPLITTING}", file=sys.stderr)
+        return
+    arguments = ("--quick", "--since", BEFORE_SPLITTING)
+    command = f"tailgate bench --only instructions {' '.join(arguments)}"
+    for name, value in bench("instructions", *arguments).items():
+        if ".k2_since." in name:
+            claim = f"k2, splitting off: instructions per I/O more than at {BEFORE_SPLITTING}: "
+            yield at_most(claim + name.partition(".k2_since.")[2], value, 100, command)
 
 
 def scalability() -> Iterator[Claim]:
@@ -259,16 +279,17 @@ def tables() -> Iterator[Claim]:
 
 def splitting() -> Iterator[Claim]:
     """K2-split, Section 5.1: p99 beside one background request of 4 to 512 KiB, whole and in pieces."""
-    for name, target, arguments in (
+    # As the paper has it: no pause, behind USB.
+    which = ("--loads", "random-read-*k", "--schedulers", "k2,k2-max-sectors-4,k2-split-4")
+    for name, target, how in (
         ("k2-split/fig5", "sim", ("--target", "sim")),
         ("k2-split/section5-1", "vm", ("--target", "vm", "--quick")),
     ):
-        command = f"tailgate run {name} {' '.join(arguments)}"
+        arguments = (*which, *how)
+        command = f"tailgate run {name} {shlex.join(arguments)}"
         p99: dict[str, dict[int, float]] = {"k2": {}, "max_sectors_kb": {}, "split_kib": {}}
         for point in run_experiment(name, *arguments)["points"]:
             sweep, knobs = point["sweep"], point["knobs"]
-            if (sweep["access"], sweep["op"]) != ("random", "read") or "think_ms" in sweep:
-                continue
             way = "split_kib" if knobs["split_kib"] else "max_sectors_kb"
             way = way if knobs["split_kib"] or knobs["max_sectors_kb"] == 4 else "k2"
             p99[way][sweep["block_size_kib"]] = flow(point, "rt")["lat_us"]["p99"]
@@ -289,6 +310,40 @@ def splitting() -> Iterator[Claim]:
             command,
             target,
         )
+    yield from table_3_of_splitting()
+
+
+def table_3_of_splitting() -> Iterator[Claim]:
+    """K2-split, Table 3: p99 beside one background request of 512 KiB, real-time requests of 4 and 64 KiB."""
+    which = ("k2-split/table3", "--schedulers", "k2,k2-split-4")
+    for arguments, target in (
+        ((*which, "--target", "sim"), "sim"),
+        ((*which, "--loads", "random-read-rt-64k", "--target", "vm", "--quick"), "vm"),
+    ):
+        command = f"tailgate run {shlex.join(arguments)}"
+        p99: dict[tuple[str, str, int], dict[int, float]] = {}
+        for point in run_experiment(*arguments)["points"]:
+            sweep = point["sweep"]
+            load = sweep["access"], sweep["op"], sweep["rt_block_size_kib"]
+            p99.setdefault(load, {})[point["knobs"]["split_kib"]] = flow(point, "rt")["lat_us"]["p99"]
+        for (access, op, kib), by_split in p99.items():
+            claim = f"k2-split/table3: {access} {op}s, real-time {kib} KiB: p99 of k2 over k2 that splits"
+            yield at_least(f"{claim} ({target})", by_split[0] / by_split[4], 1.8, command, target)
+
+
+def preempt_rt() -> Iterator[Claim]:
+    """K2, Figure 8, saturated: K2 with bound 8 on each PREEMPT_RT kernel beside the ordinary one."""
+    for label in ORDINARY:
+        points = []
+        for kernel in (label, f"{label}-rt"):
+            result = run_experiment("k2/fig8", "--kernel", kernel, "--schedulers", "k2-8", "--quick")
+            points.append(saturated(result, "k2", inflight_max=8))
+        command = f"tailgate run k2/fig8 --schedulers k2-8 --quick --kernel {label}, and {label}-rt"
+        rates = [flow(p, "background")["mib_s"] for p in points]
+        yield stated(f"k2/fig8: k2-8, background: {label}-rt over {label}", rates[1] / rates[0], command)
+        for name in ("p50", "p99"):
+            us = [flow(p, "rt")["lat_us"][name] for p in points]
+            yield stated(f"k2/fig8: k2-8, rt.{name}: {label}-rt over {label}", us[1] / us[0], command)
 
 
 def automatic() -> Iterator[Claim]:
@@ -357,6 +412,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     figure_8,
     scheduler_tags,
     instructions,
+    splitting_off,
     scalability,
     simulator,
     same_digits,
@@ -364,6 +420,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     tables,
     splitting,
     automatic,
+    preempt_rt,
     inversion,
     demo,
 )

@@ -17,15 +17,17 @@ from tailgate.kernels import LABELS, Kernel, resolve
 CHECKOUT = Path(__file__).parents[2]
 
 
-def build(kernel: Kernel, options: Sequence[str] = (), out: Path | None = None) -> Path:
+def build(
+    kernel: Kernel, options: Sequence[str] = (), out: Path | None = None, checkout: Path = CHECKOUT
+) -> Path:
     """Build what has changed; the folder that holds `k2.ko` and `vflash.ko`.
 
     `options` are make's, such as "W=1". `out` is `build/<release>` in the checkout if not given. Processes
-    that build into one folder wait for each other.
+    that build into one folder wait for each other. `checkout` has the sources.
 
     Raises UsageError with the first thing that the compiler, or the check of the kernel's types, says.
     """
-    source = CHECKOUT / "kernel"
+    source = checkout / "kernel"
     if not (source / "Makefile").is_file():
         raise UsageError(f"no kernel module sources in {source}: run Tailgate from its checkout")
     if not (kernel.headers / "Makefile").is_file():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is claimed of the paper's tables, from invented runs."""
 
+import fnmatch
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -85,8 +86,15 @@ def test_splitting_compares_three_ways_beside_512_kib(
 
     def run_experiment(name: str, *arguments: str) -> dict[str, object]:
         asked.append(name)
-        run = fake_run(tmp_path / name, name=name, mode_name="sim")
-        _, points = results.read_points(tmp_path / name, run)
+        folder = tmp_path / str(len(asked))
+        loads = arguments[arguments.index("--loads") + 1] if "--loads" in arguments else "*"
+        schedulers = arguments[arguments.index("--schedulers") + 1].split(",")
+        # the same loads as fig5's, but for the sizes between
+        run = fake_run(
+            folder, name=name.replace("fig5", "section5-1"), mode_name="sim", schedulers=schedulers
+        )
+        _, points = results.read_points(folder, run)
+        points = [p for p in points if fnmatch.fnmatch(p.sweep.label or "", loads)]
         told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
         for point in told["points"]:  # type: ignore[attr-defined]
             way = 10 if point["knobs"]["split_kib"] else 20 if point["knobs"]["max_sectors_kb"] == 4 else 40
@@ -96,10 +104,12 @@ def test_splitting_compares_three_ways_beside_512_kib(
 
     monkeypatch.setattr(claims, "run_experiment", run_experiment)
     made = list(claims.splitting())
-    assert asked == ["k2-split/fig5", "k2-split/section5-1"]
+    assert asked == ["k2-split/fig5", "k2-split/section5-1", *["k2-split/table3"] * 2]
     assert [c.value for c in made[:3]] == [pytest.approx(v, abs=1e-3) for v in (4, 2, 1.1 / (1 + 4 / 5120))]
-    assert [c.holds for c in made] == [True, False, True] * 2
-    assert [c.target for c in made] == ["sim"] * 3 + ["vm"] * 3
+    assert [c.holds for c in made[:6]] == [True, False, True] * 2
+    assert [c.target for c in made] == ["sim"] * 3 + ["vm"] * 3 + ["sim"] * 8 + ["vm"]
+    assert {(c.value, c.bound) for c in made[6:]} == {(4, ">= 1.8")}
+    assert made[-1].claim.endswith("random reads, real-time 64 KiB: p99 of k2 over k2 that splits (vm)")
 
 
 def test_automatic_compares_modes_under_the_same_load(
@@ -145,3 +155,35 @@ def test_who_waits_for_a_file_system_is_judged_with_a_floor_only(monkeypatch: py
     assert (without.value, without.bound, without.holds) == (2, "stated", True)
     assert (judged.value, judged.bound, judged.holds) == (1.5, "<= 1", False)
     assert judged.claim == "k2/inversion: longest time a task was blocked, seconds, k2-8 with floor, xfs"
+
+
+def test_preempt_rt_is_measured_beside_the_ordinary_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run_experiment(name: str, *arguments: str) -> dict[str, object]:
+        asked.append(arguments[1])
+        flows = [
+            {"flow": "background", "mib_s": 400},
+            {"flow": "rt", "lat_us": {"p50": 1, "p99": 2 + ("-rt" in arguments[1])}},
+        ]
+        point = {"scheduler": "k2", "smp": 1, "knobs": {"inflight_max": 8}, "flows": flows}
+        return {"points": [{**point, "sweep": {"background_rate": 1}}]}
+
+    monkeypatch.setattr(claims, "run_experiment", run_experiment)
+    made = list(claims.preempt_rt())
+    assert asked == ["stable", "stable-rt", "backports", "backports-rt"]
+    assert [c.value for c in made] == [1, 1, 1.5] * 2
+    assert {c.bound for c in made} == {"stated"}
+
+
+def test_splitting_off_is_skipped_without_the_commit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = {"instructions_per_io.k2.qd1.6_1": 5000, "instructions_per_io.k2_since.qd1.6_1": 101}
+    monkeypatch.setattr(claims, "bench", lambda *_: figures)
+    monkeypatch.setattr(claims, "has_commit", lambda _: True)
+    [made] = claims.splitting_off()
+    assert (made.value, made.bound, made.holds) == (101, "<= 100", False)
+    monkeypatch.setattr(claims, "has_commit", lambda _: False)
+    assert not list(claims.splitting_off())
+    assert "skipped" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "simulator" in kinds:
         found += simulator.measure(console)
     if "instructions" in kinds:
-        found += instructions.measure(console, options.kernel or ORDINARY, options.quick)
+        found += instructions.measure(console, options.kernel or ORDINARY, options.quick, options.since)
     entries = {r.name: asdict(r) for r in found}
     if options.only and options.out.is_file():
         entries = {e["name"]: e for e in json.loads(options.out.read_text())} | entries
@@ -51,5 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kernel", action="append", choices=ORDINARY, help="for instructions; default: all")
     parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
+    parser.add_argument(
+        "--since", metavar="COMMIT", help="also what k2 takes more than at that commit, built in the same run"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench.json"), metavar="FILE")
     return parser

@@ -9,9 +9,11 @@ Instructions are not time: cache misses and contention are not in them.
 """
 
 import subprocess
+import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -75,6 +77,9 @@ WITHOUT = (
     Contender("k2 without merging", "k2", settings=(("nomerges", "2"),)),
     Contender("none without merging", "none", settings=(("nomerges", "2"),)),
 )
+
+#: k2 as it was at a commit, beside that of this checkout.
+BEFORE = Contender("k2 before", "k2", module="k2-before.ko")
 
 FEATURES = ("rt_tags", "statistics", "merging")
 
@@ -148,13 +153,35 @@ def compile_guest_program(name: str, folder: Path) -> Path:
     return out
 
 
-def count(kernel: Kernel, quick: bool) -> dict[str, dict[str, float]]:
-    """Instructions per I/O by load and contender on one kernel."""
+def has_commit(commit: str) -> bool:
+    """Whether this checkout's history has a commit; a shallow clone may not."""
+    command = ["git", "-C", str(modules.CHECKOUT), "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
+    """k2.ko of a commit, built now. UsageError if there is no such commit."""
+    if not has_commit(commit):
+        raise UsageError(f"there is no commit {commit} here: fetch the whole history")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, tar = Path(scratch) / "checkout", Path(scratch) / "tar"
+        command = ["git", "-C", str(modules.CHECKOUT), "archive", "--output", str(tar), commit]
+        subprocess.run([*command, "kernel", "sched", "flash"], check=True)
+        with tarfile.open(tar) as archive:
+            archive.extractall(folder, filter="data")
+        yield modules.build(kernel, out=Path(scratch) / "built", checkout=folder) / "k2.ko"
+
+
+def count(kernel: Kernel, quick: bool, since: str | None) -> dict[str, dict[str, float]]:
+    """Instructions per I/O by load and contender on one kernel; `since` is the commit of BEFORE."""
     built = modules.build(kernel)
     bare = modules.build(
         kernel, ["KCFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
     )
     contenders = CONTENDERS if quick else (*CONTENDERS, *WITHOUT)
+    if since:
+        contenders = (*contenders, BEFORE)
     figures: dict[str, dict[str, float]] = {load.name: {} for load in LOADS}
 
     def on_record(name: str, content: bytes) -> None:
@@ -164,11 +191,16 @@ def count(kernel: Kernel, quick: bool) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "k2-bare.ko").write_bytes((bare / "k2.ko").read_bytes())
+        more = [folder / "k2-bare.ko"]
+        if since:
+            with module_of(kernel, since) as module:
+                more.append(folder / BEFORE.module)
+                more[-1].write_bytes(module.read_bytes())
         job = machine.Job(
             script=script(LOADS, contenders),
             files={"/bin/iobench": compile_guest_program("iobench", folder)},
             modules=("null_blk", "bfq", "kyber-iosched"),
-            module_files=(built / "k2.ko", built / "vflash.ko", folder / "k2-bare.ko"),
+            module_files=(built / "k2.ko", built / "vflash.ko", *more),
             programs=(),
             limit_s=600,
             wall_s=1800,
@@ -195,6 +227,10 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
         k2 = by_contender["k2"]
         ratio = round((k2 - none) / deadline, 3)
         out.append(Result(f"added_over_mq-deadline.k2.{load}.{series}", ratio, "ratio", False, context))
+        if BEFORE.name in by_contender:
+            name = f"instructions_per_io.k2_since.{load}.{series}"
+            more = round(k2 - by_contender[BEFORE.name], 1)
+            out.append(Result(name, more, "instructions", False, f"{context}; less k2 of an earlier commit"))
         for feature, share in shares(by_contender).items():
             name = f"instructions_per_io.share.{feature}.{load}.{series}"
             out.append(Result(name, share, "instructions", False, context))
@@ -252,17 +288,20 @@ def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
     return out
 
 
-def measure(console: Console, labels: Sequence[str], quick: bool) -> list[Result]:
-    """Count on the kernels of these labels, side by side; print a table for each."""
+def measure(console: Console, labels: Sequence[str], quick: bool, since: str | None = None) -> list[Result]:
+    """Count on the kernels of these labels, side by side; print a table for each.
+
+    With `since`, a commit, also what k2 took then, built in the same run.
+    """
 
     def say(line: str) -> None:
         console.print(line, highlight=False)
 
     kernels = resolve(labels, say)
-    rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)))
+    rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)) + bool(since))
     say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 2 minutes each")
     with ThreadPoolExecutor(len(kernels)) as pool:
-        runs = {k: pool.submit(count, k, quick) for k in kernels}
+        runs = {k: pool.submit(count, k, quick, since) for k in kernels}
         figures = {k: run.result() for k, run in runs.items()}
     out = []
     for kernel, by_load in figures.items():

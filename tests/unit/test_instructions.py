@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The bench of instructions: what is beside what, and k2 of an earlier commit."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tailgate import modules
+from tailgate.bench import instructions
+from tailgate.errors import UsageError
+from tailgate.kernels import Kernel
+
+KERNEL = Kernel("stable", "6.1.0-1-amd64", *[Path("/nowhere")] * 4)
+
+
+def test_k2_less_that_of_an_earlier_commit() -> None:
+    none = dict.fromkeys(("none", "mq-deadline", "kyber", "bfq", "k2"), 1000.0) | {
+        "mq-deadline": 2000,
+        "k2": 1503.25,
+    }
+    figures = {"qd32": none | {"k2 before": 1490, "vflash": 1100}, "qd1": none}
+    found = {r.name: r.value for r in instructions.results(KERNEL, figures)}
+    assert found["instructions_per_io.k2_since.qd32.6_1"] == pytest.approx(13.2, abs=0.06)
+    assert "instructions_per_io.k2_since.qd1.6_1" not in found
+
+
+def test_the_guest_loads_the_module_of_the_contender() -> None:
+    text = instructions.script(instructions.LOADS[:1], (*instructions.CONTENDERS, instructions.BEFORE))
+    assert text.count("insmod /lib/modules/extra/k2-before.ko") == 1
+    assert 'emit "qd1/k2 before"' in text
+
+
+def test_commit_that_is_not_there() -> None:
+    if not shutil.which("git") or not instructions.has_commit("HEAD"):
+        pytest.skip("not a clone")
+    assert not instructions.has_commit("0" * 40)
+    with pytest.raises(UsageError, match="there is no commit"), instructions.module_of(KERNEL, "0" * 40):
+        pass
+
+
+def test_the_module_of_a_commit_is_built_from_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("git") or not instructions.has_commit("HEAD"):
+        pytest.skip("not a clone")
+
+    def build(kernel: Kernel, out: Path, checkout: Path) -> Path:
+        assert kernel is KERNEL
+        assert (checkout / "kernel" / "k2.c").is_file()
+        assert (checkout / "sched" / "k2.h").is_file()
+        assert checkout != modules.CHECKOUT
+        return out
+
+    monkeypatch.setattr(modules, "build", build)
+    with instructions.module_of(KERNEL, "HEAD") as module:
+        assert module.name == "k2.ko"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests what becomes of each request that is split: its pieces cover it once, in order, and it ends once, with the first
+# Tests what becomes of each request that is split: its pieces cover it once, in order, and it ends once, with an
 # error of its pieces or with none; by every way to submit, where a bio is cut as well as where a request is taken apart.
 vflash memory_backed=1 max_kib=2048
 k2 vflash0
@@ -26,12 +26,12 @@ pieces_of() { # MAX_SECTORS_KB NOMERGES ORIGINALS FAULTS
 			"$(($(counted vflash0 split_requests) - $2)) $(($(counted vflash0 split_pieces) - $3))" "$originals $parts"
 }
 all=0
-pieces_of 2048 0 40 0 # what a CPU keeps, it has from now on
+pieces_of 2048 0 30 0 # what a CPU keeps, it has from now on
 had=$(bios)
 for faults in 0 1; do
-	pieces_of 2048 0 60 $faults
-	pieces_of 2048 2 40 $faults
-	pieces_of 256 0 20 $faults
+	pieces_of 2048 0 50 $faults
+	pieces_of 2048 2 30 $faults
+	pieces_of 256 0 15 $faults
 done
 has=$(bios)
 echo "$all pieces; bios in use before and after: $had $has"

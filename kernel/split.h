@@ -77,13 +77,9 @@ static inline bool split_may(struct bio *bio)
 	return !bio_integrity(bio) && !(op_is_write(bio_op(bio)) && bdev_is_zoned(bio->bi_bdev));
 }
 
-/* The first piece, which completes @bio with it; NULL without memory. */
-static struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
+/* @piece has some of what @bio reads or writes, and @bio does not complete before it. */
+static void split_adopt(struct bio *piece, struct bio *bio)
 {
-	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
-
-	if (IS_ERR_OR_NULL(piece))
-		return NULL;
 	piece->bi_opf |= REQ_NOMERGE;
 	/* the whole was charged for all of its bytes */
 	if (bio_flagged(bio, BIO_BPS_THROTTLED))
@@ -91,8 +87,37 @@ static struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
 	if (bio_flagged(bio, BIO_CGROUP_ACCT))
 		bio_set_flag(piece, BIO_CGROUP_ACCT);
 	bio_chain(piece, bio);
+}
+
+/* The first piece; NULL without memory. */
+static struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
+{
+	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
+
+	if (IS_ERR_OR_NULL(piece))
+		return NULL;
+	split_adopt(piece, bio);
 	trace_block_split(piece, bio->bi_iter.bi_sector);
 	return piece;
+}
+
+/*
+ * Submits the last piece. @bio itself is none: what it is told when its own part ends would hide the error of a piece
+ * that failed before. Without memory it is one all the same.
+ */
+static void split_submit_rest(struct bio *bio, gfp_t gfp)
+{
+	struct bio *piece =
+		bio_alloc_clone(bio->bi_bdev, bio, gfp, &bio->bi_bdev->bd_disk->bio_split);
+
+	if (!piece) {
+		bio->bi_opf |= REQ_NOMERGE;
+		submit_bio_noacct(bio);
+		return;
+	}
+	split_adopt(piece, bio);
+	submit_bio_noacct(piece);
+	bio_endio(bio);
 }
 
 /**
@@ -132,12 +157,14 @@ static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 	if (!piece)
 		return false;
 	atomic_long_inc(&s->pieces);
+	submit_bio_noacct(piece);
 	if (bio_sectors(bio) <= sectors) { /* the last cut */
 		atomic_long_inc(&s->pieces);
 		atomic_long_inc(&s->requests);
+		split_submit_rest(bio, GFP_NOWAIT | __GFP_NOWARN);
+	} else {
+		submit_bio_noacct(bio);
 	}
-	submit_bio_noacct(piece);
-	submit_bio_noacct(bio);
 	return true;
 }
 
@@ -157,6 +184,8 @@ static void split_work(struct work_struct *work)
 
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(&bios))) {
+		bool is_cut = false;
+
 		while (bio_sectors(bio) > sectors) {
 			struct bio *piece = split_front(bio, sectors, GFP_NOIO);
 
@@ -164,10 +193,15 @@ static void split_work(struct work_struct *work)
 				break;
 			atomic_long_inc(&s->pieces);
 			submit_bio_noacct(piece);
+			is_cut = true;
 		}
 		atomic_long_inc(&s->pieces);
-		bio->bi_opf |= REQ_NOMERGE;
-		submit_bio_noacct(bio);
+		if (is_cut) {
+			split_submit_rest(bio, GFP_NOIO);
+		} else {
+			bio->bi_opf |= REQ_NOMERGE;
+			submit_bio_noacct(bio);
+		}
 		cond_resched();
 	}
 	blk_finish_plug(&plug);

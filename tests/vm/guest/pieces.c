@@ -6,8 +6,7 @@
  *
  * - what is inserted, issued and completed covers it once, in pieces of split_kib from its beginning;
  * - they are inserted in order, unless the block layer cut it too (MAX_SECTORS_KB up to 1024), and then turns are taken;
- * - it ends once, after its pieces, with its size, or with an error: that of its last piece, which is the bio itself and
- *   overwrites what it was told, as wherever bios are chained, or else of the piece that failed first. With FAULTS
+ * - it ends once, after its pieces, with its size, or with the error of the piece that failed first. With FAULTS
  *   vflash fails some sectors (ENODATA) and every so many requests (EIO);
  * - sectors that were read have what was written to them.
  *
@@ -54,7 +53,7 @@ static struct original {
 	unsigned int sectors, ends;
 	bool write, rt;
 	long result;
-	int first_error, last_error; /* the first in time, and of the piece at its end */
+	int first_error; /* in time */
 	bool errors[2]; /* of pieces: EIO, ENODATA */
 	unsigned int counts[EVENTS];
 	struct part parts[EVENTS][SECTORS_MAX];
@@ -158,7 +157,7 @@ static void choose(struct original *o, unsigned int slot)
 	o->write = below(2);
 	o->rt = !below(6);
 	o->result = PENDING;
-	o->ends = o->first_error = o->last_error = 0;
+	o->ends = o->first_error = 0;
 	memset(o->errors, 0, sizeof(o->errors));
 	memset(o->counts, 0, sizeof(o->counts));
 	/* each sector has its number in it, or nothing */
@@ -284,8 +283,6 @@ static void note(const char *line, enum event event, const char *about, unsigned
 			error = -atoi(strrchr(line, '[') + 1);
 		if (error && !o->first_error)
 			o->first_error = error;
-		if (error && sector + sectors == o->sector + o->sectors)
-			o->last_error = error;
 		o->errors[0] |= error == EIO;
 		o->errors[1] |= error == ENODATA;
 		if (error && error != EIO && error != ENODATA) {
@@ -335,10 +332,9 @@ static void complain(const struct original *o, const char *engine, const char *w
 	unsigned int i;
 
 	printf("%s: %s of %u sectors at %llu, %s, split_kib %u, inflight_max %u, bad sectors %llu + %u: result %ld, "
-	       "ended %u times, first error of a piece %d, of the last piece %d\n",
+	       "ended %u times, first error of a piece %d\n",
 	       what, o->write ? "write" : "read", o->sectors, o->sector, engine, piece_sectors / 2,
-	       inflight_max, bad_sector, bad_sectors, o->result, o->ends, o->first_error,
-	       o->last_error);
+	       inflight_max, bad_sector, bad_sectors, o->result, o->ends, o->first_error);
 	for (event = 0; event < EVENTS; event++) {
 		printf("%s", event_names[event]);
 		for (i = 0; i < o->counts[event] && i < 24; i++)
@@ -408,9 +404,7 @@ static void check(struct original *o, const char *engine)
 	    !((o->result == -EIO && o->errors[0]) || (o->result == -ENODATA && o->errors[1])))
 		complain(o, engine, "not an error of a piece");
 	/* pieces that end beside each other on two CPUs are in no order */
-	if (o->last_error ?
-		    cut_once && o->result != -o->last_error :
-		    cut_once && inflight_max == 1 && o->first_error && o->result != -o->first_error)
+	if (cut_once && inflight_max == 1 && o->first_error && o->result != -o->first_error)
 		complain(o, engine, "not the first error");
 	for (i = 0; !o->write && !o->first_error && i < o->sectors; i++) {
 		unsigned long long found = *(unsigned long long *)(o->buffer + i * SECTOR);

@@ -172,15 +172,19 @@ static inline bool k2_may_run_here(struct blk_mq_hw_ctx *hctx)
 	return !current->plug && task_is_running(current) && !(hctx->flags & BLK_MQ_F_BLOCKING);
 }
 
-/* Moves what has to be split from @list to @large. */
-static void k2_find_large(struct list_head *list, unsigned int piece, struct list_head *large)
+/* Takes from @list what has to be split. */
+static noinline void k2_split_new(struct k2_queue_data *d, struct list_head *list,
+				  unsigned int piece)
 {
 	struct request *rq, *next;
+	LIST_HEAD(large);
 
 	list_for_each_entry_safe(rq, next, list, queuelist)
 		if (blk_rq_sectors(rq) > piece && !k2_is_rt(req_get_ioprio(rq)) &&
 		    k2_entry(rq)->state == K2_NEW && split_may_take(rq))
-			list_move_tail(&rq->queuelist, large);
+			list_move_tail(&rq->queuelist, &large);
+	if (!list_empty(&large))
+		split_take(d->split, &large, piece);
 }
 
 /* May be called from schedule(): must not sleep. */
@@ -193,12 +197,11 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	bool at_head = elv_insert_at_head(flags);
 	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
 	struct request *rq, *next;
-	LIST_HEAD(large);
 
 	/* Once they are visible the requests may complete, and with the last reference the elevator could go. */
 	percpu_ref_get(&q->q_usage_counter);
 	if (unlikely(piece) && !at_head)
-		k2_find_large(list, piece, &large);
+		k2_split_new(d, list, piece);
 	k2_insert_begin(ctx);
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		struct k2_entry *e = k2_entry(rq);
@@ -211,8 +214,6 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	}
 	INIT_LIST_HEAD(list);
 	k2_insert_end(&d->k2, ctx);
-	if (unlikely(!list_empty(&large)))
-		split_take(d->split, &large, piece);
 	if (k2_may_run_here(hctx))
 		blk_mq_run_hw_queue(hctx, false);
 	percpu_ref_put(&q->q_usage_counter);
@@ -238,14 +239,16 @@ static inline void k2_picked(struct k2_entry *e)
 }
 
 /* Real-time activity has begun, or pieces became smaller, since these were inserted. */
-static noinline void k2_split_staged(struct k2_queue_data *d, struct list_head *large)
+static noinline void k2_split_staged(struct k2_queue_data *d)
 {
 	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
+	LIST_HEAD(large);
 
+	if (!k2_take_large(&d->k2, &large))
+		return;
 	/* with the last of them the elevator could go */
 	percpu_ref_get(&d->q->q_usage_counter);
-	split_take(d->split, large,
-		   piece ? piece : UINT_MAX); /* by now they may stay as they are */
+	split_take(d->split, &large, piece ? piece : UINT_MAX); /* may stay as they are by now */
 	percpu_ref_put(&d->q->q_usage_counter);
 }
 
@@ -254,12 +257,11 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct k2_queue_data *d = k2_data(hctx->queue);
 	struct k2 *k2 = &d->k2;
-	LIST_HEAD(large);
-	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked, &large);
+	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked);
 	struct request *rq;
 
-	if (unlikely(!list_empty(&large)))
-		k2_split_staged(d, &large);
+	if (unlikely(READ_ONCE(k2->has_large)))
+		k2_split_staged(d);
 	if (!e)
 		return NULL;
 	rq = k2_request(e);
@@ -303,6 +305,13 @@ static void k2_offer(struct k2_entry *e, void *argument)
 		elv_rqhash_add(merge->q, rq);
 }
 
+static noinline bool k2_split_bio(struct k2_queue_data *d, struct bio *bio)
+{
+	unsigned int piece = k2_piece(&d->k2, k2_level(bio->bi_ioprio));
+
+	return piece && split_bio(d->split, bio, piece);
+}
+
 /*
  * Requests enter the hash that merging searches only here, when a bio comes that could join one: what is dispatched
  * before the next bio comes never pays for it. Merges stay within a level: the block layer merges only what has the same
@@ -315,17 +324,16 @@ static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	struct k2_queue_data *d = k2_data(q);
 	struct k2 *k2 = &d->k2;
 	struct k2_merge merge = { .q = q, .free = LIST_HEAD_INIT(merge.free) };
-	unsigned int level = k2_level(bio->bi_ioprio), piece = k2_piece(k2, level);
 	struct request *freed = NULL, *next;
 	bool merged;
 
-	if (unlikely(piece) && split_bio(d->split, bio, piece))
+	if (unlikely(READ_ONCE(k2->piece_sectors)) && k2_split_bio(d, bio))
 		return true;
 	if (!k2_queued(k2) || !k2_may_end_at(&d->ends, bio->bi_iter.bi_sector) ||
 	    !spin_trylock(&k2->lock))
 		return false;
 	k2_collect(k2);
-	k2_visit_new(k2, level, k2_offer, &merge);
+	k2_visit_new(k2, k2_level(bio->bi_ioprio), k2_offer, &merge);
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &freed);
 	spin_unlock(&k2->lock);
 
@@ -415,7 +423,7 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 			seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
 	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
 	seq_printf(m, "inflight_kib %d\n", atomic_read(&k2->inflight_sectors) / 2);
-	seq_printf(m, "constrains %u\n", READ_ONCE(k2->constrains));
+	seq_printf(m, "constrains %d\n", READ_ONCE(k2->inflight_limit) != UINT_MAX);
 	seq_printf(m, "piece_kib %u\n", READ_ONCE(k2->piece_sectors) / 2);
 	seq_printf(m, "rt_activations %llu\n", READ_ONCE(k2->activations));
 	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));

@@ -41,14 +41,23 @@ static inline size_t k2_size(unsigned int ctx_count)
 /* From knobs and activity: which bounds and pieces are in force. */
 static inline void k2_apply(struct k2 *k2)
 {
-	unsigned int sectors = 2 * k2->knobs[K2_KNOB_split_kib];
-	bool is_auto = k2->knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
+	const unsigned int *knobs = k2->knobs;
+	unsigned int sectors = 2 * knobs[K2_KNOB_split_kib], uses = 0;
+	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
 
-	if (is_auto && k2->knobs[K2_KNOB_rt_wait_us])
+	if (is_auto && knobs[K2_KNOB_rt_wait_us])
 		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
-	WRITE_ONCE(k2->constrains, constrains);
-	WRITE_ONCE(k2->piece_sectors, constrains ? sectors : 0);
+	if (!constrains)
+		sectors = 0;
+	uses |= knobs[K2_KNOB_inflight_kib_max] ? K2_USES_BYTES : 0;
+	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
+	uses |= is_auto ? K2_USES_AUTO : 0;
+	uses |= sectors ? K2_USES_PIECES : 0;
+	WRITE_ONCE(k2->uses, uses);
+	WRITE_ONCE(k2->piece_sectors, sectors);
+	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
+	WRITE_ONCE(k2->kib_limit, constrains ? knobs[K2_KNOB_inflight_kib_max] : 0);
 }
 
 /**
@@ -73,6 +82,7 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 	spin_lock_init(&k2->lock);
 	for (i = 0; i < K2_LISTS; i++)
 		INIT_LIST_HEAD(&k2->lists[i]);
+	INIT_LIST_HEAD(&k2->large);
 	k2->granule_sectors = 8;
 	k2->fitting_sectors = k2->granule_sectors;
 	k2_apply(k2);
@@ -116,7 +126,8 @@ static bool k2_deinit(struct k2 *k2)
 	for (i = 0; i < k2->ctx_count; i++)
 		if (k2->ctxs[i] && k2->ctxs[i]->filled)
 			return false;
-	return !k2->filled && !atomic_read(&k2->inflight) && !atomic_read(&k2->inflight_sectors);
+	return !k2->filled && list_empty(&k2->large) && !atomic_read(&k2->inflight) &&
+	       !atomic_read(&k2->inflight_sectors);
 }
 
 /**
@@ -228,7 +239,9 @@ static inline void k2_collect(struct k2 *k2)
 
 				list_splice_tail_init(&ctx->lists[i], &k2->lists[i]);
 			}
-			k2->rt_arrived |= !!(ctx->filled & K2_RT_LISTS);
+			if (unlikely(READ_ONCE(k2->uses) & K2_USES_AUTO) &&
+			    ctx->filled & K2_RT_LISTS)
+				k2->rt_arrived = true;
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
 			WRITE_ONCE(k2->next_sectors, 0);
 			ctx->filled = 0;
@@ -259,24 +272,30 @@ static inline bool k2_queued(const struct k2 *k2)
 	return READ_ONCE(k2->filled);
 }
 
+/* Is there room for so many bytes beside @inflight entries? */
+static noinline bool k2_has_room_for(const struct k2 *k2, unsigned int sectors,
+				     unsigned int inflight)
+{
+	unsigned int kib_max = READ_ONCE(k2->kib_limit);
+
+	return !kib_max || !inflight ||
+	       (unsigned int)atomic_read(&k2->inflight_sectors) + sectors <= 2 * kib_max;
+}
+
 /* May an entry of so many sectors be dispatched? 0 is one that counts none, or that is not known. */
 static inline bool k2_has_room(const struct k2 *k2, unsigned int sectors)
 {
-	unsigned int inflight = atomic_read(&k2->inflight),
-		     kib_max = READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max]);
+	unsigned int inflight = atomic_read(&k2->inflight);
 
-	if (unlikely(!READ_ONCE(k2->constrains)))
-		return true;
-	if (inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max]))
+	if (inflight >= READ_ONCE(k2->inflight_limit))
 		return false;
-	return likely(!kib_max) || !sectors || !inflight ||
-	       (unsigned int)atomic_read(&k2->inflight_sectors) + sectors <= 2 * kib_max;
+	return likely(!sectors) || k2_has_room_for(k2, sectors, inflight);
 }
 
 /* Sectors of the entry that is next, as far as that is known without the lock: what was just inserted may be next. */
 static inline unsigned int k2_next(const struct k2 *k2)
 {
-	if (likely(!READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])) || k2_pending(k2))
+	if (likely(!READ_ONCE(k2->kib_limit)) || k2_pending(k2))
 		return 0;
 	smp_rmb(); /* pairs with k2_collect() */
 	return READ_ONCE(k2->next_sectors);
@@ -318,11 +337,11 @@ static inline void k2_fit(struct k2 *k2)
 {
 	unsigned int sum_us = atomic_xchg(&k2->measured_us, 0),
 		     count = atomic_xchg(&k2->measured, 0);
-	u64 sectors = (u64)k2->piece_sectors * k2->knobs[K2_KNOB_rt_wait_us] * count;
+	u64 sectors = (u64)READ_ONCE(k2->piece_sectors) * k2->knobs[K2_KNOB_rt_wait_us] * count;
 
 	if (!sum_us || !sectors)
 		return;
-	sectors = min_t(u64, div_u64(sectors, sum_us), 2 * k2->piece_sectors);
+	sectors = min_t(u64, div_u64(sectors, sum_us), 2 * READ_ONCE(k2->piece_sectors));
 	sectors -= (unsigned int)sectors % k2->granule_sectors;
 	k2->fitting_sectors = clamp_t(u64, sectors, k2->granule_sectors, K2_PIECE_SECTORS_MAX);
 }
@@ -352,12 +371,21 @@ static inline void k2_watch(struct k2 *k2, u64 now)
 	k2_apply(k2);
 }
 
+static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
+{
+	unsigned int list = e->urgent ? 0 : e->level + 1;
+
+	list_del_init(k2_node(e));
+	if (list_empty(&k2->lists[list]))
+		WRITE_ONCE(k2->filled, k2->filled & ~(1UL << list));
+}
+
 /* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
 static inline unsigned int k2_choose(struct k2 *k2, u64 (*now)(void))
 {
 	unsigned int first = __ffs(k2->filled);
 
-	if (likely(!READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops])) || !first ||
+	if (!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || !first ||
 	    !(k2->filled & 1UL << (K2_BACKGROUND + 1)) || now() < k2->background_due_ns)
 		return first;
 	return K2_BACKGROUND + 1;
@@ -374,20 +402,75 @@ static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 {
 	unsigned int sectors = 0;
 
-	if (unlikely(READ_ONCE(k2->knobs[K2_KNOB_inflight_kib_max])))
+	if (READ_ONCE(k2->uses) & K2_USES_BYTES)
 		sectors = k2_sectors(k2_entry_of(k2->lists[list].next));
 	if (sectors != READ_ONCE(k2->next_sectors))
 		WRITE_ONCE(k2->next_sectors, sectors);
 	return sectors;
 }
 
-static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
+/* Moves the first entry of a list to @large, if it is too large and may be split. */
+static inline bool k2_set_aside(struct k2 *k2, unsigned int list,
+				void (*picked)(struct k2_entry *e))
 {
-	unsigned int list = e->urgent ? 0 : e->level + 1;
+	struct k2_entry *e = k2_entry_of(k2->lists[list].next);
 
-	list_del_init(k2_node(e));
-	if (list_empty(&k2->lists[list]))
-		WRITE_ONCE(k2->filled, k2->filled & ~(1UL << list));
+	if (list != K2_BACKGROUND + 1 || k2_sectors(e) <= READ_ONCE(k2->piece_sectors) ||
+	    !k2_may_split(e))
+		return false;
+	k2_unstage(k2, e);
+	picked(e);
+	e->state = K2_NEW;
+	list_add_tail(k2_node(e), &k2->large);
+	WRITE_ONCE(k2->has_large, 1);
+	WRITE_ONCE(k2->next_sectors, 0);
+	k2->taken++;
+	return true;
+}
+
+/* Before a dispatch that has more to think of than levels and a count: the list that is next; K2_LISTS: none. */
+static noinline unsigned int k2_prepare(struct k2 *k2, u64 (*now)(void),
+					void (*picked)(struct k2_entry *e))
+{
+	unsigned int list;
+
+	if (READ_ONCE(k2->uses) & K2_USES_AUTO)
+		k2_watch(k2, now());
+	do {
+		if (!k2->filled)
+			return K2_LISTS;
+		list = k2_choose(k2, now);
+	} while (READ_ONCE(k2->uses) & K2_USES_PIECES && k2_set_aside(k2, list, picked));
+	return list;
+}
+
+/* How long a piece is in the drive is measured where nothing real-time is in it as well. */
+static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned int list)
+{
+	return list == K2_BACKGROUND + 1 && READ_ONCE(k2->uses) & K2_USES_AUTO &&
+	       READ_ONCE(k2->piece_sectors) && k2->knobs[K2_KNOB_rt_wait_us] &&
+	       !atomic_read(&k2->rt_inflight) &&
+	       4 * k2_sectors(e) > 3 * READ_ONCE(k2->piece_sectors);
+}
+
+/* After it: @e goes. */
+static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int list,
+			      unsigned int sectors, u64 (*now)(void))
+{
+	if (READ_ONCE(k2->uses) & K2_USES_FLOOR && list == K2_BACKGROUND + 1)
+		k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], now());
+	if (sectors) {
+		atomic_add(sectors, &k2->inflight_sectors);
+		if (k2->filled)
+			k2_look(k2, k2_choose(k2, now));
+	}
+	e->tracked = K2_TRACKED | sectors;
+	if (k2_measures(k2, e, list)) {
+		e->tracked |= K2_MEASURED;
+		e->since_ns = now();
+	}
+	if (e->level != K2_BACKGROUND)
+		atomic_inc(&k2->rt_inflight);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
@@ -400,86 +483,69 @@ static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u6
 	k2->wait[e->level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
 }
 
-/* Takes entries that are too large off a list, until the first one may go as it is; @list is where it was. */
-static inline bool k2_take_large(struct k2 *k2, unsigned int list,
-				 void (*picked)(struct k2_entry *e), struct list_head *large)
-{
-	struct k2_entry *e = k2_entry_of(k2->lists[list].next);
-
-	if (list != K2_BACKGROUND + 1 || k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
-		return false;
-	k2_unstage(k2, e);
-	picked(e);
-	e->state = K2_NEW;
-	list_add_tail(k2_node(e), large);
-	WRITE_ONCE(k2->next_sectors, 0);
-	k2->taken++;
-	return true;
-}
-
-/* How long a piece is in the drive is measured where nothing real-time is in it as well. */
-static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned int list)
-{
-	return list == K2_BACKGROUND + 1 && k2->piece_sectors && k2->knobs[K2_KNOB_rt_wait_us] &&
-	       !atomic_read(&k2->rt_inflight) && 4 * k2_sectors(e) > 3 * k2->piece_sectors;
-}
-
 /**
  * k2_dispatch() - pick the next entry for the drive, from whatever ctx it was inserted on
  * @k2: the drive's scheduler
- * @now: clock in ns; called only when an entry is picked, or in mode auto
+ * @now: clock in ns; called only when an entry is picked, or where times matter
  * @picked: called with an entry under the lock (the binding's last chance before the entry leaves)
- * @large: gets entries that were inserted before they were too large, oldest first; the binding splits them
  *
- * Process context.
+ * Process context. Afterwards, k2_take_large().
  *
  * Return: an entry, now in flight, or NULL when nothing is queued or the bound is full.
  */
 static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
-					   void (*picked)(struct k2_entry *e),
-					   struct list_head *large)
+					   void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	unsigned int list, sectors, floor_iops;
-	bool is_auto;
+	unsigned int list, sectors = 0;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
-	is_auto = k2->knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
-	if (unlikely(is_auto))
-		k2_watch(k2, now());
-	do {
-		if (!k2->filled)
+	if (!k2->filled)
+		goto out;
+	if (likely(!READ_ONCE(k2->uses))) {
+		list = __ffs(k2->filled);
+	} else {
+		list = k2_prepare(k2, now, picked);
+		if (list == K2_LISTS)
 			goto out;
-		list = k2_choose(k2, now);
-	} while (unlikely(k2->piece_sectors) && k2_take_large(k2, list, picked, large));
-	sectors = k2_look(k2, list);
+		sectors = k2_look(k2, list);
+	}
 	if (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors)) {
 		e = k2_entry_of(k2->lists[list].next);
 		k2_unstage(k2, e);
 		picked(e);
 		e->state = K2_IN_FLIGHT;
-		e->sectors = sectors;
-		floor_iops = READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops]);
-		if (unlikely(floor_iops) && list == K2_BACKGROUND + 1)
-			k2_owe(k2, floor_iops, now());
-		if (unlikely(sectors)) {
-			atomic_add(sectors, &k2->inflight_sectors);
-			if (k2->filled)
-				k2_look(k2, k2_choose(k2, now));
-		}
 		atomic_inc(&k2->inflight);
-		if (e->level != K2_BACKGROUND)
-			atomic_inc(&k2->rt_inflight);
 		if (K2_STATISTICS)
 			k2_count_dispatch(k2, e, now());
-		e->measured = unlikely(is_auto) && k2_measures(k2, e, list);
-		if (unlikely(e->measured))
-			e->since_ns = now();
+		e->tracked = 0;
+		if (unlikely(READ_ONCE(k2->uses)) || e->level != K2_BACKGROUND)
+			k2_track(k2, e, list, sectors, now);
 	}
 out:
 	spin_unlock(&k2->lock);
 	return e;
+}
+
+/**
+ * k2_take_large() - take entries that were inserted before they were too large; the caller splits them
+ * @k2: the drive's scheduler
+ * @large: gets them, oldest first
+ *
+ * To be called after each k2_dispatch(). Process context.
+ *
+ * Return: false if there are none.
+ */
+static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
+{
+	if (likely(!READ_ONCE(k2->has_large)))
+		return false;
+	spin_lock(&k2->lock);
+	WRITE_ONCE(k2->has_large, 0);
+	list_splice_tail_init(&k2->large, large);
+	spin_unlock(&k2->lock);
+	return true;
 }
 
 /**
@@ -496,15 +562,22 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 	k2->removed[e->level]++;
 }
 
-/* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
-static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
+/* Takes back what k2_track() has done. */
+static noinline void k2_untrack(struct k2 *k2, const struct k2_entry *e)
 {
 	if (e->level != K2_BACKGROUND)
 		atomic_dec(&k2->rt_inflight);
+	if (e->tracked & K2_SECTORS)
+		atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);
+}
+
+/* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
+static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
+{
 	if (K2_STATISTICS)
 		atomic_dec(&k2->inflight_level[e->level]);
-	if (unlikely(e->sectors))
-		atomic_sub(e->sectors, &k2->inflight_sectors);
+	if (unlikely(e->tracked))
+		k2_untrack(k2, e);
 	atomic_dec(&k2->inflight);
 	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
 	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2)) &&
@@ -528,7 +601,7 @@ static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry 
 {
 	if (e->state != K2_IN_FLIGHT)
 		return;
-	if (unlikely(e->measured)) {
+	if (unlikely(e->tracked & K2_MEASURED)) {
 		/* the sum first: who counts to the end takes both */
 		atomic_add(min_t(u64, div_u64(now() - e->since_ns, 1000), K2_MEASURED_US_MAX),
 			   &k2->measured_us);

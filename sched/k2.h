@@ -77,6 +77,12 @@ enum k2_knob {
 /* Values of split_mode. */
 enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 
+/* What of it is in use, so that who uses nothing of it pays for one test. */
+#define K2_USES_BYTES 1 /* inflight_kib_max */
+#define K2_USES_FLOOR 2 /* be_floor_iops */
+#define K2_USES_AUTO 4 /* split_mode */
+#define K2_USES_PIECES 8 /* now: split_kib or rt_wait_us */
+
 /*
  * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
  * request has no gap yet, and pieces cost the background little in this time.
@@ -120,24 +126,27 @@ enum k2_state {
 	K2_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
 };
 
+/* In struct k2_entry's @tracked: */
+#define K2_TRACKED 0x80000000U /* there is something */
+#define K2_MEASURED 0x40000000U /* its time in the drive tells how long a piece takes */
+#define K2_SECTORS 0x3fffffffU /* by which it counts against the bound on bytes */
+
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
- * @since_ns: when it was inserted; in flight and @measured, when it was dispatched
- * @sectors: by which it counts against the bound on bytes, while in flight
+ * @since_ns: when it was inserted; in flight with K2_MEASURED, when it was dispatched
+ * @tracked: while in flight: 0, or K2_TRACKED with what else changes when it leaves the drive
  * @level: 0 to K2_LEVELS - 1
  * @state: enum k2_state
  * @urgent: it is, or was last, on list 0
  * @visited: k2_visit_new() has shown it
- * @measured: its time in the drive tells how long a piece takes
  */
 struct k2_entry {
 	u64 since_ns;
-	u32 sectors;
+	u32 tracked;
 	u8 level;
 	u8 state;
-	bool urgent : 1;
-	bool visited : 1;
-	bool measured : 1;
+	bool urgent;
+	bool visited;
 };
 
 /**
@@ -159,7 +168,9 @@ struct k2_ctx {
 /**
  * struct k2 - one drive
  * @knobs: current values
- * @constrains: the bounds are in force
+ * @uses: K2_USES_...
+ * @inflight_limit: inflight_max, while the bounds are in force
+ * @kib_limit: inflight_kib_max, likewise; 0: none
  * @piece_sectors: most in a request of the background; 0: any number
  * @granule_sectors: pieces are a multiple of it
  * @ctx_count: hardware queues
@@ -187,13 +198,17 @@ struct k2_ctx {
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @taken: entries of the background that left to be split
+ * @large: some of these, for k2_take_large()
+ * @has_large: there are some
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries
  * @pending: bitmap of ctxs with something to collect
  */
 struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
-	unsigned int constrains;
+	unsigned int uses;
+	unsigned int inflight_limit;
+	unsigned int kib_limit;
 	unsigned int piece_sectors;
 	unsigned int granule_sectors;
 	unsigned int ctx_count;
@@ -224,6 +239,8 @@ struct k2 {
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];
 	u64 taken;
+	struct list_head large;
+	unsigned int has_large;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;

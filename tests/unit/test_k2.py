@@ -568,7 +568,7 @@ class Auto:
         return int(self.script.ask(f"piece {RT_LEVELS}"))
 
     def insert(self, level: int, sectors: int = 8) -> int:
-        self.count += 1
+        self.count = self.count % 4000 + 1  # long gone by then
         self.script.ask(f"insert 0 {self.now} {self.count}:{level}:0:{sectors}")
         return self.count
 
@@ -580,11 +580,15 @@ class Auto:
     def finish(self, number: int) -> None:
         self.script.ask(f"finish {number} 0 {self.now}")
 
-    def real_time(self) -> None:
+    def real_time(self, level: int = 0) -> None:
         """A request comes, is served at once, and ends."""
-        number = self.insert(0)
+        number = self.insert(level)
         assert self.dispatch()[0] == number
         self.finish(number)
+
+    def background(self) -> None:
+        """The same, of the background."""
+        self.real_time(RT_LEVELS)
 
 
 def check_activity(script: Script) -> None:
@@ -611,7 +615,7 @@ def check_activity(script: Script) -> None:
     auto.finish(small)
     assert auto.piece == 32
     auto.now_ms += 99
-    auto.dispatch()
+    auto.background()
     assert auto.piece == 32
     auto.now_ms += 2
     two = [auto.insert(RT_LEVELS, 1024) for _ in range(2)]
@@ -628,9 +632,9 @@ def check_grace(script: Script) -> None:
 
     def grace_ms() -> float:
         begin = auto.now_ms
-        while auto.piece:
+        while auto.piece and auto.now_ms < begin + 20_000:
             auto.now_ms += 1
-            auto.dispatch()
+            auto.background()
         return auto.now_ms - begin
 
     for period_ms in (2, 40, 300, 1000, 4900):
@@ -898,14 +902,14 @@ MUTATIONS = [
     Mutation(
         "collect-only-when-nothing-is-staged",
         "script",
-        "k2_collect(k2);\n\tis_auto",
-        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tis_auto",
+        "k2_collect(k2);\n\tif (!k2->filled)",
+        "if (!k2->filled)\n\t\tk2_collect(k2);\n\tif (!k2->filled)",
     ),
     Mutation(
         "bound-plus-one",
         "script",
-        "inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
-        "inflight > READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
+        "inflight >= READ_ONCE(k2->inflight_limit)",
+        "inflight > READ_ONCE(k2->inflight_limit)",
     ),
     Mutation("no-waiting-flag", "script", "smp_store_release(&k2->waiting, 1)", "(void)0"),
     Mutation(
@@ -933,8 +937,8 @@ MUTATIONS = [
     Mutation(
         "finish-counts-whatever-ends",
         "script",
-        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\tif (unlikely(e->measured))",
-        "if (unlikely(e->measured))",
+        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\tif (unlikely(e->tracked & K2_MEASURED))",
+        "if (unlikely(e->tracked & K2_MEASURED))",
     ),
     Mutation("ends-twice", "script", "e->state = K2_NEW;\n\tk2_leave", "k2_leave"),
     Mutation("level-count-drifts", "script", "atomic_dec(&k2->inflight_level[e->level]);", "(void)e;"),
@@ -995,7 +999,9 @@ MUTATIONS = [
 	return k2_pending(k2);""",
     ),
     Mutation("no-floor", "floor", "return K2_BACKGROUND + 1;", "return first;"),
-    Mutation("floor-without-end", "floor", "k2_owe(k2, floor_iops, now());", "(void)0;"),
+    Mutation(
+        "floor-without-end", "floor", "k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], now());", "(void)0;"
+    ),
     Mutation(
         "late-is-lost",
         "floor",
@@ -1013,9 +1019,14 @@ MUTATIONS = [
     Mutation("latest-gap", "grace", "max(gap, k2->period_ns - (k2->period_ns >> 3))", "gap"),
     Mutation("longest-gap-ever", "grace", " - (k2->period_ns >> 3)", ""),
     Mutation("shortest-grace", "grace", "max_t(u64, 2 * k2->period_ns, K2_GRACE_NS_MIN)", "K2_GRACE_NS_MIN"),
-    Mutation("staged-stays-whole", "staged", "k2_sectors(e) <= k2->piece_sectors", "true"),
-    Mutation("whole-is-split", "staged", " || !k2_may_split(e)", ""),
-    Mutation("large-in-reverse", "staged", "list_add_tail(k2_node(e), large)", "list_add(k2_node(e), large)"),
+    Mutation("staged-stays-whole", "staged", "k2_sectors(e) <= READ_ONCE(k2->piece_sectors)", "true"),
+    Mutation("whole-is-split", "staged", " ||\n\t    !k2_may_split(e)", ""),
+    Mutation(
+        "large-in-reverse",
+        "staged",
+        "list_add_tail(k2_node(e), &k2->large)",
+        "list_add(k2_node(e), &k2->large)",
+    ),
     Mutation("real-time-is-split", "staged", "list != K2_BACKGROUND + 1 || k2_sectors", "k2_sectors"),
     Mutation(
         "list-of-the-taken-seems-filled",
@@ -1023,18 +1034,25 @@ MUTATIONS = [
         "k2_unstage(k2, e);\n\tpicked(e);\n\te->state = K2_NEW;",
         "list_del_init(k2_node(e));\n\tpicked(e);\n\te->state = K2_NEW;",
     ),
-    Mutation("small-ones-are-measured", "fit", "4 * k2_sectors(e) > 3 * k2->piece_sectors", "k2_sectors(e)"),
-    Mutation("never-measured", "fit", "e->measured = unlikely(is_auto)", "e->measured = false"),
+    Mutation(
+        "small-ones-are-measured",
+        "fit",
+        "4 * k2_sectors(e) > 3 * READ_ONCE(k2->piece_sectors)",
+        "k2_sectors(e)",
+    ),
+    Mutation("never-measured", "fit", "e->tracked |= K2_MEASURED;", ""),
     Mutation("any-granule", "fit", "sectors -= (unsigned int)sectors % k2->granule_sectors;", ""),
     Mutation(
         "grows-at-once",
         "fit",
-        "min_t(u64, div_u64(sectors, sum_us), 2 * k2->piece_sectors)",
+        "min_t(u64, div_u64(sectors, sum_us), 2 * READ_ONCE(k2->piece_sectors))",
         "div_u64(sectors, sum_us) * 4",
     ),
     Mutation("bytes-plus-a-sector", "script", "+ sectors <= 2 * kib_max", "+ sectors <= 2 * kib_max + 8"),
-    Mutation("bytes-kept", "script", "atomic_sub(e->sectors, &k2->inflight_sectors);", "(void)e;"),
-    Mutation("too-large-for-ever", "script", "!sectors || !inflight ||", "!sectors ||"),
+    Mutation(
+        "bytes-kept", "script", "atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);", "(void)e;"
+    ),
+    Mutation("too-large-for-ever", "script", "!kib_max || !inflight ||", "!kib_max || inflight > 99 ||"),
     Mutation("size-of-who-was-next", "script", " || k2_pending(k2))\n\t\treturn 0;", ")\n\t\treturn 0;"),
     Mutation("size-of-who-was-merged", "sizes", "WRITE_ONCE(k2->next_sectors, 0);\n\te->state", "e->state"),
     Mutation(

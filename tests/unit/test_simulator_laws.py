@@ -23,8 +23,8 @@ SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover
 MISTAKES = {
     "a slot too many": (
         "sched/k2.c",
-        "inflight >= READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
-        "inflight > READ_ONCE(k2->knobs[K2_KNOB_inflight_max])",
+        "inflight >= READ_ONCE(k2->inflight_limit)",
+        "inflight > READ_ONCE(k2->inflight_limit)",
         "schedulers/k2.c",
     ),
     "a byte too many": (
@@ -35,7 +35,7 @@ MISTAKES = {
     ),
     "a floor that nobody asked for": (
         "sched/k2.c",
-        "likely(!READ_ONCE(k2->knobs[K2_KNOB_be_floor_iops])) || ",
+        "!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || ",
         "",
         "schedulers/k2.c",
     ),

@@ -9,6 +9,7 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define noinline __attribute__((__noinline__))
 #define fallthrough __attribute__((__fallthrough__))
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef SIM_LINUX_KERNEL_H
 #define SIM_LINUX_KERNEL_H
 
+#include <limits.h>
+
 #include <linux/types.h>
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

@@ -124,8 +124,10 @@ static void run_here(unsigned int ctx)
 	(void)ctx;
 	while (k2_has_work(k2)) {
 		LIST_HEAD(large);
-		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked, &large);
+		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked);
 		struct io *io, *next;
+
+		k2_take_large(k2, &large);
 
 		machine_enter();
 		/* of what is to be split one piece stands for all */

@@ -182,7 +182,8 @@ static void obey(char *line)
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, now, picked, &large);
+		e = k2_dispatch(k2, now, picked);
+		k2_take_large(k2, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
 		else

@@ -175,8 +175,10 @@ def splitting_off() -> Iterator[Claim]:
     command = f"tailgate bench --only instructions {' '.join(arguments)}"
     for name, value in bench("instructions", *arguments).items():
         if ".k2_since." in name:
-            claim = f"k2, splitting off: instructions per I/O more than at {BEFORE_SPLITTING}: "
-            yield at_most(claim + name.partition(".k2_since.")[2], value, 100, command)
+            case = name.partition(".k2_since.")[2]
+            claim = f"k2, splitting off: instructions per I/O more than at {BEFORE_SPLITTING}: {case}"
+            # Not promised on a drive of 8 slots: how often the CPU sleeps there varies by more.
+            yield (stated(claim, value, command) if "slots8" in case else at_most(claim, value, 100, command))
 
 
 def scalability() -> Iterator[Claim]:

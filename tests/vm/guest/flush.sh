@@ -24,13 +24,20 @@ fsync=4
 verify=crc32c
 verify_fatal=1
 JOBS
-writes() { # FIO_OPTION: where, with each kind of trouble
-	for faults in "" "requeue_every=3" "requeue_every=3 dontprep=1" "busy_every=3 devbusy_every=5"; do
+writes() { # FIO_OPTION: where; with each kind of trouble apart behind a write-back cache, and all at once elsewhere
+	apart="requeue_every=3,requeue_every=3 dontprep=1,busy_every=3 devbusy_every=5"
+	[ $cache = 1 ] || apart="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
+	IFS=,
+	set -- "$1" '' $apart
+	unset IFS
+	where=$1
+	shift
+	for faults; do
 		no_faults
 		fault $faults
-		begin flush fio --eta=never "$@" /tmp/flush.fio
+		begin flush fio --eta=never $where /tmp/flush.fio
 		end flush 20
-		echo "$*, $faults"
+		echo "$where, $faults"
 	done
 	no_faults
 }

@@ -363,21 +363,21 @@ def automatic() -> Iterator[Claim]:
         mib_s = {key: flow(p, "background")["mib_s"] for key, p in found.items() if key[2]}
         for load, words in (("no-pause", "no pause"), ("pauses", "pauses of 2 ms")):
             ratio = p99["k2-auto-4", load, 1] / p99["k2-split-4", load, 1]
-            claim = f"k2-split/auto, {words}: p99 of auto over always"
+            claim = f"k2-split/auto on {target}, {words}: p99 of auto over always"
             yield at_most(claim, ratio, 1.2, command, target)
         for load, words in (("bursts", ""), ("bursts-deep", " beside 32 outstanding")):
             for label in ("k2-auto-4", "k2-split-4") if target == "sim" else ():
-                claim = f"k2-split/auto, first 20 after a second of silence{words}: p99 in us, {label}"
+                claim = f"k2-split/auto on {target}, first 20 after 1 s of silence{words}: p99 in us, {label}"
                 yield stated(claim, p99[label, load, 1], command, target)
         for label in ("k2-auto-4", "k2-auto-700us"):
             ratio = mib_s[label, "alone", 1] / mib_s["none", "alone", 1]
-            claim = f"k2-split/auto, nothing real-time: background of {label} over none's"
+            claim = f"k2-split/auto on {target}, nothing real-time: background of {label} over none's"
             yield at_least(claim, ratio, 0.97, command, target)
         longer_us = p99["k2-auto-700us", "no-pause", 1] - p99["none", "no-pause", 0]
-        claim = "k2-split/auto, rt_wait_us 700: p99 in us less the idle drive's"
+        claim = f"k2-split/auto on {target}, rt_wait_us 700: p99 in us less the idle drive's"
         yield at_most(claim, longer_us, 770, command, target)
         ratio = mib_s["k2-auto-700us", "no-pause", 1] / mib_s["k2-split-4", "no-pause", 1]
-        claim = "k2-split/auto, rt_wait_us 700: background over always-split's"
+        claim = f"k2-split/auto on {target}, rt_wait_us 700: background over always-split's"
         yield at_least(claim, ratio, 5, command, target)
 
 

@@ -562,7 +562,6 @@ static void k2_exit_sched(struct elevator_queue *eq)
 static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
 {
 	struct k2_queue_data *d = eq->elevator_data;
-
 	unsigned int value = READ_ONCE(d->k2.knobs[knob]);
 
 	if (k2_words(knob))

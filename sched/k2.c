@@ -545,7 +545,7 @@ static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
 	WRITE_ONCE(k2->has_large, 0);
 	list_splice_tail_init(&k2->large, large);
 	spin_unlock(&k2->lock);
-	return true;
+	return !list_empty(large); /* somebody else may have been faster */
 }
 
 /**

@@ -20,6 +20,12 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return 8;
 }
 
+static inline bool k2_may_split(struct k2_entry *e)
+{
+	(void)e;
+	return false;
+}
+
 #include "../../sched/k2.c"
 
 static struct k2 *k2;
@@ -70,7 +76,7 @@ static inline struct io *queue_dispatch(void)
 
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
-	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry);
+	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry, clock_ns);
 }
 
 static bool queue_conserved(u64 inserted)

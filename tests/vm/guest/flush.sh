@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that FUA writes, flushes and a journalling file system leave the counters exact, with each kind of write cache,
-# also while the driver returns and refuses requests.
+# whole and in pieces, also while the driver returns and refuses requests.
 cat > /tmp/flush.fio << 'JOBS'
 [global]
 rw=randwrite
@@ -10,6 +10,7 @@ ioengine=psync
 [fua]
 direct=1
 sync=dsync
+bs=32k
 [flushes]
 direct=1
 offset=1m
@@ -44,6 +45,7 @@ writes() { # FIO_OPTION: where; with each kind of trouble apart behind a write-b
 for cache in 0 1 2; do
 	vflash memory_backed=1 write_cache=$cache
 	k2 vflash0 4
+	[ $cache = 0 ] || echo 4 > /sys/block/vflash0/queue/iosched/split_kib
 	bound vflash0 4
 	writes --filename=/dev/vflash0
 	/bin/mke2fs -q -t ext4 -J size=4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 32m || fail "mke2fs"
@@ -53,6 +55,7 @@ for cache in 0 1 2; do
 	umount /mnt
 	blkdiscard -l 1048576 /dev/vflash0 || fail "discard"
 	bound_kept
+	[ $cache = 0 ] || [ $(counted vflash0 split_pieces) -gt 100 ] || fail "nothing is split"
 	echo "write cache $cache"
 	account vflash0
 	rmmod vflash

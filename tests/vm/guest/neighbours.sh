@@ -43,6 +43,7 @@ rmmod vflash
 
 null irqmode=2 completion_nsec=20000 queue_mode=2 poll_queues=1
 k2 nullb0 4
+echo 16 > /sys/block/nullb0/queue/iosched/split_kib
 bound nullb0 4
 load nullb0 \
 	--name=small --rw=randread --bs=4k --ioengine=io_uring --hipri=1 --iodepth=16 --numjobs=2 --number_ios=2000 \
@@ -50,3 +51,16 @@ load nullb0 \
 	--name=sync --rw=randread --bs=4k --ioengine=pvsync2 --hipri=1 --prioclass=1 --prio=2 --number_ios=1000
 bound_kept
 account nullb0
+[ $(counted nullb0 split_pieces) -ge 200 ] || fail "polled requests are not split"
+rmmod null_blk
+
+# To a zone one writes in order, so such writes stay whole; 6.1 takes no scheduler there that does not keep that order.
+null zoned=1 zone_size=16
+if echo k2 2> /dev/null > /sys/block/nullb0/queue/scheduler; then
+	echo 16 > /sys/block/nullb0/queue/iosched/split_kib
+	load nullb0 --name=w --zonemode=zbd --rw=write --bs=128k --number_ios=8 --ioengine=psync
+	expect "of the writes to a zone split" "$(counted nullb0 split_requests)" 0
+	load nullb0 --name=r --rw=read --bs=128k --number_ios=8 --ioengine=psync --size=1m
+	expect "of the reads, pieces" "$(counted nullb0 split_pieces)" 64
+	account nullb0
+fi

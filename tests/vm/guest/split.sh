@@ -58,6 +58,12 @@ echo 2 > $Q/nomerges # the block layer asks no scheduler then
 pieces 16 8 --rw=write $ONE_MIB
 check "without merges" "64 2 64"
 echo 0 > $Q/nomerges
+before="$(counted vflash0 split_requests) $(counted vflash0 dispatched)"
+blkdiscard -l 1048576 /dev/vflash0 || fail "discard"
+set -- $before
+expect "of discards, split" "$(($(counted vflash0 split_requests) - $1))" 0
+[ $(counted vflash0 dispatched) -gt $2 ] || fail "no discard came"
+set --
 # Neighbours of 4 KiB grow together in a plug, which asks no scheduler; what is too large is taken apart, however it grew.
 BATCHES="--rw=write --bs=4k --size=512k --ioengine=io_uring --iodepth=64 --iodepth_batch=32 --iodepth_batch_complete_min=16"
 pieces 0 8 $BATCHES

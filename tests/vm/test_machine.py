@@ -199,10 +199,12 @@ def test_stop_all(guest: Guest, newest: Kernel) -> None:
 
 
 PARENT = """
+import signal
 import sys
 from pathlib import Path
 from tailgate import kernels
 from tailgate.vm import machine
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 where = machine.Machine(kernels.resolve(["backports"], lambda line: None)[0])
 try:
     machine.run(where, machine.Job(sys.argv[2]), Path(sys.argv[1]), lambda *_: print("record", flush=True))
@@ -222,7 +224,10 @@ def test_nothing_stays_behind(tmp_path: Path, number: signal.Signals, status: in
         assert parent.stdout.readline() == "record\n"
         assert len(machines_of(tmp_path)) == 1
         os.killpg(parent.pid, number)
-        assert parent.wait(10) == status
+        try:
+            assert parent.wait(10) == status
+        finally:
+            parent.kill()
     wait_for(lambda: not machines_of(tmp_path), 5)
 
 

@@ -29,9 +29,9 @@ whole() { # nothing more is split
 	go_on 20
 	[ "$(counted vflash0 split_pieces)" = $pieces ]
 }
-begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=128k --ioengine=libaio --iodepth=16 --size=32m \
+begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=8 --size=32m \
 	--loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 --verify_backlog=32
-begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=128k --ioengine=libaio --iodepth=16 --norandommap \
+begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=64k --ioengine=libaio --iodepth=8 --norandommap \
 	--time_based --runtime=600
 go_on 20
 expect "alone it is not constrained" "$(counted vflash0 constrains)" 0

@@ -25,11 +25,11 @@ fsync=4
 verify=crc32c
 verify_fatal=1
 JOBS
-writes() { # FIO_OPTION: where; with each kind of trouble apart behind a write-back cache, and all at once elsewhere
-	apart="requeue_every=3,requeue_every=3 dontprep=1,busy_every=3 devbusy_every=5"
-	[ $cache = 1 ] || apart="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
+writes() { # FIO_OPTION: where; without trouble and with each kind apart behind a write-back cache, all at once elsewhere
+	troubles=" ,requeue_every=3,requeue_every=3 dontprep=1,busy_every=3 devbusy_every=5"
+	[ $cache = 1 ] || troubles="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
 	IFS=,
-	set -- "$1" '' $apart
+	set -- "$1" $troubles
 	unset IFS
 	where=$1
 	shift

@@ -30,3 +30,14 @@ done
 echo 1 > /sys/block/$DISK/device/delete
 await 20 "fio does not notice that the disk is gone" ended reads
 [ ! -e /proc/tailgate/$DISK ] || fail "statistics of a disk that is gone"
+
+# Protection information belongs to the whole: such requests are not split.
+rmmod scsi_debug || fail "scsi_debug does not unload"
+modprobe scsi_debug dev_size_mb=32 dif=1 dix=1 || fail "scsi_debug with protection information"
+await 10 "no SCSI disk with protection information" disk_there
+expect "protection information" "$(cat /sys/block/$DISK/integrity/format)" T10-DIF-TYPE1-CRC
+k2 $DISK 4
+echo 16 > /sys/block/$DISK/queue/iosched/split_kib
+load $DISK --name=w --rw=write --bs=64k --number_ios=16 --ioengine=psync --verify=crc32c --do_verify=1
+expect "requests with protection information, split" "$(counted $DISK split_requests)" 0
+account $DISK

@@ -133,5 +133,22 @@ above ext4 2
 [ $CPUS != 2 ] || grep -q PREEMPT_RT /proc/version || for file_system in xfs f2fs; do
 	above $file_system 1
 done
+# With next to no memory left, pieces and those who wait for them go on.
+available() { # MiB
+	awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo
+}
+[ $CPUS != 4 ] || {
+	echo 4 > $SPLIT
+	before=$(counted vflash0 split_pieces)
+	mkdir /hog
+	mount -t ramfs none /hog
+	dd if=/dev/zero of=/hog/all bs=1M count=$(($(available) - 50)) 2> /dev/null
+	left=$(available)
+	load vflash0 --name=w --rw=randwrite --bs=512k --number_ios=100 --ioengine=libaio --iodepth=32
+	umount /hog
+	echo "$left MiB were available"
+	[ $left -lt 80 ] || fail "there was memory"
+	expect "pieces" $(($(counted vflash0 split_pieces) - before)) 12800
+}
 echo 0 > $SPLIT
 account vflash0

@@ -54,8 +54,6 @@ for round in 1 2; do
 done
 counts split_staged 1 || fail "nothing that was staged was split"
 echo "$(counted vflash0 rt_activations) activations, $(counted vflash0 split_staged) split where they were staged"
-kill -INT $(pidof fio)
-end writer 60 128
-end reader 60 128
+stop writer reader
 ! grep verify: /tmp/writer.out || fail "other data was read than written"
 account vflash0

@@ -53,7 +53,7 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 
 static inline bool k2_may_split(struct k2_entry *e)
 {
-	return e->state == K2_QUEUED;
+	return true;
 }
 
 #include "../../sched/k2.c"

@@ -3,10 +3,10 @@
 
 fio's json+ output counts completions in bins whose relative width is 1.6 % (64 to an octave); here a
 histogram is those counts over the bins' values. Percentiles are order statistics: the p-th of n samples is
-the sample of rank ceil(p n). Intervals are distribution-free: within a run from the binomial distribution
-of the rank of the true quantile (H. A. David, Order Statistics, section 7.1), across seeds from how far
-the runs' own percentiles are apart (independent replications: A. M. Law, Simulation Modeling and Analysis,
-section 9.4): samples within a run depend on each other, runs do not.
+the sample of rank ceil(p n). Intervals within a run are distribution-free, from the binomial distribution
+of the rank of the true quantile (H. A. David, Order Statistics, section 7.1). Those across seeds come from
+how far the runs' own percentiles are apart (independent replications: A. M. Law, Simulation Modeling and
+Analysis, section 9.4): samples within a run depend on each other, runs do not.
 """
 
 import math

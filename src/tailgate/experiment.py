@@ -39,7 +39,7 @@ class Scheduler(_Strict):
     label: Label
     name: str
     knobs: dict[str, Knob] = {}
-    #: Settings of the queue that differ from the experiment's for this row.
+    #: Settings of the queue that differ from the experiment's for this row; "default" leaves the kernel's.
     queue: dict[str, Knob] = {}
     #: Knobs that are times: they are multiplied by the dilation, as the drive's latencies are.
     dilated: tuple[str, ...] = ()
@@ -265,6 +265,10 @@ class Experiment(_Strict):
     def background(self, sweep: Sweep) -> str:
         """The name of a load's background flow, the one whose rate is set."""
         return next(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
+
+    def queue_of(self, scheduler: Scheduler) -> dict[str, Knob]:
+        """The settings of the queue that are written for a scheduler."""
+        return {k: v for k, v in (self.queue | scheduler.queue).items() if v != "default"}
 
     def job_of(self, sweep: Sweep) -> str:
         """The job file of a load, beside the experiment file."""

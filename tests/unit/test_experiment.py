@@ -11,6 +11,18 @@ from tailgate.errors import UsageError
 FIG8 = experiment.EXPERIMENTS / "k2" / "fig8.toml"
 
 
+def assert_refused(tmp_path: Path, source: Path, old: str, new: str, message: str) -> None:
+    """An experiment of the project with one change is refused in one line, which names the file."""
+    text = source.read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        experiment.load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", experiment.names())
 def test_experiments_of_the_project(name: str) -> None:
     spec = experiment.load(experiment.find(name))
@@ -89,15 +101,8 @@ def test_paper_rows() -> None:
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = FIG8.read_text()
-    assert old in text
-    path = tmp_path / "bad.toml"
-    path.write_text(text.replace(old, new, 1))
     (tmp_path / "fig8.fio").touch()
-    with pytest.raises(UsageError) as caught:
-        experiment.load(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(caught.value)
+    assert_refused(tmp_path, FIG8, old, new, message)
 
 
 INVERSION = experiment.EXPERIMENTS / "k2" / "inversion.toml"
@@ -117,13 +122,14 @@ INVERSION = experiment.EXPERIMENTS / "k2" / "inversion.toml"
     ],
 )
 def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = INVERSION.read_text()
-    assert old in text
-    path = tmp_path / "bad.toml"
-    path.write_text(text.replace(old, new, 1))
-    with pytest.raises(UsageError) as caught:
-        experiment.load(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert_refused(tmp_path, INVERSION, old, new, message)
+
+
+def test_default_leaves_a_setting_of_the_queue() -> None:
+    spec = experiment.load(experiment.EXPERIMENTS / "k2-split" / "section5-1.toml")
+    queues = {s.label: spec.queue_of(s) for s in spec.schedulers}
+    assert queues["k2"] == spec.queue and spec.queue["nr_requests"] == 256
+    assert queues["k2-default-tags"] == {k: v for k, v in spec.queue.items() if k != "nr_requests"}
 
 
 def test_axes_are_every_combination() -> None:

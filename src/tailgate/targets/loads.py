@@ -97,7 +97,7 @@ class Loads:
     def settings(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
         """What stands below /sys/block/*/queue, as it is written: the queue's, then the scheduler's."""
         knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk, dilation).items()}
-        return self.run.spec.queue | chunk.scheduler.queue | knobs
+        return self.run.spec.queue_of(chunk.scheduler) | knobs
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
         """How many I/O operations a point is about, and how many (undilated) seconds."""

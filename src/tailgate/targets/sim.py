@@ -149,7 +149,7 @@ class Lab:
         drive, driver = drives.split(drives.values(self.drive, chunk.sweep.drive | variant))
         drive |= {"seed": chunk.seed, "dilation": self.dilation(chunk)}
         where = f"{self.path}: scheduler {chunk.scheduler.label}"
-        device, processors = queue_settings(spec.queue | chunk.scheduler.queue, where)
+        device, processors = queue_settings(spec.queue_of(chunk.scheduler), where)
         return Simulation(
             flows=flows,
             processes=tuple(workload.processes(job, flows, drives.capacity(drive))),
@@ -170,7 +170,7 @@ class Lab:
         words += ["--cpus", str(told.machine["cpus"]), "--seed", str(place.chunk.seed)]
         for name, value in self.loads.knobs(place.chunk, self.dilation(place.chunk)).items():
             words += ["--knob", f"{name}={value}"]
-        for name, setting in (self.run.spec.queue | place.chunk.scheduler.queue).items():
+        for name, setting in self.run.spec.queue_of(place.chunk.scheduler).items():
             words += ["--queue", f"{name}={setting}"]
         own = {key: p.value for key, p in self.drive.parameters.items()}
         driver = drives.split(told.device)[1]

@@ -128,7 +128,8 @@ def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, me
 def test_default_leaves_a_setting_of_the_queue() -> None:
     spec = experiment.load(experiment.EXPERIMENTS / "k2-split" / "section5-1.toml")
     queues = {s.label: spec.queue_of(s) for s in spec.schedulers}
-    assert queues["k2"] == spec.queue and spec.queue["nr_requests"] == 256
+    assert spec.queue["nr_requests"] == 256
+    assert queues["k2"] == spec.queue
     assert queues["k2-default-tags"] == {k: v for k, v in spec.queue.items() if k != "nr_requests"}
 
 

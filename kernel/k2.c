@@ -20,6 +20,7 @@
 #include <trace/events/block.h>
 
 #include "compat/elevator.h"
+#include "compat/hrtimer.h"
 #include "../sched/k2.h"
 #include "split.h"
 
@@ -57,6 +58,11 @@ static inline bool k2_may_split(struct k2_entry *e)
 	return split_may_take(k2_request(e));
 }
 
+static inline u64 k2_now(const struct k2 *k2)
+{
+	return ktime_get_ns();
+}
+
 #include "../sched/k2.c"
 
 /* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
@@ -83,6 +89,7 @@ struct k2_queue_data {
 	struct k2_ends ends;
 	struct proc_dir_entry *proc;
 	struct split *split;
+	struct hrtimer timer;
 	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
 	struct k2_ctx **ctxs;
 	struct k2 k2; /* last: ends in an array */
@@ -155,6 +162,22 @@ static void k2_wake(void *argument, struct k2_ctx *ctx)
 	struct k2_hctx_data *hd = container_of(ctx, struct k2_hctx_data, ctx);
 
 	blk_mq_run_hw_queue(hd->hctx, true);
+}
+
+static void k2_arm(void *argument, u64 at_ns)
+{
+	struct k2_queue_data *d = argument;
+
+	hrtimer_start(&d->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
+}
+
+static enum hrtimer_restart k2_timer(struct hrtimer *timer)
+{
+	struct k2_queue_data *d = container_of(timer, struct k2_queue_data, timer);
+
+	k2_tick(&d->k2);
+	blk_mq_run_hw_queues(d->q, true);
+	return HRTIMER_NORESTART;
 }
 
 static void k2_prepare_request(struct request *rq)
@@ -257,7 +280,7 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct k2_queue_data *d = k2_data(hctx->queue);
 	struct k2 *k2 = &d->k2;
-	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns, k2_picked);
+	struct k2_entry *e = k2_dispatch(k2, k2_picked);
 	struct request *rq;
 
 	if (unlikely(READ_ONCE(k2->has_large)))
@@ -270,13 +293,13 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	 * us when it ends, so it leaves the bound here.
 	 */
 	if (unlikely(!(rq->rq_flags & ELV_RQF_PREPARED)))
-		k2_finish(k2, k2_hctx_ctx(rq->mq_hctx), e, ktime_get_ns);
+		k2_finish(k2, k2_hctx_ctx(rq->mq_hctx), e);
 	return rq;
 }
 
 static void k2_finish_request(struct request *rq)
 {
-	k2_finish(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq), ktime_get_ns);
+	k2_finish(&k2_data(rq->q)->k2, k2_hctx_ctx(rq->mq_hctx), k2_entry(rq));
 }
 
 /* With RQF_DONTPREP a returned request goes back to the driver without us. */
@@ -408,6 +431,28 @@ static void k2_depth_updated(struct blk_mq_hw_ctx *hctx)
 }
 #endif
 
+/* What the bound that looks ahead has learned. */
+static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
+{
+	const struct ahead *ahead = &k2->ahead;
+	unsigned int i;
+
+	seq_printf(m, "ahead_rate_kib_s %llu\n",
+		   mul_u64_u32_shr(NSEC_PER_SEC, READ_ONCE(ahead->rate), 32) / 2);
+	seq_printf(m, "ahead_predicted %lu\n", hweight_long(READ_ONCE(ahead->predicted)));
+	seq_printf(m, "ahead_ticks %llu\n", READ_ONCE(k2->ticks));
+	for (i = 0; i < AHEAD_FLOWS; i++) {
+		const struct arrivals *arrivals = &ahead->flows[i].arrivals;
+
+		if (!READ_ONCE(arrivals->arrived_ns))
+			continue;
+		seq_printf(m, "flow%u.predicted %u\n", i, !!(READ_ONCE(ahead->predicted) & BIT(i)));
+		seq_printf(m, "flow%u.from_arrival %u\n", i, READ_ONCE(arrivals->way));
+		seq_printf(m, "flow%u.gap_us %u\n", i, arrivals_gap_ns(arrivals) / 1000);
+		seq_printf(m, "flow%u.late_us %u\n", i, arrivals_late_ns(arrivals) / 1000);
+	}
+}
+
 static int k2_show_statistics(struct seq_file *m, void *unused)
 {
 	struct k2_queue_data *d = m->private;
@@ -427,6 +472,7 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	seq_printf(m, "piece_kib %u\n", READ_ONCE(k2->piece_sectors) / 2);
 	seq_printf(m, "rt_activations %llu\n", READ_ONCE(k2->activations));
 	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));
+	k2_show_ahead(m, k2);
 	seq_printf(m, "split_staged %llu\n", READ_ONCE(k2->taken));
 	seq_printf(m, "split_requests %ld\n", atomic_long_read(&d->split->requests));
 	seq_printf(m, "split_pieces %ld\n", atomic_long_read(&d->split->pieces));
@@ -517,7 +563,8 @@ static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
 		return -ENOMEM;
 	}
 	d->q = q;
-	k2_init(&d->k2, d->ctxs, q->nr_hw_queues, k2_wake, NULL);
+	hrtimer_setup(&d->timer, k2_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	k2_init(&d->k2, d->ctxs, q->nr_hw_queues, k2_wake, k2_arm, d);
 	k2_set_granule(&d->k2, queue_logical_block_size(q) / SECTOR_SIZE);
 	eq->elevator_data = d;
 	/* any hardware queue dispatches for all: "run all queues" may run one */
@@ -555,6 +602,7 @@ static void k2_exit_sched(struct elevator_queue *eq)
 {
 	struct k2_queue_data *d = eq->elevator_data;
 
+	hrtimer_cancel(&d->timer);
 	WARN_ON_ONCE(!k2_deinit(&d->k2));
 	k2_free(d);
 }

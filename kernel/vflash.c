@@ -12,7 +12,6 @@
 #define pr_fmt(fmt) "vflash: " fmt
 
 #include <linux/highmem.h>
-#include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -22,6 +21,7 @@
 #include <linux/xarray.h>
 
 #include "compat/blk_mq.h"
+#include "compat/hrtimer.h"
 #include "../flash/flash.h"
 #include "../flash/flash.c"
 
@@ -711,12 +711,7 @@ static int __init vf_init(void)
 	 * spinlocks, which sleep, and so does what blk_mq_complete_request() may call at once, vf_complete() and the
 	 * ends of bios.
 	 */
-#if KAPI_HRTIMER_SETUP
 	hrtimer_setup(&vf.timer, vf_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
-#else
-	hrtimer_init(&vf.timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
-	vf.timer.function = vf_timer;
-#endif
 
 	if (attachment != VF_NVME)
 		vf_parameters.queues = 1;

@@ -11,6 +11,7 @@
 #include <linux/math64.h>
 
 #include "k2.h"
+#include "ahead.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
@@ -25,11 +26,14 @@ const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
 };
 
 static const char *const k2_split_modes[] = { "always", "auto" };
+static const char *const k2_bound_modes[] = { "fixed", "ahead" };
 
 /* The words of a knob that is a choice, by value; NULL: it is a number. */
 static inline const char *const *k2_words(enum k2_knob knob)
 {
-	return knob == K2_KNOB_split_mode ? k2_split_modes : NULL;
+	return knob == K2_KNOB_split_mode ? k2_split_modes :
+	       knob == K2_KNOB_bound_mode ? k2_bound_modes :
+					    NULL;
 }
 
 /* Size of a struct k2 for so many hardware queues, in bytes. */
@@ -45,15 +49,20 @@ static inline void k2_apply(struct k2 *k2)
 	unsigned int sectors = 2 * knobs[K2_KNOB_split_kib], uses = 0;
 	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
+	bool is_ahead = knobs[K2_KNOB_bound_mode] == K2_BOUND_AHEAD;
 
 	if (is_auto && knobs[K2_KNOB_rt_wait_us])
 		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
 	if (!constrains)
 		sectors = 0;
-	uses |= knobs[K2_KNOB_inflight_kib_max] ? K2_USES_BYTES : 0;
+	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead ? K2_USES_BYTES : 0;
+	uses |= is_ahead ? K2_USES_AHEAD : 0;
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
+	ahead_configure(&k2->ahead, 2 * knobs[K2_KNOB_ahead_lo_kib],
+			2 * knobs[K2_KNOB_ahead_hi_kib], 1000 * knobs[K2_KNOB_ahead_lead_us],
+			knobs[K2_KNOB_ahead_ramp_pct]);
 	WRITE_ONCE(k2->uses, uses);
 	WRITE_ONCE(k2->piece_sectors, sectors);
 	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
@@ -66,10 +75,12 @@ static inline void k2_apply(struct k2 *k2)
  * @ctxs: array for @ctx_count pointers, filled by k2_init_ctx(); belongs to the caller, outlives @k2
  * @ctx_count: hardware queues
  * @wake: see struct k2
- * @argument: for @wake
+ * @arm: see struct k2
+ * @argument: for @wake and @arm
  */
 static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
-		    void (*wake)(void *argument, struct k2_ctx *ctx), void *argument)
+		    void (*wake)(void *argument, struct k2_ctx *ctx),
+		    void (*arm)(void *argument, u64 at_ns), void *argument)
 {
 	unsigned int i;
 
@@ -78,7 +89,8 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 	k2->ctx_count = ctx_count;
 	k2->ctxs = ctxs;
 	k2->wake = wake;
-	k2->wake_argument = argument;
+	k2->arm = arm;
+	k2->argument = argument;
 	spin_lock_init(&k2->lock);
 	for (i = 0; i < K2_LISTS; i++)
 		INIT_LIST_HEAD(&k2->lists[i]);
@@ -207,9 +219,60 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 		ctx->inserted[level]++;
 }
 
+/* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
+static inline unsigned int k2_choose(struct k2 *k2)
+{
+	unsigned int first = __ffs(k2->filled);
+
+	if (!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || !first ||
+	    !(k2->filled & 1UL << (K2_BACKGROUND + 1)) || k2_now(k2) < k2->background_due_ns)
+		return first;
+	return K2_BACKGROUND + 1;
+}
+
+/*
+ * Sectors of the first entry of a list, if anybody cares. For all to know: those that there must be room for, as far as
+ * that can be said.
+ */
+static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
+{
+	unsigned int uses = READ_ONCE(k2->uses), sectors = 0, next;
+
+	if (uses & K2_USES_BYTES)
+		sectors = k2_sectors(k2_entry_of(k2->lists[list].next));
+	next = sectors;
+	if (list != K2_BACKGROUND + 1)
+		next = uses & K2_USES_AHEAD ? 0 : sectors;
+	else if (uses & K2_USES_PIECES && sectors > READ_ONCE(k2->piece_sectors))
+		next = 0;
+	if (next != READ_ONCE(k2->next_sectors))
+		WRITE_ONCE(k2->next_sectors, next);
+	return sectors;
+}
+
+/* What is next may have changed. */
+static inline void k2_look_again(struct k2 *k2)
+{
+	if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES) && k2->filled)
+		k2_look(k2, k2_choose(k2));
+}
+
+/* With a bound on bytes, what is to be known of insertions that nobody has collected. */
+static noinline void k2_note_first(struct k2_ctx *ctx)
+{
+	unsigned long background = 1UL << (K2_BACKGROUND + 1);
+	unsigned int sectors = 0;
+
+	if (ctx->filled & background)
+		sectors = k2_sectors(k2_entry_of(ctx->lists[K2_BACKGROUND + 1].next));
+	WRITE_ONCE(ctx->first_sectors, ctx->filled & ~background ? 0 : sectors);
+}
+
 /* Makes the insertions visible to dispatchers. The bit is changed under the ctx's lock only. */
 static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 {
+	if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES))
+		k2_note_first(ctx);
 	if (!test_bit(ctx->index, k2->pending))
 		set_bit(ctx->index, k2->pending);
 	spin_unlock(&ctx->lock);
@@ -243,7 +306,7 @@ static inline void k2_collect(struct k2 *k2)
 			    ctx->filled & K2_RT_LISTS)
 				k2->rt_arrived = true;
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
-			WRITE_ONCE(k2->next_sectors, 0);
+			k2_look_again(k2);
 			ctx->filled = 0;
 			smp_mb__before_atomic(); /* pairs with k2_queued() and k2_next() */
 			clear_bit(ctx->index, k2->pending);
@@ -272,33 +335,98 @@ static inline bool k2_queued(const struct k2 *k2)
 	return READ_ONCE(k2->filled);
 }
 
-/* Is there room for so many bytes beside @inflight entries? */
-static noinline bool k2_has_room_for(const struct k2 *k2, unsigned int sectors,
-				     unsigned int inflight)
+/* The fixed bound on bytes, in sectors. */
+static inline unsigned int k2_byte_limit(const struct k2 *k2)
 {
 	unsigned int kib_max = READ_ONCE(k2->kib_limit);
 
-	return !kib_max || !inflight ||
-	       (unsigned int)atomic_read(&k2->inflight_sectors) + sectors <= 2 * kib_max;
+	return kib_max ? 2 * kib_max : UINT_MAX;
 }
 
-/* May an entry of so many sectors be dispatched? 0 is one that counts none, or that is not known. */
-static inline bool k2_has_room(const struct k2 *k2, unsigned int sectors)
+/* The bound is low because a request is expected, and no completion may come: a timer runs the queues. */
+static noinline void k2_hold(struct k2 *k2, u64 until_ns)
+{
+	u64 armed_ns = READ_ONCE(k2->armed_ns);
+
+	if (armed_ns && armed_ns <= until_ns)
+		return;
+	WRITE_ONCE(k2->armed_ns, until_ns);
+	k2->arm(k2->argument, until_ns);
+}
+
+/* As k2_has_room_for(), with a bound that looks ahead. */
+static noinline bool k2_has_room_ahead(struct k2 *k2, unsigned int sectors, unsigned int inflight,
+				       bool soon)
+{
+	u64 until_ns;
+
+	if (ahead_has_room(&k2->ahead, sectors, atomic_read(&k2->inflight_sectors), inflight,
+			   k2_byte_limit(k2), k2_now(k2), soon, &until_ns))
+		return true;
+	if (until_ns)
+		k2_hold(k2, until_ns);
+	return false;
+}
+
+/* Is there room for so many bytes beside @inflight entries? */
+static noinline bool k2_has_room_for(struct k2 *k2, unsigned int sectors, unsigned int inflight,
+				     bool soon)
+{
+	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
+		return k2_has_room_ahead(k2, sectors, inflight, soon);
+	return !inflight || atomic_read(&k2->inflight_sectors) + (u64)sectors <= k2_byte_limit(k2);
+}
+
+/*
+ * May an entry of so many sectors be dispatched? 0 is one that counts none, or that is not known. Who asks @soon will ask
+ * again a little later.
+ */
+static inline bool k2_has_room(struct k2 *k2, unsigned int sectors, bool soon)
 {
 	unsigned int inflight = atomic_read(&k2->inflight);
 
 	if (inflight >= READ_ONCE(k2->inflight_limit))
 		return false;
-	return likely(!sectors) || k2_has_room_for(k2, sectors, inflight);
+	return likely(!sectors) || k2_has_room_for(k2, sectors, inflight, soon);
 }
 
-/* Sectors of the entry that is next, as far as that is known without the lock: what was just inserted may be next. */
+/*
+ * Sectors of the entry that is next, as far as that is known without the lock: 0 is room for anything. Too many do no harm,
+ * as each completion asks anew.
+ */
 static inline unsigned int k2_next(const struct k2 *k2)
 {
-	if (likely(!READ_ONCE(k2->kib_limit)) || k2_pending(k2))
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), sectors = 0;
+
+	if (likely(!(READ_ONCE(k2->uses) & K2_USES_BYTES)))
 		return 0;
+	for (word = 0; word < words; word++) {
+		unsigned long ctxs;
+
+		for (ctxs = READ_ONCE(k2->pending[word]); ctxs; ctxs &= ctxs - 1) {
+			struct k2_ctx *ctx = k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
+			unsigned int first = READ_ONCE(ctx->first_sectors);
+
+			if (!first)
+				return 0; /* it goes before what is staged, or nobody knows */
+			sectors = max(sectors, first);
+		}
+	}
 	smp_rmb(); /* pairs with k2_collect() */
-	return READ_ONCE(k2->next_sectors);
+	return READ_ONCE(k2->filled) ? READ_ONCE(k2->next_sectors) : sectors;
+}
+
+/**
+ * k2_tick() - the timer that was armed; afterwards the caller runs the hardware queues
+ * @k2: the drive's scheduler
+ *
+ * Any context.
+ */
+static inline void k2_tick(struct k2 *k2)
+{
+	WRITE_ONCE(k2->ticks, k2->ticks + 1);
+	WRITE_ONCE(k2->armed_ns, 0);
+	smp_mb(); /* pairs with k2_hold(): who has seen it armed is seen by those who run the queues */
 }
 
 /*
@@ -306,21 +434,21 @@ static inline unsigned int k2_next(const struct k2 *k2)
  * wakes, or we see its room: each writes one word, has a full barrier, and reads the other's (Dekker). The same holds for
  * the words by which k2_next() knows what there must be room for; they were written before.
  */
-static inline bool k2_wait_for_room(struct k2 *k2, unsigned int sectors)
+static inline bool k2_wait_for_room(struct k2 *k2, unsigned int sectors, bool soon)
 {
 	if (!READ_ONCE(k2->waiting))
 		smp_store_release(&k2->waiting, 1);
 	smp_mb();
-	return k2_has_room(k2, sectors);
+	return k2_has_room(k2, sectors, soon);
 }
 
 /**
  * k2_has_work() - would k2_dispatch() return an entry?
  * @k2: the drive's scheduler
  *
- * False while the bound is full: the completion that makes room wakes a ctx, so nobody needs to poll. With a bound on
- * bytes it may be true where an entry that was just inserted turns out to be too large. Any context, also hard interrupt;
- * no lock, no clock.
+ * False while the bound is full: the completion that makes room, or the timer, wakes a ctx, so nobody needs to poll. With a
+ * bound on bytes it may be true where an entry that was just inserted turns out to be too large. Any context, also hard
+ * interrupt; no lock, and no clock unless the bound looks ahead.
  */
 static inline bool k2_has_work(struct k2 *k2)
 {
@@ -329,7 +457,7 @@ static inline bool k2_has_work(struct k2 *k2)
 	if (!k2_queued(k2))
 		return false;
 	sectors = k2_next(k2);
-	return k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors);
+	return k2_has_room(k2, sectors, true) || k2_wait_for_room(k2, sectors, true);
 }
 
 /* What the drive served in how much time: so many sectors it would serve within rt_wait_us. Doubles at most. */
@@ -380,33 +508,10 @@ static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
 		WRITE_ONCE(k2->filled, k2->filled & ~(1UL << list));
 }
 
-/* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
-static inline unsigned int k2_choose(struct k2 *k2, u64 (*now)(void))
-{
-	unsigned int first = __ffs(k2->filled);
-
-	if (!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || !first ||
-	    !(k2->filled & 1UL << (K2_BACKGROUND + 1)) || now() < k2->background_due_ns)
-		return first;
-	return K2_BACKGROUND + 1;
-}
-
 /* A request of the background goes: when it is owed the next. Who was late catches up by one. */
 static inline void k2_owe(struct k2 *k2, unsigned int floor_iops, u64 now)
 {
 	k2->background_due_ns = max(k2->background_due_ns + 1000000000 / floor_iops, now);
-}
-
-/* Sectors of the first entry of a list, if anybody cares, for all to know. */
-static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
-{
-	unsigned int sectors = 0;
-
-	if (READ_ONCE(k2->uses) & K2_USES_BYTES)
-		sectors = k2_sectors(k2_entry_of(k2->lists[list].next));
-	if (sectors != READ_ONCE(k2->next_sectors))
-		WRITE_ONCE(k2->next_sectors, sectors);
-	return sectors;
 }
 
 /* Moves the first entry of a list to @large, if it is too large and may be split. */
@@ -423,23 +528,22 @@ static inline bool k2_set_aside(struct k2 *k2, unsigned int list,
 	e->state = K2_NEW;
 	list_add_tail(k2_node(e), &k2->large);
 	WRITE_ONCE(k2->has_large, 1);
-	WRITE_ONCE(k2->next_sectors, 0);
+	k2_look_again(k2);
 	k2->taken++;
 	return true;
 }
 
 /* Before a dispatch that has more to think of than levels and a count: the list that is next; K2_LISTS: none. */
-static noinline unsigned int k2_prepare(struct k2 *k2, u64 (*now)(void),
-					void (*picked)(struct k2_entry *e))
+static noinline unsigned int k2_prepare(struct k2 *k2, void (*picked)(struct k2_entry *e))
 {
 	unsigned int list;
 
 	if (READ_ONCE(k2->uses) & K2_USES_AUTO)
-		k2_watch(k2, now());
+		k2_watch(k2, k2_now(k2));
 	do {
 		if (!k2->filled)
 			return K2_LISTS;
-		list = k2_choose(k2, now);
+		list = k2_choose(k2);
 	} while (READ_ONCE(k2->uses) & K2_USES_PIECES && k2_set_aside(k2, list, picked));
 	return list;
 }
@@ -453,24 +557,44 @@ static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned
 	       4 * k2_sectors(e) > 3 * READ_ONCE(k2->piece_sectors);
 }
 
+/* @e goes: what that says of the next arrival, or of the drive. */
+static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+{
+	struct ahead *ahead = &k2->ahead;
+
+	if (e->level == K2_BACKGROUND) {
+		WRITE_ONCE(ahead->held_ns, 0);
+		if (sectors)
+			ahead_learn(ahead, sectors, atomic_read(&k2->inflight_sectors),
+				    (unsigned int)atomic_read(&k2->inflight) >=
+					    READ_ONCE(k2->inflight_limit),
+				    k2_byte_limit(k2), k2_now(k2));
+	} else if (!e->urgent) {
+		unsigned int flow = e->level;
+
+		ahead_arrive(ahead, flow, e->since_ns);
+		e->tracked |= K2_FLOW | flow << K2_FLOW_SHIFT;
+	}
+}
+
 /* After it: @e goes. */
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int list,
-			      unsigned int sectors, u64 (*now)(void))
+			      unsigned int sectors)
 {
 	if (READ_ONCE(k2->uses) & K2_USES_FLOOR && list == K2_BACKGROUND + 1)
-		k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], now());
-	if (sectors) {
+		k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], k2_now(k2));
+	if (sectors)
 		atomic_add(sectors, &k2->inflight_sectors);
-		if (k2->filled)
-			k2_look(k2, k2_choose(k2, now));
-	}
+	k2_look_again(k2);
 	e->tracked = K2_TRACKED | sectors;
 	if (k2_measures(k2, e, list)) {
 		e->tracked |= K2_MEASURED;
-		e->since_ns = now();
+		e->since_ns = k2_now(k2);
 	}
 	if (e->level != K2_BACKGROUND)
 		atomic_inc(&k2->rt_inflight);
+	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
+		k2_look_ahead(k2, e, sectors);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
@@ -486,18 +610,16 @@ static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u6
 /**
  * k2_dispatch() - pick the next entry for the drive, from whatever ctx it was inserted on
  * @k2: the drive's scheduler
- * @now: clock in ns; called only when an entry is picked, or where times matter
  * @picked: called with an entry under the lock (the binding's last chance before the entry leaves)
  *
  * Process context. Afterwards, k2_take_large().
  *
  * Return: an entry, now in flight, or NULL when nothing is queued or the bound is full.
  */
-static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
-					   void (*picked)(struct k2_entry *e))
+static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	unsigned int list, sectors = 0;
+	unsigned int list, sectors = 0, next = 0;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
@@ -506,22 +628,23 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 (*now)(void),
 	if (likely(!READ_ONCE(k2->uses))) {
 		list = __ffs(k2->filled);
 	} else {
-		list = k2_prepare(k2, now, picked);
+		list = k2_prepare(k2, picked);
 		if (list == K2_LISTS)
 			goto out;
 		sectors = k2_look(k2, list);
+		next = READ_ONCE(k2->next_sectors);
 	}
-	if (k2_has_room(k2, sectors) || k2_wait_for_room(k2, sectors)) {
+	if (k2_has_room(k2, next, false) || k2_wait_for_room(k2, next, false)) {
 		e = k2_entry_of(k2->lists[list].next);
 		k2_unstage(k2, e);
 		picked(e);
 		e->state = K2_IN_FLIGHT;
 		atomic_inc(&k2->inflight);
 		if (K2_STATISTICS)
-			k2_count_dispatch(k2, e, now());
+			k2_count_dispatch(k2, e, k2_now(k2));
 		e->tracked = 0;
 		if (unlikely(READ_ONCE(k2->uses)) || e->level != K2_BACKGROUND)
-			k2_track(k2, e, list, sectors, now);
+			k2_track(k2, e, list, sectors);
 	}
 out:
 	spin_unlock(&k2->lock);
@@ -557,7 +680,7 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 {
 	lockdep_assert_held(&k2->lock);
 	k2_unstage(k2, e);
-	WRITE_ONCE(k2->next_sectors, 0);
+	k2_look_again(k2);
 	e->state = K2_NEW;
 	k2->removed[e->level]++;
 }
@@ -567,6 +690,8 @@ static noinline void k2_untrack(struct k2 *k2, const struct k2_entry *e)
 {
 	if (e->level != K2_BACKGROUND)
 		atomic_dec(&k2->rt_inflight);
+	if (e->tracked & K2_FLOW)
+		ahead_end(&k2->ahead, e->tracked >> K2_FLOW_SHIFT & (AHEAD_FLOWS - 1), k2_now(k2));
 	if (e->tracked & K2_SECTORS)
 		atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);
 }
@@ -580,10 +705,10 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
 		k2_untrack(k2, e);
 	atomic_dec(&k2->inflight);
 	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
-	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2)) &&
+	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2), true) &&
 	    xchg(&k2->waiting, 0)) {
 		atomic_long_inc(&k2->bound_held);
-		k2->wake(k2->wake_argument, ctx);
+		k2->wake(k2->argument, ctx);
 	}
 }
 
@@ -592,18 +717,16 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
  * @k2: the drive's scheduler
  * @ctx: to run if somebody waits; any will do
  * @e: in any state but K2_QUEUED; only one in flight counts
- * @now: clock in ns; called only for what is measured
  *
  * Any context.
  */
-static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e,
-			     u64 (*now)(void))
+static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
 	if (e->state != K2_IN_FLIGHT)
 		return;
 	if (unlikely(e->tracked & K2_MEASURED)) {
 		/* the sum first: who counts to the end takes both */
-		atomic_add(min_t(u64, div_u64(now() - e->since_ns, 1000), K2_MEASURED_US_MAX),
+		atomic_add(min_t(u64, div_u64(k2_now(k2) - e->since_ns, 1000), K2_MEASURED_US_MAX),
 			   &k2->measured_us);
 		atomic_inc(&k2->measured);
 	}

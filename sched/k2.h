@@ -18,9 +18,11 @@
  *	static struct k2_entry *k2_entry_of(struct list_head *node);
  *	static unsigned int k2_sectors(struct k2_entry *e);
  *	static bool k2_may_split(struct k2_entry *e);
+ *	static u64 k2_now(const struct k2 *k2);
  *
  * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
- * is asked of a staged entry of the background that is too large.
+ * but one is asked of a staged entry of the background that is too large. The last is a monotone clock in ns, callable from
+ * any context; it is read only where times matter.
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -30,6 +32,8 @@
 #include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+
+#include "ahead.h"
 
 /* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
 #define K2_RT_LEVELS 8
@@ -55,6 +59,16 @@
 	     "most requests in the drive at a time, over all hardware queues") \
 	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", \
 	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
+	knob(bound_mode, "mode", 0, 1, 1, 0, "choice", \
+	     "fixed, or ahead: the bound on the background's bytes falls as a real-time request is expected") \
+	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, 32, "log", \
+	     "with ahead, most of the background in the drive when a real-time request is due") \
+	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, 128, "log", \
+	     "with ahead, most of the background in the drive when none is due for long") \
+	knob(ahead_lead_us, "us", 0, 1000000, 1, 200, "log", \
+	     "with ahead, so long before a request is due the bound is ahead_lo_kib") \
+	knob(ahead_ramp_pct, "percent", 1, 1000, 1, 60, "log", \
+	     "with ahead, share of the drive's rate at which the bound falls") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
 	knob(split_mode, "mode", 0, 1, 1, 0, "choice", \
@@ -77,11 +91,15 @@ enum k2_knob {
 /* Values of split_mode. */
 enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 
+/* Values of bound_mode. */
+enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD };
+
 /* What of it is in use, so that who uses nothing of it pays for one test. */
-#define K2_USES_BYTES 1 /* inflight_kib_max */
+#define K2_USES_BYTES 1 /* inflight_kib_max or bound_mode */
 #define K2_USES_FLOOR 2 /* be_floor_iops */
 #define K2_USES_AUTO 4 /* split_mode */
 #define K2_USES_PIECES 8 /* now: split_kib or rt_wait_us */
+#define K2_USES_AHEAD 16 /* bound_mode */
 
 /*
  * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
@@ -129,7 +147,9 @@ enum k2_state {
 /* In struct k2_entry's @tracked: */
 #define K2_TRACKED 0x80000000U /* there is something */
 #define K2_MEASURED 0x40000000U /* its time in the drive tells how long a piece takes */
-#define K2_SECTORS 0x3fffffffU /* by which it counts against the bound on bytes */
+#define K2_FLOW 0x20000000U /* it is under way in its flow */
+#define K2_FLOW_SHIFT 24 /* four bits: which */
+#define K2_SECTORS 0x00ffffffU /* by which it counts against the bound on bytes */
 
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
@@ -154,6 +174,7 @@ struct k2_entry {
  * @lock: protects @lists, @filled, @inserted
  * @filled: bit i: lists[i] is not empty
  * @index: of this ctx
+ * @first_sectors: with a bound on bytes, of the entry that is collected first; 0: it is not of the background, or not known
  * @inserted: insertions by level, since the start
  * @lists: what was inserted and not yet collected
  */
@@ -161,6 +182,7 @@ struct k2_ctx {
 	spinlock_t lock;
 	unsigned int index;
 	unsigned long filled;
+	unsigned int first_sectors;
 	u64 inserted[K2_LEVELS];
 	struct list_head lists[K2_LISTS];
 } ____cacheline_aligned_in_smp;
@@ -176,7 +198,8 @@ struct k2_ctx {
  * @ctx_count: hardware queues
  * @ctxs: array of @ctx_count pointers, owned by the environment
  * @wake: runs the ctx: asks it to dispatch soon; called from any context, also from hard interrupt
- * @wake_argument: for @wake
+ * @arm: asks for k2_tick() at this time instead of an earlier wish; called from any context
+ * @argument: for @wake and @arm
  * @inflight: dispatched and neither finished nor returned
  * @inflight_sectors: what they read and write, if there was a bound on it when they were dispatched
  * @inflight_level: dispatched and neither finished nor returned, by level
@@ -185,9 +208,11 @@ struct k2_ctx {
  * @measured_us: sum, since the size of pieces was chosen last
  * @waiting: somebody found the bound full while something was queued; the next completion that makes room wakes
  * @bound_held: times a completion found @waiting
+ * @armed_ns: when the timer is due; 0: it is not armed
+ * @ticks: times it was
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
- * @next_sectors: of the entry that is next, when somebody last looked with a bound on bytes; 0: not known
+ * @next_sectors: of the entry that is next, with a bound on bytes; 0: it needs no room, or nobody knows
  * @background_due_ns: when the background is owed a request, with be_floor_iops
  * @rt_arrived: something real-time was collected since k2_watch() looked last
  * @active: there is real-time activity
@@ -202,6 +227,7 @@ struct k2_ctx {
  * @has_large: there are some
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries
+ * @ahead: the bound that looks ahead
  * @pending: bitmap of ctxs with something to collect
  */
 struct k2 {
@@ -214,7 +240,8 @@ struct k2 {
 	unsigned int ctx_count;
 	struct k2_ctx **ctxs;
 	void (*wake)(void *argument, struct k2_ctx *ctx);
-	void *wake_argument;
+	void (*arm)(void *argument, u64 at_ns);
+	void *argument;
 
 	atomic_t inflight ____cacheline_aligned_in_smp;
 	atomic_t inflight_sectors;
@@ -224,6 +251,8 @@ struct k2 {
 	atomic_t measured_us;
 	int waiting;
 	atomic_long_t bound_held;
+	u64 armed_ns;
+	u64 ticks;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned long filled;
@@ -242,6 +271,7 @@ struct k2 {
 	struct list_head large;
 	unsigned int has_large;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
+	struct ahead ahead ____cacheline_aligned_in_smp;
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;
 };

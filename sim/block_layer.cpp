@@ -170,6 +170,7 @@ void BlockLayer::make_elevator(const Config &config)
 	handle_.device.cpus = processors_.size();
 	handle_.device.tags = tags_;
 	handle_.device.max_sectors = max_sectors_;
+	handle_.device.now_ns = &engine_.now_ns;
 	handle_.device.run = [](sim_device *d, u32 queue) {
 		BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
 

@@ -3,7 +3,6 @@
  * Differences in the block layer's public interface between the kernels that a blk-mq driver of ours is built for.
  *   KAPI_DISK_LIMITS      blk_mq_alloc_disk() takes struct queue_limits (v6.9)
  *   KAPI_LIMITS_FEATURES  write cache, FUA and rotational are features in queue_limits (v6.11)
- *   KAPI_HRTIMER_SETUP    hrtimer_setup() replaces hrtimer_init() (v6.13)
  */
 #ifndef TAILGATE_COMPAT_BLK_MQ_H
 #define TAILGATE_COMPAT_BLK_MQ_H

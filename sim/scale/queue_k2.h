@@ -26,6 +26,12 @@ static inline bool k2_may_split(struct k2_entry *e)
 	return false;
 }
 
+static inline u64 k2_now(const struct k2 *k2)
+{
+	(void)k2;
+	return clock_ns();
+}
+
 #include "../../sched/k2.c"
 
 static struct k2 *k2;
@@ -37,12 +43,17 @@ static void queue_wake(void *argument, struct k2_ctx *ctx)
 	cpus[ctx->index].run = true; /* of the CPU that calls */
 }
 
+static void queue_arm(void *argument, u64 at_ns)
+{
+	(void)argument, (void)at_ns;
+}
+
 static void queue_create(unsigned int bound)
 {
 	unsigned int i;
 
 	k2 = memory(k2_size(cpu_count));
-	k2_init(k2, ctxs, cpu_count, queue_wake, NULL);
+	k2_init(k2, ctxs, cpu_count, queue_wake, queue_arm, NULL);
 	for (i = 0; i < cpu_count; i++)
 		k2_init_ctx(k2, memory(sizeof(struct k2_ctx)), i);
 	if (k2_configure(k2, K2_KNOB_inflight_max, bound)) {
@@ -71,12 +82,12 @@ static void queue_picked(struct k2_entry *e)
 
 static inline struct io *queue_dispatch(void)
 {
-	return (struct io *)k2_dispatch(k2, clock_ns, queue_picked);
+	return (struct io *)k2_dispatch(k2, queue_picked);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
-	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry, clock_ns);
+	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry);
 }
 
 static bool queue_conserved(u64 inserted)

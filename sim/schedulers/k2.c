@@ -53,10 +53,9 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 
 static inline bool k2_may_split(struct k2_entry *e)
 {
+	(void)e;
 	return true;
 }
-
-#include "../../sched/k2.c"
 
 /**
  * struct k2_drive - a drive
@@ -77,19 +76,37 @@ struct k2_drive {
 	struct k2 *k2;
 };
 
-/* K2 asks for the time without an argument, and simulations may run in several threads. */
-static _Thread_local u64 k2_now_ns;
-
-static u64 k2_now(void)
+static inline u64 k2_now(const struct k2 *k2)
 {
-	return k2_now_ns;
+	const struct k2_drive *d = k2->argument;
+
+	return *d->device->now_ns;
 }
+
+#include "../../sched/k2.c"
 
 static void k2_wake(void *argument, struct k2_ctx *ctx)
 {
 	struct k2_drive *d = argument;
 
 	d->device->run(d->device, ctx->index);
+}
+
+static void k2_arm(void *argument, u64 at_ns)
+{
+	struct k2_drive *d = argument;
+
+	d->device->arm(d->device, at_ns);
+}
+
+static void k2_timer(void *s, u64 now_ns)
+{
+	struct k2_drive *d = s;
+
+	(void)now_ns;
+	k2_tick(d->k2);
+	if (k2_has_work(d->k2))
+		d->device->run(d->device, 0);
 }
 
 static void *k2_zalloc(size_t size)
@@ -123,7 +140,7 @@ static void *k2_create(struct sim_device *device)
 		k2_free(d);
 		return NULL;
 	}
-	k2_init(d->k2, d->ctxs, device->queues, k2_wake, d);
+	k2_init(d->k2, d->ctxs, device->queues, k2_wake, k2_arm, d);
 	for (i = 0; i < device->queues; i++)
 		k2_init_ctx(d->k2, &d->memory[i], i);
 	return d;
@@ -199,10 +216,9 @@ static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 	struct list_head large, *node, *next;
 	struct k2_entry *e;
 
-	(void)queue;
-	k2_now_ns = now_ns;
+	(void)queue, (void)now_ns;
 	INIT_LIST_HEAD(&large);
-	e = k2_dispatch(d->k2, k2_now, k2_picked);
+	e = k2_dispatch(d->k2, k2_picked);
 	k2_take_large(d->k2, &large);
 	for (node = large.next; node != &large; node = next) {
 		next = node->next;
@@ -223,8 +239,8 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 {
 	struct k2_drive *d = s;
 
-	k2_now_ns = now_ns;
-	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry, k2_now);
+	(void)now_ns;
+	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry);
 }
 
 static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
@@ -267,9 +283,15 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 }
 
 static const struct sim_knob k2_knobs[] = {
-#define K2_SIM_KNOB(name, unit, least, most, step, initial, ...) \
-	{ #name,   least, most,                                  \
-	  initial, step,  K2_KNOB_##name == K2_KNOB_split_mode ? k2_split_modes : NULL },
+#define K2_SIM_KNOB(name, unit, least, most, step, initial, ...)  \
+	{ #name,                                                  \
+	  least,                                                  \
+	  most,                                                   \
+	  initial,                                                \
+	  step,                                                   \
+	  K2_KNOB_##name == K2_KNOB_split_mode ? k2_split_modes : \
+	  K2_KNOB_##name == K2_KNOB_bound_mode ? k2_bound_modes : \
+						 NULL },
 	K2_KNOBS(K2_SIM_KNOB)
 #undef K2_SIM_KNOB
 };
@@ -289,5 +311,6 @@ const struct sim_scheduler sim_k2 = {
 	.finish = k2_finish_request,
 	.limit = k2_limit_tags,
 	.piece = k2_piece_of,
+	.tick = k2_timer,
 	.try_merge = k2_try_merge,
 };

@@ -49,6 +49,7 @@ struct sim_request {
  * @cpus: processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
  * @max_sectors: most in a request
+ * @now_ns: the clock
  * @run: asks for an asynchronous run of a hardware queue
  * @arm: a timer: ->tick() is called at this time, in ns; a later call replaces an earlier one
  * @split: takes back a request that the scheduler had queued, and inserts its pieces a little later
@@ -58,6 +59,7 @@ struct sim_device {
 	u32 cpus;
 	u32 tags;
 	u32 max_sectors;
+	const u64 *now_ns;
 	void (*run)(struct sim_device *device, u32 queue);
 	void (*arm)(struct sim_device *device, u64 at_ns);
 	void (*split)(struct sim_device *device, struct sim_request *rq);

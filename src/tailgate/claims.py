@@ -381,6 +381,45 @@ def automatic() -> Iterator[Claim]:
         yield at_least(claim, ratio, 5, command, target)
 
 
+def frontier() -> Iterator[Claim]:
+    """K2: a bound that looks ahead beside none, the bound of 8 and the idle drive; closed loop, saturated."""
+    arguments = ("k2/frontier", "--full", "--schedulers")
+    everything = "none,k2-8,ahead-96-0-300,ahead-96-0-200,ahead-384-64-400"
+    for target in ("sim", "vm"):
+        which = (*arguments, everything, "--target", target)
+        command = f"tailgate run {' '.join(which)}"
+        found: dict[tuple[str, str, float], Point] = {
+            (p["label"], p["load"], p["sweep"]["background_rate"]): p
+            for p in run_experiment(*which)["points"]
+        }
+
+        def background(label: str, load: str, found: Mapping[Any, Point] = found) -> float:
+            return float(flow(found[label, load, 1], "background")["mib_s"])
+
+        def us(
+            name: str, label: str, load: str, rate: float = 1, found: Mapping[Any, Point] = found
+        ) -> float:
+            return float(flow(found[label, load, rate], "rt")["lat_us"][name])
+
+        claim = f"k2/frontier on {target}, 4 KiB, ahead-96-0-300"
+        ratio = us("p99.9", "ahead-96-0-300", "4k") / us("p99.9", "none", "4k", 0)
+        yield at_most(f"{claim}: p99.9 over the idle drive's", ratio, 1.1, command, target)
+        ratio = background("ahead-96-0-300", "4k") / background("none", "4k")
+        yield at_least(f"{claim}: background over none's", ratio, 0.6, command, target)
+        claim = f"k2/frontier on {target}, 4 KiB, ahead-96-0-200"
+        ratio = us("p99.9", "ahead-96-0-200", "4k") / us("p99.9", "k2-8", "4k")
+        yield at_most(f"{claim}: p99.9 over k2-8's", ratio, 0.5, command, target)
+        ratio = background("ahead-96-0-200", "4k") / background("k2-8", "4k")
+        yield at_least(f"{claim}: background over k2-8's", ratio, 1.2, command, target)
+        claim = f"k2/frontier on {target}, 64 KiB, ahead-384-64-400"
+        ratio = us("p99.9", "none", "64k") / us("p99.9", "ahead-384-64-400", "64k")
+        yield at_least(f"{claim}: p99.9 of none over its own", ratio, 12, command, target)
+        ratio = background("ahead-384-64-400", "64k") / background("none", "64k")
+        yield at_least(f"{claim}: background over none's", ratio, 0.8, command, target)
+        ratio = us("p50", "ahead-384-64-400", "64k") / us("p50", "k2-8", "64k")
+        yield at_most(f"{claim}: p50 over k2-8's", ratio, 0.5, command, target)
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -425,6 +464,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     tables,
     splitting,
     automatic,
+    frontier,
     preempt_rt,
     inversion,
     demo,

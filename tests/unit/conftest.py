@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run directory as the target vm leaves it, with invented latencies: for tests that need no machine."""
+"""For tests that need no machine: a run with invented latencies, as the target vm leaves it; K2."""
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.unit.k2_programs import SANITIZED, Script, compile_program
 
 from tailgate import experiment as experiments
 from tailgate import results
@@ -145,3 +146,18 @@ def fake_run() -> Callable[..., Run]:
 def fake_point() -> Callable[..., dict[str, bytes]]:
     """`point_files`, for tests, which cannot import from here."""
     return point_files
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the programs of tests/unit/k2 are."""
+    return tmp_path_factory.mktemp("k2")
+
+
+@pytest.fixture(scope="session")
+def script(programs: Path) -> Iterator[Script]:
+    """K2, obeying commands."""
+    script = Script(compile_program("script", programs, *SANITIZED))
+    yield script
+    said = script.stop()
+    assert not said, said

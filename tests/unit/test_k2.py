@@ -9,118 +9,23 @@ sanitizers.
 import itertools
 import os
 import re
-import select
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from tests.unit.k2_programs import ROOT, SANITIZED, Mutation, Script, compile_program, mutated
 
-ROOT = Path(__file__).parents[2]
 RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
 WAIT_BUCKETS = 26
 EINVAL, ERANGE = -22, -34
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
-
-
-def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
-    """Compile tests/unit/k2/<name>.c of a tree; the program lands in `out`."""
-    sources = root / "tests/unit/k2"
-    program = out / name
-    extra = ["-I", str(sources / "interleave")] if name == "interleave" else []
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-g",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Wno-unused-function",
-        "-pthread",
-    ]
-    command += [
-        *flags,
-        *extra,
-        "-I",
-        str(ROOT / "sim/include"),
-        str(sources / f"{name}.c"),
-        "-o",
-        str(program),
-    ]
-    subprocess.run(command, check=True)
-    return program
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("k2")
-
-
-class Script:
-    """The program `script`, asked line by line."""
-
-    def __init__(self, program: Path) -> None:
-        self.program = program
-        self.lines: list[str] = []
-        self.process = self.start()
-
-    def start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def stop(self) -> str:
-        if self.process.stdin is not None and not self.process.stdin.closed:
-            self.process.stdin.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        said = self.process.stderr.read().decode()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return said
-
-    def ask(self, line: str) -> str:
-        if line.startswith("new "):
-            self.lines = []
-        self.lines.append(line)
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(line.encode() + b"\n")
-        stdin.flush()
-        ready, _, _ = select.select([stdout], [], [], 20)
-        answer = stdout.readline() if ready else b""
-        if not answer:
-            self.process.kill()
-            said = self.stop()
-            self.process = self.start()
-            raise AssertionError(f"the program {'died' if ready else 'hangs'} at {line!r}:\n{said}")
-        return answer.decode().strip()
-
-    def replay(self) -> str:
-        """One line for a shell that does the same again."""
-        return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
-
-
-@pytest.fixture(scope="session")
-def script(programs: Path) -> Iterator[Script]:
-    script = Script(compile_program("script", programs, *SANITIZED))
-    yield script
-    said = script.stop()
-    assert not said, said
 
 
 @dataclass
@@ -885,15 +790,9 @@ def test_real_threads(programs: Path, sanitizer: str) -> None:
         assert run_program(program, seed, 20_000, prefix=fixed_addresses()) == ""
 
 
-@dataclass(frozen=True)
-class Mutation:
-    """A way to break K2, and the test that must notice."""
-
-    name: str
-    noticed_by: str  # "script", "interleave", or what follows "check_"
-    old: str
-    new: str
-
+EACH_CTX = """ctxs; ctxs &= ctxs - 1) {
+			struct k2_ctx *ctx = k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
+			unsigned long"""
 
 MUTATIONS = [
     Mutation("urgent-last-of-its-level", "script", "list = urgent ? 0 : level + 1", "list = level + 1"),
@@ -915,15 +814,15 @@ MUTATIONS = [
     Mutation(
         "kick-only-one-below-the-bound",
         "script",
-        "smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2))",
+        "smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2), true)",
         "READ_ONCE(k2->waiting) && atomic_read(&k2->inflight) + 1u == k2->knobs[0]",
     ),
     Mutation("kick-without-need", "script", "xchg(&k2->waiting, 0)", "1"),
     Mutation(
         "waiting-forgotten-without-room",
         "script",
-        "k2_has_room(k2, k2_next(k2)) &&\n\t    xchg(&k2->waiting, 0)",
-        "xchg(&k2->waiting, 0) && k2_has_room(k2, k2_next(k2))",
+        "k2_has_room(k2, k2_next(k2), true) &&\n\t    xchg(&k2->waiting, 0)",
+        "xchg(&k2->waiting, 0) && k2_has_room(k2, k2_next(k2), true)",
     ),
     Mutation(
         "requeue-does-not-count",
@@ -971,21 +870,21 @@ MUTATIONS = [
     Mutation(
         "no-barrier-before-sleep",
         "interleave",
-        "smp_mb();\n\treturn k2_has_room(k2, sectors);",
-        "return k2_has_room(k2, sectors);",
+        "smp_mb();\n\treturn k2_has_room(k2, sectors, soon);",
+        "return k2_has_room(k2, sectors, soon);",
     ),
     Mutation("no-barrier-after-completion", "interleave", "smp_mb__after_atomic();", ""),
     Mutation(
         "no-second-look",
         "interleave",
-        "smp_mb();\n\treturn k2_has_room(k2, sectors);",
-        "smp_mb();\n\treturn sectors && false;",
+        "smp_mb();\n\treturn k2_has_room(k2, sectors, soon);",
+        "smp_mb();\n\treturn (sectors || soon) && false;",
     ),
     Mutation(
         "invisible-while-collected",
         "interleave",
-        "for (ctxs = READ_ONCE(k2->pending[word]);",
-        "for (ctxs = xchg(&k2->pending[word], 0);",
+        f"for (ctxs = READ_ONCE(k2->pending[word]); {EACH_CTX} lists",
+        f"for (ctxs = xchg(&k2->pending[word], 0); {EACH_CTX} lists",
     ),
     Mutation(
         "looks-in-the-wrong-order",
@@ -998,9 +897,12 @@ MUTATIONS = [
 		return true;
 	return k2_pending(k2);""",
     ),
+    Mutation("nobody-arms-the-timer", "interleave", "k2->arm(k2->argument, until_ns);", ";"),
+    Mutation("no-patience", "interleave", "return (s64)(now_ns - held_ns) >", "return false &&"),
+    Mutation("armed-for-ever", "interleave", "WRITE_ONCE(k2->armed_ns, 0);", "(void)k2;"),
     Mutation("no-floor", "floor", "return K2_BACKGROUND + 1;", "return first;"),
     Mutation(
-        "floor-without-end", "floor", "k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], now());", "(void)0;"
+        "floor-without-end", "floor", "k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], k2_now(k2));", "(void)0;"
     ),
     Mutation(
         "late-is-lost",
@@ -1048,31 +950,20 @@ MUTATIONS = [
         "min_t(u64, div_u64(sectors, sum_us), 2 * READ_ONCE(k2->piece_sectors))",
         "div_u64(sectors, sum_us) * 4",
     ),
-    Mutation("bytes-plus-a-sector", "script", "+ sectors <= 2 * kib_max", "+ sectors <= 2 * kib_max + 8"),
+    Mutation(
+        "bytes-plus-a-sector",
+        "script",
+        "(u64)sectors <= k2_byte_limit(k2);",
+        "(u64)sectors <= k2_byte_limit(k2) + 8;",
+    ),
     Mutation(
         "bytes-kept", "script", "atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);", "(void)e;"
     ),
-    Mutation("too-large-for-ever", "script", "!kib_max || !inflight ||", "!kib_max || inflight > 99 ||"),
-    Mutation("size-of-who-was-next", "script", " || k2_pending(k2))\n\t\treturn 0;", ")\n\t\treturn 0;"),
-    Mutation("size-of-who-was-merged", "sizes", "WRITE_ONCE(k2->next_sectors, 0);\n\te->state", "e->state"),
-    Mutation(
-        "size-before-collection",
-        "sizes",
-        "WRITE_ONCE(k2->next_sectors, 0);\n\t\t\tctx->filled",
-        "ctx->filled",
-    ),
+    Mutation("too-large-for-ever", "script", "return !inflight || atomic", "return atomic"),
+    Mutation("size-of-who-was-next", "script", "if (!first)\n\t\t\t\treturn 0;", ""),
+    Mutation("size-of-who-was-merged", "sizes", "k2_look_again(k2);\n\te->state", "e->state"),
+    Mutation("size-before-collection", "sizes", "k2_look_again(k2);\n\t\t\tctx->filled", "ctx->filled"),
 ]
-
-
-def mutated(root: Path, mutation: Mutation) -> Path:
-    """A copy of what a program needs, with the mutation in sched/k2.c."""
-    shutil.copytree(ROOT / "sched", root / "sched")
-    shutil.copytree(ROOT / "tests/unit/k2", root / "tests/unit/k2")
-    source = root / "sched/k2.c"
-    text = source.read_text()
-    assert text.count(mutation.old) == 1, f"{mutation.name} no longer fits the code: mend the mutation"
-    source.write_text(text.replace(mutation.old, mutation.new))
-    return root
 
 
 def notices(noticed_by: str, root: Path) -> None:

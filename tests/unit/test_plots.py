@@ -25,7 +25,7 @@ def test_latency_over_sizes_has_a_panel_for_each_kind_of_load(
     assert len(panels) == 6
     lines = panels["sim: random reads, think ms 0, attachment usb"]
     ours = [line for line in lines if not line["name"].endswith(", paper")]
-    assert [line["name"] for line in ours] == ["none", "mq-deadline", "k2", "k2-max-sectors-4", "k2-split-4"]
+    assert [line["name"] for line in ours] == [s.label for s in run.spec.schedulers]
     for line in ours:
         assert line["x"] == [4, 512]
         assert all(ms > 0 for ms in line["y"])

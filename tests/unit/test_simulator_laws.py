@@ -29,8 +29,8 @@ MISTAKES = {
     ),
     "a byte too many": (
         "sched/k2.c",
-        "+ sectors <= 2 * kib_max",
-        "+ sectors <= 2 * kib_max + 8",
+        "(u64)sectors <= k2_byte_limit(k2)",
+        "(u64)sectors <= k2_byte_limit(k2) + 8",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (
@@ -45,7 +45,7 @@ MISTAKES = {
         "list_add(k2_node(e), &ctx->lists[list]);",
         "schedulers/k2.c",
     ),
-    "nobody wakes": ("sched/k2.c", "k2->wake(k2->wake_argument, ctx);", ";", "schedulers/k2.c"),
+    "nobody wakes": ("sched/k2.c", "k2->wake(k2->argument, ctx);", ";", "schedulers/k2.c"),
     "a tag that nobody gets": (
         "sim/block_layer.cpp",
         "\twake_waiters(queue);\n}",

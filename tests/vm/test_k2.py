@@ -40,12 +40,14 @@ PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt")
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
-    *("bounds", "reserve", "starve", "split", "pieces", "auto"),
+    *("bounds", "ahead", "reserve", "starve", "split", "pieces", "auto"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
 #: Of these, what two CPUs may do otherwise than four and one do.
-MEETING = (*("loads", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0", "data nullb0"),)
+MEETING = (
+    *("loads", "ahead", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0", "data nullb0"),
+)
 #: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     **{f"{kernel}-smp{smp}": FUNCTIONAL for smp in (4, 1) for kernel in kernels.ORDINARY},

@@ -38,6 +38,11 @@ static inline bool test_and_clear_bit(unsigned long n, unsigned long *map)
 	return shared_fetch_and(&map[n / BITS_PER_LONG], ~bit) & bit;
 }
 
+static inline unsigned int hweight32(u32 word)
+{
+	return __builtin_popcount(word);
+}
+
 /* lowest bit that is set; undefined for 0 */
 static inline unsigned long __ffs(unsigned long word)
 {

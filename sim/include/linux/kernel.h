@@ -6,6 +6,9 @@
 
 #include <linux/types.h>
 
+#define U32_MAX UINT32_MAX
+#define U64_MAX UINT64_MAX
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

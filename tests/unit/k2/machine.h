@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A machine around K2: threads that submit, a small blk-mq, a drive, completions. As in blk-mq, a hardware queue is run
- * after an insertion, when K2 wakes it, and after a knob has changed, and by nothing else: no timer saves a lost wake-up.
+ * after an insertion, when K2 wakes it, when the timer that K2 armed is due, and after a knob has changed, and by nothing
+ * else: no other timer saves a lost wake-up.
  *
  * Who includes this says how its threads wait for each other:
  *
@@ -52,6 +53,8 @@ static bool k2_may_split(struct k2_entry *e)
 	return true;
 }
 
+static u64 k2_now(const struct k2 *k2);
+
 #include "../../../sched/k2.c"
 
 static struct machine {
@@ -66,6 +69,9 @@ static struct machine {
 	unsigned int kib_max; /* 0: some knob had no bound on bytes */
 	unsigned int bound_max; /* no knob was ever larger */
 	bool is_auto; /* bounds and pieces come and go */
+	bool is_ahead; /* the bound on bytes looks ahead */
+	u64 now_ns; /* then: the clock, which stands still between arrivals and ticks */
+	u64 armed_ns; /* the timer; 0: it is not armed */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
 } machine;
 
@@ -96,10 +102,13 @@ static void broken(const char *condition, int line)
 }
 
 /* Now and then real-time activity seems to have ended. */
-static u64 machine_now(void)
+static u64 k2_now(const struct k2 *drive)
 {
 	static u64 now_ns;
 
+	(void)drive;
+	if (machine.is_ahead)
+		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
 	if (!machine.is_auto)
 		return 0;
 	return __atomic_add_fetch(&now_ns, machine_random(4) ? 1000 : K2_GRACE_NS_MIN,
@@ -124,7 +133,7 @@ static void run_here(unsigned int ctx)
 	(void)ctx;
 	while (k2_has_work(k2)) {
 		LIST_HEAD(large);
-		struct k2_entry *e = k2_dispatch(k2, machine_now, machine_picked);
+		struct k2_entry *e = k2_dispatch(k2, machine_picked);
 		struct io *io, *next;
 
 		k2_take_large(k2, &large);
@@ -144,8 +153,8 @@ static void run_here(unsigned int ctx)
 		}
 		must(++machine.in_drive <= machine.bound_max || machine.is_auto);
 		machine.sectors_in_drive += ((struct io *)e)->sectors;
-		must(!machine.kib_max || machine.is_auto || machine.in_drive == 1 ||
-		     machine.sectors_in_drive <= 2 * machine.kib_max);
+		must(!machine.kib_max || machine.is_auto || machine.is_ahead ||
+		     machine.in_drive == 1 || machine.sectors_in_drive <= 2 * machine.kib_max);
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
 		machine_leave();
@@ -173,6 +182,39 @@ static void machine_wake(void *argument, struct k2_ctx *ctx)
 	run(ctx->index, true);
 }
 
+static void machine_arm(void *argument, u64 at_ns)
+{
+	(void)argument;
+	machine_enter();
+	machine.armed_ns = at_ns;
+	machine_changed();
+	machine_leave();
+}
+
+/* The timer is due. */
+static void tick(void)
+{
+	unsigned int ctx;
+
+	machine_enter();
+	if (machine.armed_ns > machine.now_ns)
+		__atomic_store_n(&machine.now_ns, machine.armed_ns, __ATOMIC_RELAXED);
+	machine.armed_ns = 0;
+	machine_leave();
+	k2_tick(k2);
+	for (ctx = 0; ctx < k2->ctx_count; ctx++)
+		run(ctx, false);
+}
+
+/* When this one comes: real-time ones at regular intervals. */
+static u64 arrival_ns(const struct io *io)
+{
+	if (!machine.is_ahead)
+		return 0;
+	return __atomic_add_fetch(&machine.now_ns, io->level == K2_BACKGROUND ? 0 : 1000000,
+				  __ATOMIC_RELAXED);
+}
+
 static void insert(struct io *io, bool urgent)
 {
 	struct k2_ctx *ctx = ctxs[io->ctx];
@@ -180,7 +222,7 @@ static void insert(struct io *io, bool urgent)
 	k2_insert_begin(ctx);
 	io->urgent = urgent;
 	io->sequence = ++sequence[io->ctx];
-	k2_insert(ctx, &io->entry, io->level, urgent, 0);
+	k2_insert(ctx, &io->entry, io->level, urgent, arrival_ns(io));
 	k2_insert_end(k2, ctx);
 }
 
@@ -241,6 +283,12 @@ static void kblockd(void)
 			machine_enter();
 			continue;
 		}
+		if (machine.armed_ns) {
+			machine_leave();
+			tick();
+			machine_enter();
+			continue;
+		}
 		machine_wait();
 	}
 	machine_leave();
@@ -275,7 +323,7 @@ static void completer(void)
 		if (given_back)
 			k2_requeue(k2, ctxs[io->ctx], &io->entry, again);
 		else
-			k2_finish(k2, ctxs[io->ctx], &io->entry, machine_now);
+			k2_finish(k2, ctxs[io->ctx], &io->entry);
 		machine_enter();
 		if (again)
 			list_add_tail(&io->node, &machine.returned);
@@ -315,7 +363,7 @@ static void merger(unsigned int times)
 		spin_unlock(&k2->lock);
 		list_for_each_entry_safe(io, next, &merged, node) {
 			list_del_init(&io->node);
-			k2_finish(k2, ctxs[io->ctx], &io->entry, machine_now);
+			k2_finish(k2, ctxs[io->ctx], &io->entry);
 			machine_enter();
 			end(io);
 			machine_leave();
@@ -339,6 +387,24 @@ static void configurer(unsigned int times)
 	}
 }
 
+/* As if some had come, so that the next is expected; and the drive's rate were known. */
+static void learn(void)
+{
+	unsigned int flow, i;
+
+	for (i = 0; i < 4; i++) {
+		machine.now_ns += 1000000;
+		for (flow = 0; flow < 2; flow++) {
+			ahead_arrive(&k2->ahead, flow, machine.now_ns);
+			ahead_end(&k2->ahead, flow, machine.now_ns + 100000);
+		}
+	}
+	must(k2->ahead.predicted == 3);
+	machine.now_ns += machine_random(1500) * 1000;
+	k2->ahead.rate = machine_random(4) ? 1 + machine_random(1 << 20) : 0;
+	k2_apply(k2);
+}
+
 static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned int bound_max)
 {
 	unsigned int i;
@@ -348,6 +414,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	memset(picked_sequence, 0, sizeof(picked_sequence));
 	INIT_LIST_HEAD(&machine.drive);
 	INIT_LIST_HEAD(&machine.returned);
+	machine.is_ahead = machine_random(2);
 	machine.io_count = io_count;
 	machine.bound_max = bound_max;
 	machine.ios = calloc(io_count, sizeof(*machine.ios));
@@ -357,12 +424,14 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		INIT_LIST_HEAD(&io->node);
 		io->ctx = machine_random(ctx_count);
 		io->level = machine_random(2) ? K2_BACKGROUND : machine_random(K2_LEVELS);
+		if (machine.is_ahead && io->level != K2_BACKGROUND)
+			io->level = machine_random(2);
 		io->sectors = machine_random(3) ? 8 : 8 * (1 + machine_random(32));
 		io->returns = machine_random(5) ? 0 : machine_random(3);
 	}
 	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(ctx_count));
-	k2_init(k2, ctxs, ctx_count, machine_wake, NULL);
+	k2_init(k2, ctxs, ctx_count, machine_wake, machine_arm, NULL);
 	for (i = 0; i < ctx_count; i++) {
 		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
 
@@ -376,6 +445,12 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	must(!k2_configure(k2, K2_KNOB_split_kib, machine_random(2) * 16));
 	machine.kib_max = machine_random(2) ? 0 : 4 + machine_random(150);
 	must(!k2_configure(k2, K2_KNOB_inflight_kib_max, machine.kib_max));
+	must(!k2_configure(k2, K2_KNOB_bound_mode, machine.is_ahead));
+	must(!k2_configure(k2, K2_KNOB_ahead_lo_kib, machine_random(2) * machine_random(16)));
+	must(!k2_configure(k2, K2_KNOB_ahead_hi_kib, 1 + machine_random(32)));
+	must(!k2_configure(k2, K2_KNOB_ahead_lead_us, machine_random(2) * 200));
+	if (machine.is_ahead)
+		learn();
 }
 
 static void machine_deinit(void)

@@ -3,9 +3,11 @@
  * K2 under a script: reads commands from standard input, a line each, and answers each with a line. One thread, so that
  * a test knows after every step what must hold. Entries are named by numbers.
  *
+ * A timer that is armed comes first in an answer: arm:NS.
+ *
  *   new CTXS                      a drive with so many hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
- *   work                          -> 1 or 0, as has_work
+ *   work [NOW]                    -> 1 or 0, as has_work
  *   dispatch NOW                  -> the entry, or -; then those that are to be split
  *   finish ID CTX [NOW]           -> the ctxs woken
  *   whole ID                      the entry may not be split
@@ -17,6 +19,9 @@
  *   limit TAGS                    -> tags for others than real-time tasks
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
+ *   tick NOW                      the timer is due
+ *   predicted                     -> bitmap of the flows that are predicted
+ *   rate                          -> of the drive, as far as it was learned, in KiB/s
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */
@@ -54,6 +59,14 @@ static bool k2_may_split(struct k2_entry *e)
 	return !((struct io *)e)->whole;
 }
 
+static u64 now_ns;
+
+static u64 k2_now(const struct k2 *k2)
+{
+	(void)k2;
+	return now_ns;
+}
+
 #include "../../../sched/k2.c"
 
 #define IOS 4096
@@ -61,12 +74,6 @@ static bool k2_may_split(struct k2_entry *e)
 static struct io ios[IOS];
 static struct k2 *k2;
 static struct k2_ctx **ctxs;
-static u64 now_ns;
-
-static u64 now(void)
-{
-	return now_ns;
-}
 
 static void picked(struct k2_entry *e)
 {
@@ -77,6 +84,11 @@ static void picked(struct k2_entry *e)
 static void wake(void *argument, struct k2_ctx *ctx)
 {
 	fprintf(argument, "%u ", ctx->index);
+}
+
+static void arm(void *argument, u64 at_ns)
+{
+	fprintf(argument, "arm:%llu ", (unsigned long long)at_ns);
 }
 
 struct merge {
@@ -93,14 +105,28 @@ static void visit(struct k2_entry *e, void *argument)
 		k2_remove(k2, e);
 }
 
+static void tear_down(void)
+{
+	unsigned int i;
+
+	if (!k2)
+		return;
+	for (i = 0; i < k2->ctx_count; i++)
+		free(ctxs[i]);
+	free(ctxs);
+	free(k2);
+	k2 = NULL;
+}
+
 static void set_up(unsigned int count)
 {
 	unsigned int i;
 
+	tear_down();
 	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(count));
 	ctxs = calloc(count, sizeof(*ctxs));
-	k2_init(k2, ctxs, count, wake, stdout);
+	k2_init(k2, ctxs, count, wake, arm, stdout);
 	for (i = 0; i < count; i++) {
 		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
 
@@ -112,18 +138,6 @@ static void set_up(unsigned int count)
 		ios[i].id = i;
 		INIT_LIST_HEAD(&ios[i].node);
 	}
-}
-
-static void tear_down(void)
-{
-	unsigned int i;
-
-	printf("%d", k2_deinit(k2));
-	for (i = 0; i < k2->ctx_count; i++)
-		free(ctxs[i]);
-	free(ctxs);
-	free(k2);
-	k2 = NULL;
 }
 
 static void insert(char *list)
@@ -174,15 +188,25 @@ static void obey(char *line)
 		printf("ok");
 	} else if (!strncmp(line, "insert ", 7)) {
 		insert(line + 7);
-	} else if (!strcmp(line, "work\n")) {
+	} else if (!strncmp(line, "work", 4)) {
+		if (sscanf(line, "work %llu", &value) == 1)
+			now_ns = value;
 		printf("%d", k2_has_work(k2));
+	} else if (sscanf(line, "tick %llu", &value) == 1) {
+		now_ns = value;
+		k2_tick(k2);
+		printf("ok");
+	} else if (!strcmp(line, "predicted\n")) {
+		printf("%lu", k2->ahead.predicted);
+	} else if (!strcmp(line, "rate\n")) {
+		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
 	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
 		LIST_HEAD(large);
 		struct io *io, *next;
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, now, picked);
+		e = k2_dispatch(k2, picked);
 		k2_take_large(k2, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
@@ -194,7 +218,7 @@ static void obey(char *line)
 		}
 	} else if (sscanf(line, "finish %u %u %llu", &a, &b, &value) >= 2) {
 		now_ns = value;
-		k2_finish(k2, ctxs[b], &ios[a].entry, now);
+		k2_finish(k2, ctxs[b], &ios[a].entry);
 	} else if (sscanf(line, "whole %u", &a) == 1) {
 		ios[a].whole = true;
 		printf("ok");
@@ -223,7 +247,7 @@ static void obey(char *line)
 		for (b = 0; b < K2_WAIT_BUCKETS; b++)
 			printf("%llu ", (unsigned long long)k2->wait[a][b]);
 	} else if (!strcmp(line, "end\n")) {
-		tear_down();
+		printf("%d", k2_deinit(k2));
 	} else if (!strcmp(line, "knobs\n")) {
 		for (a = 0; a < K2_KNOB_COUNT; a++) {
 			const struct k2_knob_info *i = &k2_knob_infos[a];

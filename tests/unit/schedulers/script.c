@@ -28,6 +28,7 @@
 static struct sim_request requests[REQUESTS];
 static const struct sim_scheduler *scheduler;
 static struct sim_device device;
+static u64 clock_ns;
 static void *s;
 
 static void run(struct sim_device *d, u32 queue)
@@ -63,6 +64,7 @@ static void set_up(const char *name, u32 queues, u32 tags)
 		.cpus = queues,
 		.tags = tags,
 		.max_sectors = 1024,
+		.now_ns = &clock_ns,
 		.run = run,
 		.arm = arm,
 		.split = split,
@@ -107,6 +109,7 @@ static void obey(char *line)
 			  &f) == 8) {
 		insert(v, a, b, c, w, d, e, f);
 	} else if (sscanf(line, "dispatch %llu %u", &v, &a) == 2) {
+		clock_ns = v;
 		rq = scheduler->dispatch(s, a, v);
 		if (rq)
 			rq->issue_ns = v;
@@ -117,6 +120,7 @@ static void obey(char *line)
 		if (scheduler->complete)
 			scheduler->complete(s, &requests[a], v);
 	} else if (sscanf(line, "finish %llu %u", &v, &a) == 2) {
+		clock_ns = v;
 		if (scheduler->finish)
 			scheduler->finish(s, &requests[a], v);
 	} else if (sscanf(line, "tick %llu", &v) == 1) {

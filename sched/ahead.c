@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The bound that looks ahead: see ahead.h. Included by k2.c. */
+#include <linux/bitops.h>
+#include <linux/kernel.h>
+#include <linux/math64.h>
+
+#include "ahead.h"
+#include "arrivals.c"
+
+static inline void ahead_apply(struct ahead *a)
+{
+	WRITE_ONCE(a->slope, div_u64((u64)a->rate * a->ramp_pct, 100));
+}
+
+static void ahead_configure(struct ahead *a, unsigned int lo_sectors, unsigned int hi_sectors,
+			    u32 lead_ns, u32 ramp_pct)
+{
+	WRITE_ONCE(a->lo_sectors, min(lo_sectors, hi_sectors));
+	WRITE_ONCE(a->hi_sectors, hi_sectors);
+	WRITE_ONCE(a->lead_ns, lead_ns);
+	a->ramp_pct = ramp_pct;
+	ahead_apply(a);
+}
+
+/* Twice the longest gap of those that are predicted, as of late. */
+static u64 ahead_patience_ns(const struct ahead *a, const struct arrivals *arrivals)
+{
+	u64 gap_ns = 2ULL * arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean;
+
+	return max(gap_ns, a->patience_ns - (a->patience_ns >> 5));
+}
+
+/* A real-time request that came at @arrived_ns goes to the drive; with the caller's lock. */
+static void ahead_arrive(struct ahead *a, unsigned int number, u64 arrived_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	struct arrivals *arrivals = &flow->arrivals;
+	unsigned long bit = 1UL << number, predicted = a->predicted, unpredicted = a->unpredicted;
+	bool alone = !atomic_read(&flow->under_way);
+
+	atomic_inc(&flow->under_way);
+	arrivals_note(arrivals, arrived_ns, READ_ONCE(flow->ended_ns), alone);
+	if (arrivals_predictable(arrivals) &&
+	    arrivals_gap_ns(arrivals) >= 2 * READ_ONCE(a->lead_ns)) {
+		bool from_end = arrivals->way == ARRIVALS_FROM_END;
+
+		if (!from_end)
+			WRITE_ONCE(flow->due_ns, arrived_ns + arrivals_gap_ns(arrivals));
+		WRITE_ONCE(flow->gap_ns, from_end ? arrivals_gap_ns(arrivals) : 0);
+		WRITE_ONCE(flow->late_ns, arrivals_late_ns(arrivals));
+		WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
+		predicted |= bit;
+		unpredicted &= ~bit;
+	} else {
+		u64 gaps_ns = (u64)AHEAD_PRESENT_GAPS * arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean;
+
+		WRITE_ONCE(flow->present_until_ns,
+			   arrived_ns + max_t(u64, gaps_ns, AHEAD_PRESENT_NS_MIN));
+		predicted &= ~bit;
+		unpredicted |= bit;
+	}
+	WRITE_ONCE(a->predicted, predicted);
+	WRITE_ONCE(a->unpredicted, unpredicted);
+}
+
+/* It left the drive; any context. */
+static void ahead_end(struct ahead *a, unsigned int number, u64 now_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	u32 gap_ns = READ_ONCE(flow->gap_ns);
+
+	WRITE_ONCE(flow->ended_ns, now_ns);
+	if (gap_ns)
+		WRITE_ONCE(flow->due_ns, now_ns + gap_ns);
+	smp_mb__before_atomic(); /* pairs with ahead_restricts() */
+	atomic_dec(&flow->under_way);
+}
+
+/* Does this flow keep the bound down now? */
+static bool ahead_restricts(const struct ahead_flow *flow, u64 now_ns)
+{
+	if (atomic_read(&flow->under_way))
+		return false;
+	smp_rmb(); /* pairs with ahead_end() */
+	return (s64)(now_ns - READ_ONCE(flow->due_ns)) <= (s64)READ_ONCE(flow->late_ns);
+}
+
+/* Is a flow there that cannot be predicted? */
+static bool ahead_has_others(const struct ahead *a, u64 now_ns)
+{
+	unsigned long flows;
+
+	for (flows = READ_ONCE(a->unpredicted); flows; flows &= flows - 1)
+		if ((s64)(now_ns - READ_ONCE(a->flows[__ffs(flows)].present_until_ns)) < 0)
+			return true;
+	return false;
+}
+
+/**
+ * ahead_limit() - most of the background that may be in the drive now
+ * @a: of the drive
+ * @fixed_sectors: the bound where nothing is predicted
+ * @now_ns: the time
+ * @soon_ns: the bound is that of so much later, by which it falls
+ * @until_ns: if that is because a request is expected, when the first of those is overdue; else 0
+ *
+ * Any context, no lock.
+ *
+ * Return: sectors.
+ */
+static unsigned int ahead_limit(const struct ahead *a, unsigned int fixed_sectors, u64 now_ns,
+				u32 soon_ns, u64 *until_ns)
+{
+	unsigned int lo = READ_ONCE(a->lo_sectors), hi = READ_ONCE(a->hi_sectors);
+	u32 slope = READ_ONCE(a->slope);
+	unsigned int limit = hi;
+	unsigned long flows;
+	bool there = false;
+
+	*until_ns = 0;
+	if (!slope)
+		return min(fixed_sectors, hi);
+	for (flows = READ_ONCE(a->predicted); flows; flows &= flows - 1) {
+		const struct ahead_flow *flow = &a->flows[__ffs(flows)];
+		u64 due_ns = READ_ONCE(flow->due_ns), late_ns = due_ns + READ_ONCE(flow->late_ns);
+		s64 ns;
+
+		if (!ahead_restricts(flow, now_ns)) {
+			there |= atomic_read(&flow->under_way) > 0;
+			continue;
+		}
+		there = true;
+		ns = due_ns - now_ns - soon_ns - READ_ONCE(a->lead_ns);
+		*until_ns = *until_ns ? min(*until_ns, late_ns) : late_ns;
+		limit = min_t(u64, limit, lo + (ns > 0 ? mul_u64_u32_shr(ns, slope, 32) : 0));
+	}
+	if (!there)
+		return fixed_sectors;
+	if (limit >= hi)
+		*until_ns = 0;
+	return ahead_has_others(a, now_ns) ? min(limit, fixed_sectors) : limit;
+}
+
+/**
+ * ahead_has_room() - may the background have so much more in the drive?
+ * @a: of the drive
+ * @sectors: of its next request
+ * @inflight_sectors: what is in the drive, in @inflight requests
+ * @inflight: how many that are
+ * @fixed_sectors: the bound where nothing is predicted
+ * @now_ns: the time
+ * @soon: who asks will ask again a little later: what there is room for now must still fit then, though the bound falls
+ * @until_ns: if not, and nothing else may ever change that: when to ask again; else 0
+ *
+ * Nothing is held for ever. An idle drive is held free for a request that is expected, but where one after the other is,
+ * not for longer than twice the longest wait for one: then something goes alone.
+ *
+ * Any context, no lock.
+ */
+static bool ahead_has_room(struct ahead *a, unsigned int sectors, unsigned int inflight_sectors,
+			   unsigned int inflight, unsigned int fixed_sectors, u64 now_ns, bool soon,
+			   u64 *until_ns)
+{
+	u32 soon_ns = soon ? READ_ONCE(a->lead_ns) / AHEAD_SOON : 0;
+	unsigned int limit = ahead_limit(a, fixed_sectors, now_ns, soon_ns, until_ns);
+	u64 held_ns;
+
+	if (sectors <= limit && inflight_sectors <= limit - sectors)
+		return true;
+	/* who is held does not show what the drive can do */
+	if (*until_ns && READ_ONCE(a->full_sectors))
+		WRITE_ONCE(a->full_sectors, 0);
+	if (inflight) {
+		*until_ns = 0;
+		return false;
+	}
+	if (!*until_ns || sectors > READ_ONCE(a->hi_sectors))
+		return true;
+	held_ns = READ_ONCE(a->held_ns);
+	if (!held_ns) {
+		held_ns = now_ns;
+		WRITE_ONCE(a->held_ns, held_ns);
+	}
+	*until_ns = min(*until_ns, held_ns + READ_ONCE(a->patience_ns)) + 1;
+	return (s64)(now_ns - held_ns) > (s64)READ_ONCE(a->patience_ns);
+}
+
+/*
+ * What the drive serves is seen while it is kept full, and not by a prediction: what the background sends then replaces what
+ * has ended. With the caller's lock, at each dispatch of the background; @inflight_sectors is with it, @full if no more
+ * requests may go.
+ */
+static void ahead_learn(struct ahead *a, unsigned int sectors, unsigned int inflight_sectors,
+			bool full, unsigned int fixed_sectors, u64 now_ns)
+{
+	u64 until_ns;
+	unsigned int limit = ahead_limit(a, fixed_sectors, now_ns, 0, &until_ns);
+
+	if (a->full_sectors && inflight_sectors >= a->full_sectors / 4 * 3) {
+		a->served_sectors += sectors;
+		a->served_ns += now_ns - a->full_ns;
+	}
+	full |= inflight_sectors + sectors > limit;
+	WRITE_ONCE(a->full_sectors, full ? inflight_sectors : 0);
+	a->full_ns = now_ns;
+	if (a->served_sectors < (u64)AHEAD_RATE_BOUNDS * inflight_sectors || !a->served_ns)
+		return;
+	a->rate = min_t(u64, div64_u64(a->served_sectors << 32, a->served_ns), U32_MAX);
+	a->served_sectors = 0;
+	a->served_ns = 0;
+	ahead_apply(a);
+}

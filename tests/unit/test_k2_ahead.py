@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2's bound that looks ahead: sched/k2.c with sched/ahead.c, beside a drive that serves one after the other.
+
+Drive, background and real-time flows are played here; K2 is the program `script`. Times are in us.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+
+BACKGROUND = 8
+#: What the drive takes for a request of 4 KiB.
+SERVICE_US = 40.0
+SECTORS = 8
+HI_KIB, LO_KIB, LEAD_US = 64, 8, 100
+
+
+@dataclass
+class Flow:
+    """Real-time requests of a level: when the next comes, after this arrival and this end."""
+
+    level: int
+    after: Callable[[float, float], float]
+    first_us: float = 5_000.0
+    until_us: float = float("inf")
+
+
+def thinks(us: float) -> Callable[[float, float], float]:
+    return lambda arrived, ended: ended + us
+
+
+def ticks(us: float) -> Callable[[float, float], float]:
+    return lambda arrived, ended: max(arrived + us, ended)
+
+
+def varies(
+    rng: random.Random, us: float, jitter: float, by_end: bool = True
+) -> Callable[[float, float], float]:
+    def after(arrived: float, ended: float) -> float:
+        return max((ended if by_end else arrived) + us * rng.uniform(1 - jitter, 1 + jitter), ended)
+
+    return after
+
+
+@dataclass
+class Lab:
+    """Plays until a time. `met`: when each real-time request went to the drive, and the sectors there."""
+
+    script: Script
+    flows: list[Flow]
+    knobs: dict[str, int] = field(default_factory=dict)
+    depth: int = 40
+    now_us: float = 10.0**6
+    in_drive: list[int] = field(default_factory=list)
+    met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
+    background_us: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.script.ask("new 1")
+        all_knobs = {
+            "inflight_max": 1000,
+            "inflight_kib_max": HI_KIB,
+            "bound_mode": 1,
+            "ahead_hi_kib": HI_KIB,
+            "ahead_lo_kib": LO_KIB,
+            "ahead_lead_us": LEAD_US,
+            "ahead_ramp_pct": 100,
+        } | self.knobs
+        for name, value in all_knobs.items():
+            assert self.script.ask(f"set {name} {value}") == f"0 {value}"
+        self.events: list[tuple[float, int, str, int]] = []
+        self.order = itertools.count()
+        self.numbers = itertools.cycle(range(1, 4000))
+        self.origin = self.now_us
+        self.levels: dict[int, int] = {}
+        self.arrived: dict[int, float] = {}
+        self.armed_us = self.ticked_us = float("inf")
+        self.met = {flow.level: [] for flow in self.flows}
+        for flow in self.flows:
+            self.at(self.origin + flow.first_us, "arrival", flow.level)
+        for _ in range(self.depth):
+            self.insert(BACKGROUND)
+
+    @property
+    def ns(self) -> int:
+        return round(self.now_us * 1000)
+
+    def at(self, us: float, what: str, which: int) -> None:
+        heapq.heappush(self.events, (us, next(self.order), what, which))
+
+    def ask(self, line: str) -> list[str]:
+        """What it says, but for the timer that it arms."""
+        words = self.script.ask(line).split()
+        for word in words:
+            if word.startswith("arm:"):
+                self.armed_us = int(word[4:]) / 1000
+                self.at(max(self.armed_us, self.now_us), "timer", 0)
+        return [word for word in words if not word.startswith("arm:")]
+
+    def insert(self, level: int) -> None:
+        number = next(self.numbers)
+        self.levels[number] = level
+        self.arrived[number] = self.now_us
+        self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS}")
+
+    def run(self) -> None:
+        """blk_mq_run_hw_queue()."""
+        while self.ask(f"work {self.ns}") == ["1"]:
+            (word,) = self.ask(f"dispatch {self.ns}")
+            assert word != "-", "blk-mq would look again after 3 ms"
+            number = int(word)
+            if self.levels[number] != BACKGROUND:
+                self.met[self.levels[number]].append(
+                    (self.now_us - self.origin, len(self.in_drive) * SECTORS)
+                )
+            else:
+                assert (len(self.in_drive) + 1) * SECTORS <= 2 * HI_KIB + SECTORS * len(self.flows)
+            if not self.in_drive:
+                self.at(self.now_us + SERVICE_US, "end", 0)
+            self.in_drive.append(number)
+
+    def play(self, until_us: float) -> None:
+        self.run()
+        while self.events and self.events[0][0] < self.origin + until_us:
+            self.now_us, _, what, which = heapq.heappop(self.events)
+            if what == "arrival":
+                self.insert(which)
+                self.run()
+            elif what == "timer":
+                if self.armed_us <= self.now_us:
+                    assert self.ticked_us != self.now_us, "the timer fires again and again"
+                    self.ticked_us = self.now_us
+                    self.armed_us = float("inf")
+                    self.ask(f"tick {self.ns}")
+                    self.run()
+            else:
+                self.end(self.in_drive.pop(0))
+        self.now_us = self.origin + until_us
+
+    def end(self, number: int) -> None:
+        level = self.levels[number]
+        woken = self.ask(f"finish {number} 0 {self.ns}")
+        if self.in_drive:
+            self.at(self.now_us + SERVICE_US, "end", 0)
+        if level == BACKGROUND:
+            self.background_us.append(self.now_us - self.origin)
+            self.insert(BACKGROUND)
+            self.run()
+        else:
+            flow = next(flow for flow in self.flows if flow.level == level)
+            when = flow.after(self.arrived[number], self.now_us)
+            if when - self.origin < flow.until_us:
+                self.at(when, "arrival", level)
+        if woken:
+            self.run()
+
+    def rate(self, begin_us: float, end_us: float) -> float:
+        """Of the background: what it got of the drive's time."""
+        return sum(begin_us <= us < end_us for us in self.background_us) * SERVICE_US / (end_us - begin_us)
+
+    def predicted(self) -> int:
+        return int(self.script.ask("predicted"))
+
+
+def check_little_is_in_the_drive(script: Script, after: Callable[[float, float], float]) -> None:
+    lab = Lab(script, [Flow(0, after)])
+    lab.play(100_000)
+    assert lab.predicted() == 1
+    assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[0] if us > 30_000)
+    assert lab.rate(30_000, 100_000) > 0.9
+
+
+def check_several_flows_each_find_little(script: Script) -> None:
+    lab = Lab(script, [Flow(0, thinks(2_000)), Flow(1, ticks(3_000)), Flow(2, thinks(7_000))])
+    lab.play(200_000)
+    assert lab.predicted() == 0b111
+    late = [s for met in lab.met.values() for us, s in met if us > 50_000]
+    # one of them may come while another is served, and find the bound lifted
+    assert sorted(late)[len(late) * 9 // 10] <= 2 * LO_KIB + SECTORS
+    assert lab.rate(50_000, 200_000) > 0.6
+
+
+def check_who_varies_is_expected_early(script: Script, jitter: float) -> None:
+    lab = Lab(script, [Flow(0, varies(random.Random(1), 2_000, jitter))])
+    lab.play(300_000)
+    late = sorted(sectors for us, sectors in lab.met[0] if us > 80_000)
+    assert late[len(late) * 9 // 10] <= 2 * LO_KIB
+
+
+def check_who_is_gone_is_not_waited_for(script: Script) -> None:
+    """Nothing but the timer says so where nothing is in the drive."""
+    lab = Lab(script, [Flow(0, thinks(2_000), until_us=100_000)], {"ahead_lo_kib": 0, "ahead_lead_us": 900})
+    lab.play(140_000)
+    assert lab.rate(40_000, 100_000) < 0.8
+    assert lab.rate(104_000, 140_000) > 0.99
+
+
+def check_who_slows_down_is_predicted_again(script: Script) -> None:
+    lab = Lab(script, [Flow(0, thinks(2_000))])
+    lab.play(100_000)
+    lab.flows[0].after = thinks(20_000)
+    lab.play(300_000)
+    assert lab.predicted() == 1
+    assert lab.rate(120_000, 300_000) > 0.95
+    assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[0] if us > 210_000)
+
+
+def check_random_arrivals_are_not_predicted(script: Script) -> None:
+    rng = random.Random(1)
+    lab = Lab(script, [Flow(0, lambda arrived, ended: ended + rng.expovariate(1 / 2_000))])
+    lab.play(200_000)
+    assert lab.predicted() == 0
+    assert lab.rate(50_000, 200_000) > 0.98
+
+
+def check_an_idle_drive_is_not_held_for_ever(script: Script) -> None:
+    """Requests come one after the other, each in time: now and then one of the background goes alone."""
+    flows = [Flow(level, thinks(2_000), first_us=5_000 + 250 * level) for level in range(8)]
+    lab = Lab(script, flows, {"ahead_lo_kib": 0, "ahead_lead_us": 950})
+    lab.play(200_000)
+    assert lab.predicted() == 255
+    went = [us for us in lab.background_us if us > 100_000]
+    assert went
+    assert max(b - a for a, b in itertools.pairwise(went)) < 3 * 2_100
+
+
+def check_the_rate_is_not_what_holding_leaves(script: Script) -> None:
+    """One request fills the bound, so that who is held looks like who is served slowly."""
+    knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 4, "inflight_kib_max": 4, "ahead_lead_us": 800}
+    lab = Lab(script, [Flow(0, thinks(2_000))], knobs)
+    lab.play(200_000)
+    assert lab.predicted() == 1
+    assert int(script.ask("rate")) == pytest.approx(SECTORS / 2 / SERVICE_US * 1e6, rel=0.05)
+
+
+def check_nobody_looks_in_vain(script: Script) -> None:
+    """All that the background has is in the drive when the next comes, and the bound full."""
+    lab = Lab(script, [Flow(0, thinks(2_000))], depth=HI_KIB * 2 // SECTORS)
+    lab.play(60_000)
+    assert lab.predicted() == 1
+
+
+CHECKS: dict[str, Callable[[Script], None]] = {
+    "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
+    "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
+    "several": check_several_flows_each_find_little,
+    "varies-little": lambda script: check_who_varies_is_expected_early(script, 0.05),
+    "varies": lambda script: check_who_varies_is_expected_early(script, 0.2),
+    "gone": check_who_is_gone_is_not_waited_for,
+    "slower": check_who_slows_down_is_predicted_again,
+    "random": check_random_arrivals_are_not_predicted,
+    "patience": check_an_idle_drive_is_not_held_for_ever,
+    "shallow": check_nobody_looks_in_vain,
+    "one-at-a-time": check_the_rate_is_not_what_holding_leaves,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_bound_looks_ahead(script: Script, check: Callable[[Script], None]) -> None:
+    check(script)
+
+
+@st.composite
+def _flows(draw: st.DrawFn) -> list[Flow]:
+    flows = []
+    for level in range(draw(st.integers(1, 3))):
+        rng = random.Random(draw(st.integers(0, 2**32)))
+        period = draw(st.sampled_from([700.0, 2_000.0, 9_000.0]))
+        after = varies(rng, period, draw(st.sampled_from([0, 0.1, 0.5, 1])), draw(st.booleans()))
+        flows.append(Flow(level, after, until_us=draw(st.sampled_from([15_000.0, 60_000.0, float("inf")]))))
+    return flows
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.explicit],
+)
+@given(
+    flows=_flows(),
+    knobs=st.fixed_dictionaries(
+        {
+            "ahead_lo_kib": st.sampled_from([0, 4, 32]),
+            "ahead_hi_kib": st.sampled_from([2, 32, 64]),
+            "ahead_lead_us": st.sampled_from([0, 100, 400]),
+            "ahead_ramp_pct": st.sampled_from([10, 60, 200]),
+        }
+    ),
+)
+def test_the_background_is_back_whoever_leaves(
+    script: Script, flows: list[Flow], knobs: dict[str, int]
+) -> None:
+    """Whatever came and went: without anything real-time the fixed bound holds, and nothing is stranded."""
+    note(str(knobs))
+    lab = Lab(script, flows, knobs)
+    lab.play(60_000)
+    for flow in flows:
+        flow.until_us = 0
+    lab.play(120_000)
+    assert lab.rate(100_000, 120_000) > 0.99
+
+
+MUTATIONS = [
+    Mutation("whoever-comes-fits", "shallow", "sectors = max(sectors, first);", "(void)first;"),
+    Mutation("no-lead", "thinks", "- soon_ns - READ_ONCE(a->lead_ns);", "- soon_ns;"),
+    Mutation("expected-at-the-mean", "varies", "[a->way].early;", "[a->way].mean;"),
+    Mutation("only-from-the-end", "ticks", "ARRIVALS_FROM_END :\n\t\t\t ARRIVALS_FROM_ARRIVAL;", "0 : 0;"),
+    Mutation("waited-for-for-ever", "gone", "<= (s64)READ_ONCE(flow->late_ns);", "<= 1LL << 60;"),
+    Mutation("learns-while-held", "one-at-a-time", "WRITE_ONCE(a->full_sectors, 0);", "(void)a;"),
+    Mutation("always-predictable", "random", "gaps->early >= gaps->mean / 2", "gaps->early"),
+    Mutation(
+        "no-patience",
+        "patience",
+        "return (s64)(now_ns - held_ns) > (s64)READ_ONCE(a->patience_ns);",
+        "return false;",
+    ),
+    Mutation("never-forgets", "slower", "(gaps->count && gap > (u64)ARRIVALS_SILENCE * gaps->mean)", "false"),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_broken_bound_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
+    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
+    try:
+        with pytest.raises(AssertionError):
+            CHECKS[mutation.noticed_by](script)
+    finally:
+        script.process.kill()
+        script.stop()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, slower; that the scheduler can be
+# switched while it holds the background; and that data stay right through it.
+vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
+k2 vflash0 1000
+K=/sys/block/vflash0/queue/iosched
+for word in never '\n' 2 AHEAD; do
+	expect "'$word' to bound_mode" "$(put $K/bound_mode "$word")" EINVAL
+done
+# With this lead the drive is kept free for most of a period of 20 ms.
+look_ahead() {
+	echo ahead > $K/bound_mode || fail "ahead is refused"
+	echo 256 > $K/inflight_kib_max
+	echo 256 > $K/ahead_hi_kib
+	echo 0 > $K/ahead_lo_kib
+	echo 9000 > $K/ahead_lead_us
+}
+look_ahead
+holds() { # it predicts, knows the drive's rate, and has held the drive free
+	[ "$(counted vflash0 ahead_predicted)" = 1 ] && [ "$(counted vflash0 ahead_rate_kib_s)" -gt 0 ] &&
+		[ "$(counted vflash0 ahead_ticks)" -gt $ticks ]
+}
+await_holding() {
+	ticks=$(counted vflash0 ahead_ticks)
+	await 60 "the drive is never held free" holds
+}
+dispatched() { # REQUESTS
+	[ "$(counted vflash0 level8.dispatched)" -ge $1 ]
+}
+go_on() { # REQUESTS: the background does so many more
+	await 30 "the background does not go on" dispatched $(($(counted vflash0 level8.dispatched) + $1))
+}
+real_time() { # THINKTIME
+	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
+		--thinktime=$1 --time_based --runtime=600 --thread
+}
+of_rt() { # SIGNAL
+	for pid in $(pidof fio); do ! grep -q name=rt /proc/$pid/cmdline || kill -$1 $pid; done
+}
+begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=8 --size=32m \
+	--loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 --verify_backlog=32
+begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=16k --ioengine=libaio --iodepth=8 --norandommap \
+	--time_based --runtime=600
+go_on 200
+real_time 20ms
+await_holding
+go_on 50
+of_rt STOP
+go_on 200
+of_rt CONT
+await_holding
+for round in 1 2; do
+	scheduler vflash0 none
+	scheduler vflash0 k2
+	echo 1000 > $K/inflight_max
+	look_ahead
+	await_holding
+	go_on 20
+done
+of_rt 9
+end rt 30 137
+go_on 200
+echo "$(counted vflash0 ahead_ticks) ticks, $(counted vflash0 ahead_rate_kib_s) KiB/s"
+stop writer reader
+! grep verify: /tmp/writer.out || fail "other data was read than written"
+account vflash0

@@ -53,6 +53,11 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
 }
 
+static inline bool k2_writes(struct k2_entry *e)
+{
+	return op_is_write(req_op(k2_request(e)));
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	return split_may_take(k2_request(e));
@@ -439,6 +444,9 @@ static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 
 	seq_printf(m, "ahead_rate_kib_s %llu\n",
 		   mul_u64_u32_shr(NSEC_PER_SEC, READ_ONCE(ahead->rate), 32) / 2);
+	seq_printf(m, "ahead_lo_now_kib %u\n", READ_ONCE(ahead->lo_sectors) / 2);
+	seq_printf(m, "ahead_hi_now_kib %u\n", READ_ONCE(ahead->hi_sectors) / 2);
+	seq_printf(m, "ahead_lead_now_us %u\n", READ_ONCE(ahead->lead_ns) / 1000);
 	seq_printf(m, "ahead_predicted %lu\n", hweight_long(READ_ONCE(ahead->predicted)));
 	seq_printf(m, "ahead_ticks %llu\n", READ_ONCE(k2->ticks));
 	for (i = 0; i < AHEAD_FLOWS; i++) {
@@ -464,6 +472,8 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 		if (k2_words(i))
 			seq_printf(m, "%s %s\n", k2_knob_infos[i].name,
 				   k2_words(i)[READ_ONCE(k2->knobs[i])]);
+		else if (READ_ONCE(k2->knobs[i]) == K2_AUTO)
+			seq_printf(m, "%s auto\n", k2_knob_infos[i].name);
 		else
 			seq_printf(m, "%s %u\n", k2_knob_infos[i].name, READ_ONCE(k2->knobs[i]));
 	seq_printf(m, "inflight %d\n", atomic_read(&k2->inflight));
@@ -614,6 +624,8 @@ static ssize_t k2_show(struct elevator_queue *eq, char *page, enum k2_knob knob)
 
 	if (k2_words(knob))
 		return sysfs_emit(page, "%s\n", k2_words(knob)[value]);
+	if (value == K2_AUTO)
+		return sysfs_emit(page, "auto\n");
 	return sysfs_emit(page, "%u\n", value);
 }
 
@@ -626,10 +638,16 @@ static int k2_check_split(struct request_queue *q, u64 kib)
 
 static int k2_parse(enum k2_knob knob, const char *page, u64 *value)
 {
-	int word;
+	int word, err;
 
-	if (!k2_words(knob))
-		return kstrtou64(page, 10, value);
+	if (k2_may_be_auto(knob) && sysfs_streq(page, "auto")) {
+		*value = K2_AUTO;
+		return 0;
+	}
+	if (!k2_words(knob)) {
+		err = kstrtou64(page, 10, value);
+		return !err && *value == K2_AUTO ? -ERANGE : err;
+	}
 	word = __sysfs_match_string((const char **)k2_words(knob), k2_knob_infos[knob].most + 1,
 				    page);
 	*value = word;

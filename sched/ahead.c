@@ -7,18 +7,76 @@
 #include "ahead.h"
 #include "arrivals.c"
 
-static inline void ahead_apply(struct ahead *a)
+/*
+ * How long a real-time request is in a drive that is otherwise idle; 0: not known. What it was seen to be there may be much
+ * longer as long as the drive is never idle when one comes, but not longer than is of use.
+ */
+static u32 ahead_device_ns(const struct ahead *a)
 {
-	WRITE_ONCE(a->slope, div_u64((u64)a->rate * a->ramp_pct, 100));
+	u32 longest_ns = 0, gap_ns = U32_MAX;
+	unsigned long flows;
+
+	for (flows = a->predictable; flows; flows &= flows - 1) {
+		const struct ahead_flow *flow = &a->flows[__ffs(flows)];
+
+		longest_ns = max(longest_ns, flow->least_ns);
+		gap_ns = min(gap_ns, arrivals_gap_ns(&flow->arrivals));
+	}
+	return min(longest_ns, gap_ns / AHEAD_LEAD_TIMES / AHEAD_LEAD_SHARE);
 }
 
-static void ahead_configure(struct ahead *a, unsigned int lo_sectors, unsigned int hi_sectors,
-			    u32 lead_ns, u32 ramp_pct)
+/*
+ * For which share of the time would the bound be at its least? Little of it costs little, and then that is nothing at all;
+ * what is above a quarter is made good, by up to a quarter of hi.
+ */
+static u32 ahead_scarcity(const struct ahead *a, u32 lead_ns)
 {
-	WRITE_ONCE(a->lo_sectors, min(lo_sectors, hi_sectors));
-	WRITE_ONCE(a->hi_sectors, hi_sectors);
+	unsigned long flows;
+	u32 share = 0;
+
+	for (flows = a->predictable; flows; flows &= flows - 1) {
+		const struct arrivals *arrivals = &a->flows[__ffs(flows)].arrivals;
+		const struct arrivals_gaps *gaps = &arrivals->gaps[arrivals->way];
+		u64 low_ns = (u64)lead_ns + gaps->mean - gaps->early;
+
+		share += div_u64(low_ns << AHEAD_SCARCITY_SHIFT, max(gaps->mean, 1U));
+	}
+	share = min(share, 1U << AHEAD_SCARCITY_SHIFT);
+	return share > AHEAD_SCARCITY_FREE ? (share - AHEAD_SCARCITY_FREE) / 4 : 0;
+}
+
+/* What finds itself, from what was learned of the drive. */
+static void ahead_apply(struct ahead *a)
+{
+	u32 device_ns = ahead_device_ns(a), lo = a->set_lo_sectors, hi = a->set_hi_sectors;
+	u32 lead_ns = a->set_lead_ns, ramp_pct = a->set_ramp_pct;
+
+	if (hi == AHEAD_AUTO)
+		hi = !a->rate || !device_ns ?
+			     AHEAD_HI_SECTORS_FIRST :
+			     max_t(u64, AHEAD_HI_SECTORS_MIN,
+				   mul_u64_u32_shr((u64)device_ns * AHEAD_HI_HALVES / 2, a->rate,
+						   32));
+	if (lead_ns == AHEAD_AUTO)
+		lead_ns = AHEAD_LEAD_TIMES * device_ns;
+	if (lo == AHEAD_AUTO)
+		lo = (u64)hi * ahead_scarcity(a, lead_ns) >> AHEAD_SCARCITY_SHIFT;
+	if (ramp_pct == AHEAD_AUTO)
+		ramp_pct = AHEAD_RAMP_PCT;
+	WRITE_ONCE(a->lo_sectors, min(lo, hi));
+	WRITE_ONCE(a->hi_sectors, hi);
 	WRITE_ONCE(a->lead_ns, lead_ns);
-	a->ramp_pct = ramp_pct;
+	WRITE_ONCE(a->slope, div_u64((u64)a->rate * ramp_pct, 100));
+}
+
+/* Each a number, or AHEAD_AUTO. */
+static void ahead_configure(struct ahead *a, u32 lo_sectors, u32 hi_sectors, u32 lead_ns,
+			    u32 ramp_pct)
+{
+	a->set_lo_sectors = lo_sectors;
+	a->set_hi_sectors = hi_sectors;
+	a->set_lead_ns = lead_ns;
+	a->set_ramp_pct = ramp_pct;
 	ahead_apply(a);
 }
 
@@ -30,37 +88,87 @@ static u64 ahead_patience_ns(const struct ahead *a, const struct arrivals *arriv
 	return max(gap_ns, a->patience_ns - (a->patience_ns >> 5));
 }
 
-/* A real-time request that came at @arrived_ns goes to the drive; with the caller's lock. */
-static void ahead_arrive(struct ahead *a, unsigned int number, u64 arrived_ns)
+/* Of a flow that comes in time: when it is expected next, unless that is decided when its request ends. */
+static void ahead_predict(struct ahead *a, struct ahead_flow *flow, u64 arrived_ns)
+{
+	const struct arrivals *arrivals = &flow->arrivals;
+	bool from_end = arrivals->way == ARRIVALS_FROM_END;
+
+	if (!from_end)
+		WRITE_ONCE(flow->due_ns, arrived_ns + arrivals_gap_ns(arrivals));
+	WRITE_ONCE(flow->gap_ns, from_end ? arrivals_gap_ns(arrivals) : 0);
+	WRITE_ONCE(flow->late_ns, arrivals_late_ns(arrivals));
+	WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
+}
+
+/* It waits a little longer to be forgotten than flows that are predicted wait for an arrival. */
+static void ahead_be_present(struct ahead_flow *flow, u64 arrived_ns)
+{
+	u64 gaps_ns = (u64)AHEAD_PRESENT_GAPS * flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
+
+	WRITE_ONCE(flow->present_until_ns, arrived_ns + max_t(u64, gaps_ns, AHEAD_PRESENT_NS_MIN));
+}
+
+/* Do those that can be predicted need more than their share of the drive? */
+static bool ahead_overloaded(const struct ahead *a)
+{
+	unsigned long flows;
+	u64 load = 0;
+
+	for (flows = a->predictable; flows; flows &= flows - 1)
+		load += a->flows[__ffs(flows)].load;
+	return a->rate && load > a->rate / AHEAD_LOAD_SHARE;
+}
+
+/**
+ * ahead_arrive() - a real-time request goes to the drive
+ * @a: of the drive
+ * @number: of its flow
+ * @sectors: of it
+ * @write: it is one
+ * @arrived_ns: when it came
+ * @now_ns: the time
+ *
+ * With the caller's lock.
+ */
+static void ahead_arrive(struct ahead *a, unsigned int number, unsigned int sectors, bool write,
+			 u64 arrived_ns, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
 	struct arrivals *arrivals = &flow->arrivals;
-	unsigned long bit = 1UL << number, predicted = a->predicted, unpredicted = a->unpredicted;
+	unsigned long bit = 1UL << number;
 	bool alone = !atomic_read(&flow->under_way);
+	u32 device_ns = READ_ONCE(flow->device_ns);
 
+	if (alone && device_ns)
+		flow->least_ns =
+			flow->least_ns ?
+				min(device_ns,
+				    flow->least_ns + flow->least_ns / AHEAD_LEAST_REQUESTS) :
+				device_ns;
+	WRITE_ONCE(flow->began_ns, now_ns);
 	atomic_inc(&flow->under_way);
+	flow->writes = flow->writes << 1 | write;
 	arrivals_note(arrivals, arrived_ns, READ_ONCE(flow->ended_ns), alone);
-	if (arrivals_predictable(arrivals) &&
-	    arrivals_gap_ns(arrivals) >= 2 * READ_ONCE(a->lead_ns)) {
-		bool from_end = arrivals->way == ARRIVALS_FROM_END;
-
-		if (!from_end)
-			WRITE_ONCE(flow->due_ns, arrived_ns + arrivals_gap_ns(arrivals));
-		WRITE_ONCE(flow->gap_ns, from_end ? arrivals_gap_ns(arrivals) : 0);
-		WRITE_ONCE(flow->late_ns, arrivals_late_ns(arrivals));
-		WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
-		predicted |= bit;
-		unpredicted &= ~bit;
+	if (arrivals_predictable(arrivals) && !flow->writes &&
+	    (a->set_lead_ns == AHEAD_AUTO || arrivals_gap_ns(arrivals) / 2 >= a->set_lead_ns)) {
+		flow->load = div_u64((u64)sectors << 32,
+				     max(arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean, 1U));
+		ahead_predict(a, flow, arrived_ns);
+		a->predictable |= bit;
 	} else {
-		u64 gaps_ns = (u64)AHEAD_PRESENT_GAPS * arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean;
-
-		WRITE_ONCE(flow->present_until_ns,
-			   arrived_ns + max_t(u64, gaps_ns, AHEAD_PRESENT_NS_MIN));
-		predicted &= ~bit;
-		unpredicted |= bit;
+		a->predictable &= ~bit;
 	}
-	WRITE_ONCE(a->predicted, predicted);
-	WRITE_ONCE(a->unpredicted, unpredicted);
+	ahead_be_present(flow, arrived_ns);
+	WRITE_ONCE(a->unpredicted, a->unpredicted | bit);
+	if (ahead_overloaded(a)) {
+		WRITE_ONCE(a->unpredicted, a->unpredicted | a->predictable);
+		WRITE_ONCE(a->predicted, 0);
+	} else {
+		WRITE_ONCE(a->unpredicted, a->unpredicted & ~a->predictable);
+		WRITE_ONCE(a->predicted, a->predictable);
+	}
+	ahead_apply(a);
 }
 
 /* It left the drive; any context. */
@@ -69,6 +177,7 @@ static void ahead_end(struct ahead *a, unsigned int number, u64 now_ns)
 	struct ahead_flow *flow = &a->flows[number];
 	u32 gap_ns = READ_ONCE(flow->gap_ns);
 
+	WRITE_ONCE(flow->device_ns, min_t(u64, now_ns - READ_ONCE(flow->began_ns), U32_MAX / 4));
 	WRITE_ONCE(flow->ended_ns, now_ns);
 	if (gap_ns)
 		WRITE_ONCE(flow->due_ns, now_ns + gap_ns);
@@ -186,26 +295,38 @@ static bool ahead_has_room(struct ahead *a, unsigned int sectors, unsigned int i
 }
 
 /*
- * What the drive serves is seen while it is kept full, and not by a prediction: what the background sends then replaces what
- * has ended. With the caller's lock, at each dispatch of the background; @inflight_sectors is with it, @full if no more
- * requests may go.
+ * What the drive serves is seen while as much is in it as the bound allows, or as the background has at a time, and no
+ * prediction holds it: what the background sends then replaces what has ended. What makes it more than it was before is
+ * no replacement. With the caller's lock, at each dispatch of the background; @inflight_sectors is with it, @full if no
+ * more requests may go.
  */
 static void ahead_learn(struct ahead *a, unsigned int sectors, unsigned int inflight_sectors,
 			bool full, unsigned int fixed_sectors, u64 now_ns)
 {
+	unsigned int before = READ_ONCE(a->full_sectors);
 	u64 until_ns;
-	unsigned int limit = ahead_limit(a, fixed_sectors, now_ns, 0, &until_ns);
+	u32 rate;
 
-	if (a->full_sectors && inflight_sectors >= a->full_sectors / 4 * 3) {
-		a->served_sectors += sectors;
+	a->peak_sectors = max(inflight_sectors, a->peak_sectors - a->peak_sectors / 64);
+	if (before && inflight_sectors >= before / 4 * 3) {
+		if (inflight_sectors <= before)
+			a->served_sectors += sectors;
 		a->served_ns += now_ns - a->full_ns;
+		WRITE_ONCE(a->full_sectors, max(before, inflight_sectors));
+	} else {
+		full |= inflight_sectors >= a->peak_sectors / 4 * 3 ||
+			inflight_sectors + sectors >
+				ahead_limit(a, fixed_sectors, now_ns, 0, &until_ns);
+		WRITE_ONCE(a->full_sectors, full ? inflight_sectors : 0);
 	}
-	full |= inflight_sectors + sectors > limit;
-	WRITE_ONCE(a->full_sectors, full ? inflight_sectors : 0);
 	a->full_ns = now_ns;
 	if (a->served_sectors < (u64)AHEAD_RATE_BOUNDS * inflight_sectors || !a->served_ns)
 		return;
-	a->rate = min_t(u64, div64_u64(a->served_sectors << 32, a->served_ns), U32_MAX);
+	rate = min_t(u64, div64_u64(a->served_sectors << 32, a->served_ns), U32_MAX);
+	if (rate > a->rate)
+		a->rate = a->rate ? a->rate + (rate - a->rate) / 2 : rate;
+	else
+		a->rate -= (a->rate - rate) / AHEAD_RATE_MEMORY;
 	a->served_sectors = 0;
 	a->served_ns = 0;
 	ahead_apply(a);

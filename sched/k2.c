@@ -36,6 +36,17 @@ static inline const char *const *k2_words(enum k2_knob knob)
 					    NULL;
 }
 
+static inline bool k2_may_be_auto(enum k2_knob knob)
+{
+	return k2_knob_infos[knob].initial == K2_AUTO;
+}
+
+/* A knob in other units; K2_AUTO stays. */
+static inline u32 k2_times(unsigned int value, unsigned int factor)
+{
+	return value == K2_AUTO ? AHEAD_AUTO : value * factor;
+}
+
 /* Size of a struct k2 for so many hardware queues, in bytes. */
 static inline size_t k2_size(unsigned int ctx_count)
 {
@@ -60,9 +71,10 @@ static inline void k2_apply(struct k2 *k2)
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
-	ahead_configure(&k2->ahead, 2 * knobs[K2_KNOB_ahead_lo_kib],
-			2 * knobs[K2_KNOB_ahead_hi_kib], 1000 * knobs[K2_KNOB_ahead_lead_us],
-			knobs[K2_KNOB_ahead_ramp_pct]);
+	ahead_configure(&k2->ahead, k2_times(knobs[K2_KNOB_ahead_lo_kib], 2),
+			k2_times(knobs[K2_KNOB_ahead_hi_kib], 2),
+			k2_times(knobs[K2_KNOB_ahead_lead_us], 1000),
+			k2_times(knobs[K2_KNOB_ahead_ramp_pct], 1));
 	WRITE_ONCE(k2->uses, uses);
 	WRITE_ONCE(k2->piece_sectors, sectors);
 	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
@@ -140,29 +152,6 @@ static bool k2_deinit(struct k2 *k2)
 			return false;
 	return !k2->filled && list_empty(&k2->large) && !atomic_read(&k2->inflight) &&
 	       !atomic_read(&k2->inflight_sectors);
-}
-
-/**
- * k2_configure() - set a knob
- * @k2: the drive's scheduler
- * @knob: which
- * @value: new value
- *
- * After a change the caller runs the hardware queues: a larger bound may let something go at once.
- *
- * Return: 0, or -ERANGE or -EINVAL with nothing changed.
- */
-static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
-{
-	if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
-		return -ERANGE;
-	if ((unsigned int)value % k2_knob_infos[knob].step)
-		return -EINVAL;
-	spin_lock(&k2->lock);
-	WRITE_ONCE(k2->knobs[knob], value);
-	k2_apply(k2);
-	spin_unlock(&k2->lock);
-	return 0;
 }
 
 /**
@@ -255,6 +244,38 @@ static inline void k2_look_again(struct k2 *k2)
 {
 	if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES) && k2->filled)
 		k2_look(k2, k2_choose(k2));
+}
+
+/**
+ * k2_configure() - set a knob
+ * @k2: the drive's scheduler
+ * @knob: which
+ * @value: new value
+ *
+ * After a change the caller runs the hardware queues: a larger bound may let something go at once.
+ *
+ * Return: 0, or -ERANGE or -EINVAL with nothing changed.
+ */
+static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
+{
+	unsigned int i;
+
+	if (!(value == K2_AUTO && k2_may_be_auto(knob))) {
+		if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
+			return -ERANGE;
+		if ((unsigned int)value % k2_knob_infos[knob].step)
+			return -EINVAL;
+	}
+	spin_lock(&k2->lock);
+	WRITE_ONCE(k2->knobs[knob], value);
+	k2_apply(k2);
+	/* what was noted under other bounds */
+	for (i = 0; i < k2->ctx_count; i++)
+		if (k2->ctxs[i])
+			WRITE_ONCE(k2->ctxs[i]->first_sectors, 0);
+	k2_look_again(k2);
+	spin_unlock(&k2->lock);
+	return 0;
 }
 
 /* With a bound on bytes, what is to be known of insertions that nobody has collected. */
@@ -564,7 +585,10 @@ static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sector
 
 	if (e->level == K2_BACKGROUND) {
 		WRITE_ONCE(ahead->held_ns, 0);
-		if (sectors)
+		/* beside something real-time the drive does less for the background */
+		if (atomic_read(&k2->rt_inflight))
+			WRITE_ONCE(ahead->full_sectors, 0);
+		else if (sectors)
 			ahead_learn(ahead, sectors, atomic_read(&k2->inflight_sectors),
 				    (unsigned int)atomic_read(&k2->inflight) >=
 					    READ_ONCE(k2->inflight_limit),
@@ -572,7 +596,7 @@ static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sector
 	} else if (!e->urgent) {
 		unsigned int flow = e->level;
 
-		ahead_arrive(ahead, flow, e->since_ns);
+		ahead_arrive(ahead, flow, sectors, k2_writes(e), e->since_ns, k2_now(k2));
 		e->tracked |= K2_FLOW | flow << K2_FLOW_SHIFT;
 	}
 }

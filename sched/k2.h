@@ -18,10 +18,11 @@
  *	static struct k2_entry *k2_entry_of(struct list_head *node);
  *	static unsigned int k2_sectors(struct k2_entry *e);
  *	static bool k2_may_split(struct k2_entry *e);
+ *	static bool k2_writes(struct k2_entry *e);
  *	static u64 k2_now(const struct k2 *k2);
  *
  * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
- * but one is asked of a staged entry of the background that is too large. The last is a monotone clock in ns, callable from
+ * but two is asked of a staged entry of the background that is too large. The last is a monotone clock in ns, callable from
  * any context; it is read only where times matter.
  */
 #ifndef TAILGATE_SCHED_K2_H
@@ -52,6 +53,9 @@
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
+/* Value of a knob that finds itself; a knob that may has it as its default. */
+#define K2_AUTO UINT_MAX
+
 /* knob(name, unit, least, most, step, default, scale, what it does) */
 /* clang-format off */
 #define K2_KNOBS(knob) \
@@ -61,13 +65,13 @@
 	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
 	knob(bound_mode, "mode", 0, 1, 1, 0, "choice", \
 	     "fixed, or ahead: the bound on the background's bytes falls as a real-time request is expected") \
-	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, 32, "log", \
+	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, K2_AUTO, "log", \
 	     "with ahead, most of the background in the drive when a real-time request is due") \
-	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, 128, "log", \
+	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, K2_AUTO, "log", \
 	     "with ahead, most of the background in the drive when none is due for long") \
-	knob(ahead_lead_us, "us", 0, 1000000, 1, 200, "log", \
+	knob(ahead_lead_us, "us", 0, 1000000, 1, K2_AUTO, "log", \
 	     "with ahead, so long before a request is due the bound is ahead_lo_kib") \
-	knob(ahead_ramp_pct, "percent", 1, 1000, 1, 60, "log", \
+	knob(ahead_ramp_pct, "percent", 1, 1000, 1, K2_AUTO, "log", \
 	     "with ahead, share of the drive's rate at which the bound falls") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \

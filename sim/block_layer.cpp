@@ -49,7 +49,9 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 		std::string range =
 			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
 			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
-		if (value < knob.least || value > knob.most || value % knob.step)
+		/* a default may be outside: "auto" */
+		if (value != knob.initial &&
+		    (value < knob.least || value > knob.most || value % knob.step))
 			throw UsageError(wanted.name + "." + name + ": expected " + range +
 					 ", got " + std::to_string(value));
 		if (scheduler.configure(elevator, i, value))

@@ -20,6 +20,12 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return 8;
 }
 
+static inline bool k2_writes(struct k2_entry *e)
+{
+	(void)e;
+	return false;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;

@@ -51,6 +51,11 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 	return rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0;
 }
 
+static inline bool k2_writes(struct k2_entry *e)
+{
+	return k2_request(e)->op != SIM_READ;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;

@@ -25,6 +25,8 @@ RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
 WAIT_BUCKETS = 26
 EINVAL, ERANGE = -22, -34
+#: A knob that finds itself.
+AUTO_VALUE = 2**32 - 1
 THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 
 
@@ -698,6 +700,9 @@ def check_ranges(script: Script) -> None:
     for knob in knobs(script):
         for value in (knob.least, knob.most):
             assert script.ask(f"set {knob.name} {value}") == f"0 {value}"
+        if knob.initial == AUTO_VALUE:
+            assert script.ask(f"set {knob.name} {AUTO_VALUE}") == f"0 {AUTO_VALUE}"
+            assert script.ask(f"set {knob.name} {knob.most}") == f"0 {knob.most}"
         for value in (knob.least - 1, knob.most + 1, 99999999999, 2**32 + knob.least):
             if value >= 0:
                 assert script.ask(f"set {knob.name} {value}") == f"{ERANGE} {knob.most}"
@@ -733,9 +738,10 @@ def knobs(script: Script) -> list[Knob]:
 
 def test_page_describes_the_knobs_of_the_code(script: Script) -> None:
     page = (ROOT / "docs/k2.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| (\d+) to (\d+) \| (\d+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| (\d+) to (\d+) \| (\w+) \|", page, re.MULTILINE)
     assert [
-        (name, unit, int(least), int(most), int(initial)) for name, unit, least, most, initial in rows
+        (name, unit, int(least), int(most), AUTO_VALUE if initial == "auto" else int(initial))
+        for name, unit, least, most, initial in rows
     ] == [(k.name, k.unit, k.least, k.most, k.initial) for k in knobs(script)]
 
 

@@ -31,6 +31,7 @@ class Flow:
     after: Callable[[float, float], float]
     first_us: float = 5_000.0
     until_us: float = float("inf")
+    writes: bool = False
 
 
 def thinks(us: float) -> Callable[[float, float], float]:
@@ -58,6 +59,7 @@ class Lab:
     flows: list[Flow]
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 40
+    auto: bool = False  # what may find itself does
     now_us: float = 10.0**6
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
@@ -69,11 +71,15 @@ class Lab:
             "inflight_max": 1000,
             "inflight_kib_max": HI_KIB,
             "bound_mode": 1,
-            "ahead_hi_kib": HI_KIB,
-            "ahead_lo_kib": LO_KIB,
-            "ahead_lead_us": LEAD_US,
-            "ahead_ramp_pct": 100,
-        } | self.knobs
+        }
+        if not self.auto:
+            all_knobs |= {
+                "ahead_hi_kib": HI_KIB,
+                "ahead_lo_kib": LO_KIB,
+                "ahead_lead_us": LEAD_US,
+                "ahead_ramp_pct": 100,
+            }
+        all_knobs |= self.knobs
         for name, value in all_knobs.items():
             assert self.script.ask(f"set {name} {value}") == f"0 {value}"
         self.events: list[tuple[float, int, str, int]] = []
@@ -109,6 +115,8 @@ class Lab:
         number = next(self.numbers)
         self.levels[number] = level
         self.arrived[number] = self.now_us
+        if any(flow.level == level and flow.writes for flow in self.flows):
+            self.ask(f"writes {number}")
         self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS}")
 
     def run(self) -> None:
@@ -248,6 +256,37 @@ def check_nobody_looks_in_vain(script: Script) -> None:
     assert lab.predicted() == 1
 
 
+def check_the_lead(script: Script) -> None:
+    """The bound falls at once, and the drive has the lead to follow."""
+    lab = Lab(script, [Flow(0, thinks(2_000))], {"ahead_ramp_pct": 1000, "ahead_lead_us": 700})
+    lab.play(100_000)
+    assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[0] if us > 60_000)
+
+
+def check_what_finds_itself(script: Script) -> None:
+    """A drive that serves one after the other needs two requests to be busy, and they wait for one."""
+    lab = Lab(script, [Flow(0, thinks(2_000)), Flow(1, varies(random.Random(1), 3_000, 0.05))], auto=True)
+    lab.play(300_000)
+    assert lab.predicted() == 0b11
+    assert int(script.ask("rate")) == pytest.approx(SECTORS / 2 / SERVICE_US * 1e6, rel=0.1)
+    late = sorted(sectors for met in lab.met.values() for us, sectors in met if us > 100_000)
+    assert late[len(late) * 9 // 10] <= SECTORS
+    assert lab.rate(100_000, 300_000) > 0.7
+
+
+def check_who_needs_much_is_not_predicted(script: Script) -> None:
+    flows = [Flow(level, thinks(60), first_us=30_000 + 60 * level) for level in range(2)]
+    lab = Lab(script, flows, {"ahead_lead_us": 20, "ahead_hi_kib": 8, "inflight_kib_max": 8})
+    lab.play(100_000)
+    assert lab.predicted() == 0
+
+
+def check_writes_are_not_predicted(script: Script) -> None:
+    lab = Lab(script, [Flow(0, thinks(2_000), writes=True), Flow(1, thinks(2_000))])
+    lab.play(100_000)
+    assert lab.predicted() == 0b10
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
@@ -259,6 +298,10 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "random": check_random_arrivals_are_not_predicted,
     "patience": check_an_idle_drive_is_not_held_for_ever,
     "shallow": check_nobody_looks_in_vain,
+    "steep": check_the_lead,
+    "auto": check_what_finds_itself,
+    "much": check_who_needs_much_is_not_predicted,
+    "writes": check_writes_are_not_predicted,
     "one-at-a-time": check_the_rate_is_not_what_holding_leaves,
 }
 
@@ -312,7 +355,7 @@ def test_the_background_is_back_whoever_leaves(
 
 MUTATIONS = [
     Mutation("whoever-comes-fits", "shallow", "sectors = max(sectors, first);", "(void)first;"),
-    Mutation("no-lead", "thinks", "- soon_ns - READ_ONCE(a->lead_ns);", "- soon_ns;"),
+    Mutation("no-lead", "steep", "- soon_ns - READ_ONCE(a->lead_ns);", "- soon_ns;"),
     Mutation("expected-at-the-mean", "varies", "[a->way].early;", "[a->way].mean;"),
     Mutation("only-from-the-end", "ticks", "ARRIVALS_FROM_END :\n\t\t\t ARRIVALS_FROM_ARRIVAL;", "0 : 0;"),
     Mutation("waited-for-for-ever", "gone", "<= (s64)READ_ONCE(flow->late_ns);", "<= 1LL << 60;"),
@@ -324,6 +367,9 @@ MUTATIONS = [
         "return (s64)(now_ns - held_ns) > (s64)READ_ONCE(a->patience_ns);",
         "return false;",
     ),
+    Mutation("any-load", "much", "return a->rate && load >", "return false &&"),
+    Mutation("writes-too", "writes", "!flow->writes &&", ""),
+    Mutation("hi-as-at-first", "auto", "!a->rate || !device_ns ?", "true ?"),
     Mutation("never-forgets", "slower", "(gaps->count && gap > (u64)ARRIVALS_SILENCE * gaps->mean)", "false"),
 ]
 

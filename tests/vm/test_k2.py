@@ -45,9 +45,7 @@ FUNCTIONAL = (
 )
 TIMED = ("tags",)
 #: Of these, what two CPUs may do otherwise than four and one do.
-MEETING = (
-    *("loads", "ahead", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0", "data nullb0"),
-)
+MEETING = (*("loads", "split", "pieces", "unplug", "hotplug", "data vflash0", "data nullb0"),)
 #: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     **{f"{kernel}-smp{smp}": FUNCTIONAL for smp in (4, 1) for kernel in kernels.ORDINARY},

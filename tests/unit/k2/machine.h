@@ -47,6 +47,12 @@ static unsigned int k2_sectors(struct k2_entry *e)
 	return ((struct io *)e)->sectors;
 }
 
+static bool k2_writes(struct k2_entry *e)
+{
+	(void)e;
+	return false;
+}
+
 static bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
@@ -395,7 +401,7 @@ static void learn(void)
 	for (i = 0; i < 4; i++) {
 		machine.now_ns += 1000000;
 		for (flow = 0; flow < 2; flow++) {
-			ahead_arrive(&k2->ahead, flow, machine.now_ns);
+			ahead_arrive(&k2->ahead, flow, 8, false, machine.now_ns, machine.now_ns);
 			ahead_end(&k2->ahead, flow, machine.now_ns + 100000);
 		}
 	}

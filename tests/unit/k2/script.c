@@ -11,6 +11,7 @@
  *   dispatch NOW                  -> the entry, or -; then those that are to be split
  *   finish ID CTX [NOW]           -> the ctxs woken
  *   whole ID                      the entry may not be split
+ *   writes ID                     the entry is a write
  *   piece LEVEL                   -> most sectors in an entry of the level
  *   requeue ID CTX AGAIN          -> the ctxs woken
  *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
@@ -37,6 +38,7 @@ struct io {
 	unsigned int id;
 	unsigned int sectors;
 	bool whole;
+	bool writes;
 };
 
 static struct list_head *k2_node(struct k2_entry *e)
@@ -52,6 +54,11 @@ static struct k2_entry *k2_entry_of(struct list_head *node)
 static unsigned int k2_sectors(struct k2_entry *e)
 {
 	return ((struct io *)e)->sectors;
+}
+
+static bool k2_writes(struct k2_entry *e)
+{
+	return ((struct io *)e)->writes;
 }
 
 static bool k2_may_split(struct k2_entry *e)
@@ -221,6 +228,9 @@ static void obey(char *line)
 		k2_finish(k2, ctxs[b], &ios[a].entry);
 	} else if (sscanf(line, "whole %u", &a) == 1) {
 		ios[a].whole = true;
+		printf("ok");
+	} else if (sscanf(line, "writes %u", &a) == 1) {
+		ios[a].writes = true;
 		printf("ok");
 	} else if (sscanf(line, "piece %u", &a) == 1) {
 		printf("%u", k2_piece(k2, a));

@@ -7,6 +7,16 @@ K=/sys/block/vflash0/queue/iosched
 for word in never '\n' 2 AHEAD; do
 	expect "'$word' to bound_mode" "$(put $K/bound_mode "$word")" EINVAL
 done
+for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct; do
+	expect "$knob" "$(cat $K/$knob)" auto
+	expect "auto in upper case to $knob" "$(put $K/$knob AUTO)" EINVAL
+	expect "a number that is none to $knob" "$(put $K/$knob 4294967295)" ERANGE
+	echo 100 > $K/$knob || fail "$knob takes no number"
+	expect "$knob" "$(cat $K/$knob)" 100
+	echo auto > $K/$knob || fail "$knob does not find itself again"
+	expect "$knob" "$(cat $K/$knob)" auto
+done
+expect "auto to inflight_max" "$(put $K/inflight_max auto)" EINVAL
 # With this lead the drive is kept free for most of a period of 20 ms.
 look_ahead() {
 	echo ahead > $K/bound_mode || fail "ahead is refused"

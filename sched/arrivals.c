@@ -84,7 +84,7 @@ static inline void arrivals_note(struct arrivals *a, u64 now_ns, u64 ended_ns, b
 	u64 gap;
 
 	a->arrived_ns = now_ns;
-	a->shared = a->shared << 1 | !alone;
+	a->shared = a->shared << 1 | (alone ? 0 : 1);
 	if (first || !alone)
 		return;
 	gap = gap_ns[a->way];

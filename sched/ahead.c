@@ -101,7 +101,7 @@ static void ahead_predict(struct ahead *a, struct ahead_flow *flow, u64 arrived_
 	WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
 }
 
-/* It waits a little longer to be forgotten than flows that are predicted wait for an arrival. */
+/* Should it not be predicted, it counts as there for a while. */
 static void ahead_be_present(struct ahead_flow *flow, u64 arrived_ns)
 {
 	u64 gaps_ns = (u64)AHEAD_PRESENT_GAPS * flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;

@@ -17,8 +17,8 @@
 
 /* Gaps that are remembered, each way. */
 #define ARRIVALS_WINDOW 32
-/* A longer gap is silence, not a period. */
-#define ARRIVALS_GAP_NS_MAX 4000000000U
+/* A longer gap is silence, not a period; sums of a few fit into 32 bits. */
+#define ARRIVALS_GAP_NS_MAX 1000000000U
 /* So is one that is so many times the mean. */
 #define ARRIVALS_SILENCE 4
 

@@ -384,9 +384,9 @@ def automatic() -> Iterator[Claim]:
 def frontier() -> Iterator[Claim]:
     """K2: bounds that look ahead beside none, the bound of 8, fixed bounds on bytes and the idle drive."""
     some = "none,k2-8,ahead-96-0-300,ahead-96-0-200,ahead-384-64-400"
-    for target, arguments in (
-        ("sim", ("k2/frontier", "--full", "--target", "sim")),
-        ("vm", ("k2/frontier", "--full", "--target", "vm", "--loads", "4k,64k", "--schedulers", some)),
+    for target, tail, arguments in (
+        ("sim", "p99.9", ("k2/frontier", "--full", "--target", "sim")),
+        ("vm", "p99", ("k2/frontier", "--quick", "--loads", "4k,64k", "--schedulers", some)),
     ):
         command = f"tailgate run {shlex.join(arguments)}"
         found: dict[tuple[str, str, float], Point] = {
@@ -397,20 +397,20 @@ def frontier() -> Iterator[Claim]:
         us = {key: flow(p, "rt")["lat_us"] for key, p in found.items()}
         label, load = "ahead-96-0-300", "4k"
         claim = f"k2/frontier on {target}, closed loop, 4 KiB, {label}"
-        ratio = us[label, load, 1]["p99.9"] / us["none", load, 0]["p99.9"]
-        yield at_most(f"{claim}: p99.9 over the idle drive's", ratio, 1.1, command, target)
+        ratio = us[label, load, 1][tail] / us["none", load, 0][tail]
+        yield at_most(f"{claim}: {tail} over the idle drive's", ratio, 1.1, command, target)
         ratio = mib_s[label, load, 1] / mib_s["none", load, 1]
         yield at_least(f"{claim}: background over none's", ratio, 0.6, command, target)
         label = "ahead-96-0-200"
         claim = f"k2/frontier on {target}, closed loop, 4 KiB, {label}"
-        ratio = us[label, load, 1]["p99.9"] / us["k2-8", load, 1]["p99.9"]
-        yield at_most(f"{claim}: p99.9 over k2-8's", ratio, 0.5, command, target)
+        ratio = us[label, load, 1][tail] / us["k2-8", load, 1][tail]
+        yield at_most(f"{claim}: {tail} over k2-8's", ratio, 0.5, command, target)
         ratio = mib_s[label, load, 1] / mib_s["k2-8", load, 1]
         yield at_least(f"{claim}: background over k2-8's", ratio, 1.2, command, target)
         label, load = "ahead-384-64-400", "64k"
         claim = f"k2/frontier on {target}, closed loop, 64 KiB, {label}"
-        ratio = us["none", load, 1]["p99.9"] / us[label, load, 1]["p99.9"]
-        yield at_least(f"{claim}: p99.9 of none over its own", ratio, 12, command, target)
+        ratio = us["none", load, 1][tail] / us[label, load, 1][tail]
+        yield at_least(f"{claim}: {tail} of none over its own", ratio, 12, command, target)
         ratio = mib_s[label, load, 1] / mib_s["none", load, 1]
         yield at_least(f"{claim}: background over none's", ratio, 0.8, command, target)
         ratio = us[label, load, 1]["p50"] / us["k2-8", load, 1]["p50"]

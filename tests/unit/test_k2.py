@@ -904,7 +904,6 @@ MUTATIONS = [
 	return k2_pending(k2);""",
     ),
     Mutation("nobody-arms-the-timer", "interleave", "k2->arm(k2->argument, until_ns);", ";"),
-    Mutation("no-patience", "interleave", "return (s64)(now_ns - held_ns) >", "return false &&"),
     Mutation("armed-for-ever", "interleave", "WRITE_ONCE(k2->armed_ns, 0);", "(void)k2;"),
     Mutation("no-floor", "floor", "return K2_BACKGROUND + 1;", "return first;"),
     Mutation(

@@ -323,7 +323,7 @@ def _flows(draw: st.DrawFn) -> list[Flow]:
 
 
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -44,11 +44,18 @@ FUNCTIONAL = (
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
-#: Of these, what two CPUs may do otherwise than four and one do.
-MEETING = (*("loads", "split", "pieces", "unplug", "hotplug", "data vflash0", "data nullb0"),)
+#: Of these, what another number of CPUs may do otherwise on the same kernel, and what only several may do.
+OTHERWISE = (
+    *("levels", "inherit", "order", "loads", "paths", "merges", "scsi"),
+    *("ahead", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0"),
+)
+MEETING = ("loads", "pieces", "unplug", "hotplug", "data vflash0")
 #: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    **{f"{kernel}-smp{smp}": FUNCTIONAL for smp in (4, 1) for kernel in kernels.ORDINARY},
+    "stable-smp4": FUNCTIONAL,
+    "backports-smp1": FUNCTIONAL,
+    "stable-smp1": OTHERWISE,
+    "backports-smp4": OTHERWISE,
     **{f"{kernel}-smp2": MEETING for kernel in kernels.ORDINARY},
     **{f"{kernel}-smp2": FUNCTIONAL for kernel in kernels.RT},
     **{f"{kernel}-timed": TIMED for kernel in kernels.LABELS},

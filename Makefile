@@ -5,6 +5,7 @@
 
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -q --numprocesses $(shell nproc) --dist worksteal
 KERNELS := stable backports stable-rt backports-rt
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
@@ -83,13 +84,13 @@ format: ## let clang-format and ruff rewrite the sources
 	$(BIN)/ruff check --quiet --fix src tests
 
 build-test: ## the modules build without a warning, on all kernels, at W=1 and under sparse
-	$(BIN)/pytest -q tests/kernel
+	$(PYTEST) tests/kernel
 
 unit: ## everything that needs no virtual machine
-	$(BIN)/pytest -q --ignore=tests/vm --ignore=tests/kernel
+	$(PYTEST) --ignore=tests/vm --ignore=tests/kernel
 
 vm-test: ## everything that boots one
-	$(BIN)/pytest -q tests/vm
+	$(PYTEST) --dist loadgroup --no-loadscope-reorder tests/vm
 
 # The kernels need nothing but Python's own library, so they come while pip is at work.
 kernel-demo:

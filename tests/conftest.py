@@ -5,6 +5,7 @@ What is left is estimated from what each test took the last time it ran.
 """
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,36 +13,49 @@ SLOW_S = 5.0
 
 
 class Left:
-    """Elapsed and remaining time of this session."""
+    """Elapsed and remaining time of this session; its tests run in workers of pytest-xdist, or here."""
 
     def __init__(self, config: pytest.Config) -> None:
         assert config.cache is not None
+        self.config = config
         self.cache = config.cache
         self.took: dict[str, float] = self.cache.get("tailgate/took", {})
         self.begin = time.monotonic()
         self.remaining: dict[str, None] = {}
+        self.phases: dict[str, float] = {}
         self.total = 0
+        self.workers = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.remaining = dict.fromkeys(item.nodeid for item in session.items)
-        self.total = len(self.remaining)
+        self.expect([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self.expect(ids)
+
+    def expect(self, tests: Sequence[str]) -> None:
+        """A worker, or this process itself, has found these tests; all workers find the same."""
+        if tests:
+            self.workers += 1
+            self.remaining = dict.fromkeys(tests)
+            self.total = len(tests)
 
     def seconds_left(self) -> float:
         known = [self.took[i] for i in self.remaining if i in self.took]
         mean = sum(known) / len(known) if known else (time.monotonic() - self.begin) / max(1, self.done())
-        return sum(known) + mean * (len(self.remaining) - len(known))
+        return (sum(known) + mean * (len(self.remaining) - len(known))) / max(1, self.workers)
 
     def done(self) -> int:
         return self.total - len(self.remaining)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> object:
-        begin = time.monotonic()
-        result = yield
-        took = time.monotonic() - begin
-        self.remaining.pop(item.nodeid, None)
-        self.took[item.nodeid] = round(took, 2)
-        terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        took = self.phases.pop(report.nodeid, 0.0) + report.duration
+        if report.when != "teardown":
+            self.phases[report.nodeid] = took
+            return
+        self.remaining.pop(report.nodeid, None)
+        self.took[report.nodeid] = round(took, 2)
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if took > SLOW_S and terminal is not None:
             so_far, left = (
                 f"{int(s) // 60}:{int(s) % 60:02}"
@@ -49,13 +63,13 @@ class Left:
             )
             where = f"{self.done()}/{self.total}"
             terminal.write_line(
-                f"  [{where}] {took:.0f} s {item.nodeid} ({so_far} so far, about {left} left)"
+                f"  [{where}] {took:.0f} s {report.nodeid} ({so_far} so far, about {left} left)"
             )
-        return result
 
     def pytest_sessionfinish(self) -> None:
         self.cache.set("tailgate/took", self.took)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Left(config))
+    if not hasattr(config, "workerinput"):  # a worker's tests are reported by who started it
+        config.pluginmanager.register(Left(config))

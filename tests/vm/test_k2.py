@@ -2,15 +2,15 @@
 """The scheduler k2 on stock kernels: parts, each a shell script in guest/, in few virtual machines.
 
 A boot costs as much as several parts, so the parts that are wanted of a machine run one after the other in
-one boot, and two machines run side by side. A part's verdict comes out as it ends; what it needs and tests
-stands in its script. TAILGATE_SEED replays what a failed run printed.
+one boot; pytest-xdist's groups keep them together. A part's verdict comes out as it ends; what it needs and
+tests stands in its script. TAILGATE_SEED replays what a failed run printed.
 """
 
 import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,6 @@ from tailgate.vm import machine
 
 GUEST = Path(__file__).parent / "guest"
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
-SIDE_BY_SIDE = 2
 STOCK_MODULES = (
     "null_blk",
     "scsi_debug",
@@ -155,8 +154,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def boots(
     request: pytest.FixtureRequest, programs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[str, Boot]]:
-    """Machines with the selected parts; they start at once."""
+) -> Iterator[Callable[[str], Boot]]:
+    """A machine by its name, with the selected parts; it starts when it is first asked for."""
     chosen: dict[str, Boot] = {}
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.originalname == "test_part":
@@ -165,11 +164,17 @@ def boots(
             boot.parts.append(part)
             boot.results[part] = Future()
     out = tmp_path_factory.mktemp("boots")
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for boot in chosen.values():
-            pool.submit(boot.run, programs, out / boot.name)
+    started: set[str] = set()
+    with ThreadPoolExecutor(1) as pool:
+
+        def start(name: str) -> Boot:
+            if name not in started:
+                started.add(name)
+                pool.submit(chosen[name].run, programs, out / name)
+            return chosen[name]
+
         try:
-            yield chosen
+            yield start
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             machine.stop_all()
@@ -177,10 +182,15 @@ def boots(
 
 @pytest.mark.vm
 @pytest.mark.parametrize(
-    ("machine_name", "part"), [(name, part) for name, parts in MACHINES.items() for part in parts]
+    ("machine_name", "part"),
+    [
+        pytest.param(name, part, marks=pytest.mark.xdist_group(name))
+        for name, parts in MACHINES.items()
+        for part in parts
+    ],
 )
-def test_part(boots: Mapping[str, Boot], machine_name: str, part: str) -> None:
-    result = boots[machine_name].results[part].result()
+def test_part(boots: Callable[[str], Boot], machine_name: str, part: str) -> None:
+    result = boots(machine_name).results[part].result()
     print(f"TAILGATE_SEED={SEED}\n{result.said}")
     if result.verdict == "skip":
         pytest.skip(result.said)

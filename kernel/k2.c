@@ -436,14 +436,30 @@ static void k2_depth_updated(struct blk_mq_hw_ctx *hctx)
 }
 #endif
 
+static u64 k2_kib_s(u32 rate)
+{
+	return mul_u64_u32_shr(NSEC_PER_SEC, rate, 32) / 2;
+}
+
+/* What was learned of the debt of writes. */
+static void k2_show_debt(struct seq_file *m, const struct k2 *k2)
+{
+	const struct debt *debt = &k2->debt;
+
+	seq_printf(m, "write_debt_kib %u\n", debt_owed(debt, k2_now(k2)) / 2);
+	seq_printf(m, "write_debt_kib_max_now %u\n", READ_ONCE(debt->limit_sectors) / 2);
+	seq_printf(m, "write_drain_kib_s %llu\n", k2_kib_s(READ_ONCE(debt->rate)));
+	seq_printf(m, "write_drain_seen_kib_s %llu\n", k2_kib_s(READ_ONCE(debt->seen)));
+	seq_printf(m, "write_debt_read_us %u\n", READ_ONCE(debt->read_ns) / 1000);
+}
+
 /* What the bound that looks ahead has learned. */
 static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 {
 	const struct ahead *ahead = &k2->ahead;
 	unsigned int i;
 
-	seq_printf(m, "ahead_rate_kib_s %llu\n",
-		   mul_u64_u32_shr(NSEC_PER_SEC, READ_ONCE(ahead->rate), 32) / 2);
+	seq_printf(m, "ahead_rate_kib_s %llu\n", k2_kib_s(READ_ONCE(ahead->rate)));
 	seq_printf(m, "ahead_lo_now_kib %u\n", READ_ONCE(ahead->lo_sectors) / 2);
 	seq_printf(m, "ahead_hi_now_kib %u\n", READ_ONCE(ahead->hi_sectors) / 2);
 	seq_printf(m, "ahead_lead_now_us %u\n", READ_ONCE(ahead->lead_ns) / 1000);
@@ -483,6 +499,7 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	seq_printf(m, "rt_activations %llu\n", READ_ONCE(k2->activations));
 	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));
 	k2_show_ahead(m, k2);
+	k2_show_debt(m, k2);
 	seq_printf(m, "split_staged %llu\n", READ_ONCE(k2->taken));
 	seq_printf(m, "split_requests %ld\n", atomic_long_read(&d->split->requests));
 	seq_printf(m, "split_pieces %ld\n", atomic_long_read(&d->split->pieces));

@@ -12,6 +12,7 @@
 
 #include "k2.h"
 #include "ahead.c"
+#include "debt.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
@@ -38,7 +39,7 @@ static inline const char *const *k2_words(enum k2_knob knob)
 
 static inline bool k2_may_be_auto(enum k2_knob knob)
 {
-	return k2_knob_infos[knob].initial == K2_AUTO;
+	return K2_MAY_BE_AUTO(knob, k2_knob_infos[knob].initial);
 }
 
 /* A knob in other units; K2_AUTO stays. */
@@ -61,13 +62,15 @@ static inline void k2_apply(struct k2 *k2)
 	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
 	bool is_ahead = knobs[K2_KNOB_bound_mode] == K2_BOUND_AHEAD;
+	bool owes = knobs[K2_KNOB_write_debt_kib_max] && constrains;
 
 	if (is_auto && knobs[K2_KNOB_rt_wait_us])
 		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
 	if (!constrains)
 		sectors = 0;
-	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead ? K2_USES_BYTES : 0;
+	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead || owes ? K2_USES_BYTES : 0;
 	uses |= is_ahead ? K2_USES_AHEAD : 0;
+	uses |= owes ? K2_USES_DEBT : 0;
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
@@ -75,6 +78,7 @@ static inline void k2_apply(struct k2 *k2)
 			k2_times(knobs[K2_KNOB_ahead_hi_kib], 2),
 			k2_times(knobs[K2_KNOB_ahead_lead_us], 1000),
 			k2_times(knobs[K2_KNOB_ahead_ramp_pct], 1));
+	debt_configure(&k2->debt, k2_times(knobs[K2_KNOB_write_debt_kib_max], 2));
 	WRITE_ONCE(k2->uses, uses);
 	WRITE_ONCE(k2->piece_sectors, sectors);
 	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
@@ -151,7 +155,7 @@ static bool k2_deinit(struct k2 *k2)
 		if (k2->ctxs[i] && k2->ctxs[i]->filled)
 			return false;
 	return !k2->filled && list_empty(&k2->large) && !atomic_read(&k2->inflight) &&
-	       !atomic_read(&k2->inflight_sectors);
+	       !atomic_read(&k2->inflight_sectors) && !atomic_read(&k2->debt.written);
 }
 
 /**
@@ -219,23 +223,34 @@ static inline unsigned int k2_choose(struct k2 *k2)
 	return K2_BACKGROUND + 1;
 }
 
+/* With a bound on bytes: what there must be room for if this entry of the background is to go. */
+static inline unsigned int k2_room(const struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+{
+	if (likely(!(READ_ONCE(k2->uses) & K2_USES_DEBT)) || !sectors)
+		return sectors;
+	return sectors | K2_ROOM_OWED | (k2_writes(e) ? K2_ROOM_WRITES : 0);
+}
+
 /*
- * Sectors of the first entry of a list, if anybody cares. For all to know: those that there must be room for, as far as
- * that can be said.
+ * Sectors of the first entry of a list, if anybody cares. For all to know: what there must be room for, as far as that can
+ * be said.
  */
 static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 {
 	unsigned int uses = READ_ONCE(k2->uses), sectors = 0, next;
+	struct k2_entry *e = k2_entry_of(k2->lists[list].next);
 
 	if (uses & K2_USES_BYTES)
-		sectors = k2_sectors(k2_entry_of(k2->lists[list].next));
+		sectors = k2_sectors(e);
 	next = sectors;
 	if (list != K2_BACKGROUND + 1)
 		next = uses & K2_USES_AHEAD ? 0 : sectors;
 	else if (uses & K2_USES_PIECES && sectors > READ_ONCE(k2->piece_sectors))
 		next = 0;
-	if (next != READ_ONCE(k2->next_sectors))
-		WRITE_ONCE(k2->next_sectors, next);
+	else
+		next = k2_room(k2, e, sectors);
+	if (next != READ_ONCE(k2->next))
+		WRITE_ONCE(k2->next, next);
 	return sectors;
 }
 
@@ -272,28 +287,31 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 	/* what was noted under other bounds */
 	for (i = 0; i < k2->ctx_count; i++)
 		if (k2->ctxs[i])
-			WRITE_ONCE(k2->ctxs[i]->first_sectors, 0);
+			WRITE_ONCE(k2->ctxs[i]->first, 0);
 	k2_look_again(k2);
 	spin_unlock(&k2->lock);
 	return 0;
 }
 
 /* With a bound on bytes, what is to be known of insertions that nobody has collected. */
-static noinline void k2_note_first(struct k2_ctx *ctx)
+static noinline void k2_note_first(const struct k2 *k2, struct k2_ctx *ctx)
 {
 	unsigned long background = 1UL << (K2_BACKGROUND + 1);
-	unsigned int sectors = 0;
+	unsigned int first = 0;
 
-	if (ctx->filled & background)
-		sectors = k2_sectors(k2_entry_of(ctx->lists[K2_BACKGROUND + 1].next));
-	WRITE_ONCE(ctx->first_sectors, ctx->filled & ~background ? 0 : sectors);
+	if (ctx->filled == background) {
+		struct k2_entry *e = k2_entry_of(ctx->lists[K2_BACKGROUND + 1].next);
+
+		first = k2_room(k2, e, k2_sectors(e));
+	}
+	WRITE_ONCE(ctx->first, first);
 }
 
 /* Makes the insertions visible to dispatchers. The bit is changed under the ctx's lock only. */
 static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 {
 	if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES))
-		k2_note_first(ctx);
+		k2_note_first(k2, ctx);
 	if (!test_bit(ctx->index, k2->pending))
 		set_bit(ctx->index, k2->pending);
 	spin_unlock(&ctx->lock);
@@ -376,48 +394,75 @@ static noinline void k2_hold(struct k2 *k2, u64 until_ns)
 }
 
 /* As k2_has_room_for(), with a bound that looks ahead. */
-static noinline bool k2_has_room_ahead(struct k2 *k2, unsigned int sectors, unsigned int inflight,
-				       bool soon)
+static noinline bool k2_has_room_ahead(struct k2 *k2, unsigned int sectors, unsigned int owed,
+				       unsigned int inflight, bool soon)
 {
-	u64 until_ns;
+	u64 now = k2_now(k2), until_ns;
 
-	if (ahead_has_room(&k2->ahead, sectors, atomic_read(&k2->inflight_sectors), inflight,
-			   k2_byte_limit(k2), k2_now(k2), soon, &until_ns))
+	if (ahead_has_room(&k2->ahead, sectors, atomic_read(&k2->inflight_sectors) + owed,
+			   inflight + !!owed, k2_byte_limit(k2), now, soon, &until_ns))
+		return true;
+	if (owed && !inflight)
+		until_ns = debt_until_ns(&k2->debt, owed, now);
+	if (until_ns)
+		k2_hold(k2, until_ns);
+	return false;
+}
+
+/* As k2_has_room_for(), with a bound on the debt of writes, and for the background; @owed: beyond what is in the drive. */
+static noinline bool k2_may_owe(struct k2 *k2, unsigned int next, unsigned int *owed)
+{
+	u64 now = k2_now(k2), until_ns;
+
+	*owed = debt_owed(&k2->debt, now);
+	if (!(next & K2_ROOM_WRITES) ||
+	    debt_has_room(&k2->debt, next & K2_ROOM_SECTORS, now, &until_ns))
 		return true;
 	if (until_ns)
 		k2_hold(k2, until_ns);
 	return false;
 }
 
-/* Is there room for so many bytes beside @inflight entries? */
-static noinline bool k2_has_room_for(struct k2 *k2, unsigned int sectors, unsigned int inflight,
+/* Is there room for so much beside @inflight entries? */
+static noinline bool k2_has_room_for(struct k2 *k2, unsigned int next, unsigned int inflight,
 				     bool soon)
 {
+	unsigned int sectors = next & K2_ROOM_SECTORS, owed = 0;
+	u64 all;
+
+	if (next & K2_ROOM_OWED && !k2_may_owe(k2, next, &owed))
+		return false;
 	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
-		return k2_has_room_ahead(k2, sectors, inflight, soon);
-	return !inflight || atomic_read(&k2->inflight_sectors) + (u64)sectors <= k2_byte_limit(k2);
+		return k2_has_room_ahead(k2, sectors, owed, inflight, soon);
+	all = atomic_read(&k2->inflight_sectors) + (u64)sectors + owed;
+	if ((!inflight && !owed) || all <= k2_byte_limit(k2))
+		return true;
+	if (owed)
+		k2_hold(k2, debt_until_ns(&k2->debt, min_t(u64, owed, all - k2_byte_limit(k2)),
+					  k2_now(k2)));
+	return false;
 }
 
 /*
- * May an entry of so many sectors be dispatched? 0 is one that counts none, or that is not known. Who asks @soon will ask
- * again a little later.
+ * May the entry be dispatched for which there must be so much room (K2_ROOM_...)? 0 is one that counts nothing, or that is
+ * not known. Who asks @soon will ask again a little later.
  */
-static inline bool k2_has_room(struct k2 *k2, unsigned int sectors, bool soon)
+static inline bool k2_has_room(struct k2 *k2, unsigned int next, bool soon)
 {
 	unsigned int inflight = atomic_read(&k2->inflight);
 
 	if (inflight >= READ_ONCE(k2->inflight_limit))
 		return false;
-	return likely(!sectors) || k2_has_room_for(k2, sectors, inflight, soon);
+	return likely(!next) || k2_has_room_for(k2, next, inflight, soon);
 }
 
 /*
- * Sectors of the entry that is next, as far as that is known without the lock: 0 is room for anything. Too many do no harm,
- * as each completion asks anew.
+ * What there must be room for (K2_ROOM_...), as far as that is known without the lock: 0 is room for anything. Too much does
+ * no harm, as each completion asks anew.
  */
 static inline unsigned int k2_next(const struct k2 *k2)
 {
-	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), sectors = 0;
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), next = 0;
 
 	if (likely(!(READ_ONCE(k2->uses) & K2_USES_BYTES)))
 		return 0;
@@ -426,15 +471,15 @@ static inline unsigned int k2_next(const struct k2 *k2)
 
 		for (ctxs = READ_ONCE(k2->pending[word]); ctxs; ctxs &= ctxs - 1) {
 			struct k2_ctx *ctx = k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
-			unsigned int first = READ_ONCE(ctx->first_sectors);
+			unsigned int first = READ_ONCE(ctx->first);
 
 			if (!first)
 				return 0; /* it goes before what is staged, or nobody knows */
-			sectors = max(sectors, first);
+			next = max(next, first);
 		}
 	}
 	smp_rmb(); /* pairs with k2_collect() */
-	return READ_ONCE(k2->filled) ? READ_ONCE(k2->next_sectors) : sectors;
+	return READ_ONCE(k2->filled) ? READ_ONCE(k2->next) : next;
 }
 
 /**
@@ -445,7 +490,7 @@ static inline unsigned int k2_next(const struct k2 *k2)
  */
 static inline void k2_tick(struct k2 *k2)
 {
-	WRITE_ONCE(k2->ticks, k2->ticks + 1);
+	WRITE_ONCE(k2->ticks, READ_ONCE(k2->ticks) + 1);
 	WRITE_ONCE(k2->armed_ns, 0);
 	smp_mb(); /* pairs with k2_hold(): who has seen it armed is seen by those who run the queues */
 }
@@ -455,12 +500,12 @@ static inline void k2_tick(struct k2 *k2)
  * wakes, or we see its room: each writes one word, has a full barrier, and reads the other's (Dekker). The same holds for
  * the words by which k2_next() knows what there must be room for; they were written before.
  */
-static inline bool k2_wait_for_room(struct k2 *k2, unsigned int sectors, bool soon)
+static inline bool k2_wait_for_room(struct k2 *k2, unsigned int next, bool soon)
 {
 	if (!READ_ONCE(k2->waiting))
 		smp_store_release(&k2->waiting, 1);
 	smp_mb();
-	return k2_has_room(k2, sectors, soon);
+	return k2_has_room(k2, next, soon);
 }
 
 /**
@@ -469,16 +514,16 @@ static inline bool k2_wait_for_room(struct k2 *k2, unsigned int sectors, bool so
  *
  * False while the bound is full: the completion that makes room, or the timer, wakes a ctx, so nobody needs to poll. With a
  * bound on bytes it may be true where an entry that was just inserted turns out to be too large. Any context, also hard
- * interrupt; no lock, and no clock unless the bound looks ahead.
+ * interrupt; no lock, and no clock unless the bound looks ahead or writes are owed.
  */
 static inline bool k2_has_work(struct k2 *k2)
 {
-	unsigned int sectors;
+	unsigned int next;
 
 	if (!k2_queued(k2))
 		return false;
-	sectors = k2_next(k2);
-	return k2_has_room(k2, sectors, true) || k2_wait_for_room(k2, sectors, true);
+	next = k2_next(k2);
+	return k2_has_room(k2, next, true) || k2_wait_for_room(k2, next, true);
 }
 
 /* What the drive served in how much time: so many sectors it would serve within rt_wait_us. Doubles at most. */
@@ -601,6 +646,19 @@ static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sector
 	}
 }
 
+/* @e goes: a write will be owed, and what a real-time read takes tells how much is. */
+static noinline void k2_owe_write(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+{
+	u64 now = k2_now(k2);
+
+	if (k2_writes(e))
+		debt_charge(&k2->debt, sectors, now);
+	else if (e->level == K2_BACKGROUND || e->urgent)
+		return;
+	e->tracked |= K2_TIMED;
+	e->since_ns = now;
+}
+
 /* After it: @e goes. */
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int list,
 			      unsigned int sectors)
@@ -619,6 +677,8 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int li
 		atomic_inc(&k2->rt_inflight);
 	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
 		k2_look_ahead(k2, e, sectors);
+	if (READ_ONCE(k2->uses) & K2_USES_DEBT && sectors)
+		k2_owe_write(k2, e, sectors);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
@@ -656,7 +716,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct 
 		if (list == K2_LISTS)
 			goto out;
 		sectors = k2_look(k2, list);
-		next = READ_ONCE(k2->next_sectors);
+		next = READ_ONCE(k2->next);
 	}
 	if (k2_has_room(k2, next, false) || k2_wait_for_room(k2, next, false)) {
 		e = k2_entry_of(k2->lists[list].next);
@@ -709,9 +769,23 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 	k2->removed[e->level]++;
 }
 
-/* Takes back what k2_track() has done. */
-static noinline void k2_untrack(struct k2 *k2, const struct k2_entry *e)
+/* What was owed is acknowledged, or a real-time read has ended. */
+static noinline void k2_end_timed(struct k2 *k2, struct k2_entry *e)
 {
+	u64 took_ns = k2_now(k2) - e->since_ns;
+
+	if (k2_writes(e))
+		debt_end_write(&k2->debt, e->tracked & K2_SECTORS, e->level == K2_BACKGROUND,
+			       took_ns);
+	else
+		debt_end_read(&k2->debt, took_ns);
+}
+
+/* Takes back what k2_track() has done. */
+static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
+{
+	if (e->tracked & K2_TIMED)
+		k2_end_timed(k2, e);
 	if (e->level != K2_BACKGROUND)
 		atomic_dec(&k2->rt_inflight);
 	if (e->tracked & K2_FLOW)

@@ -35,6 +35,7 @@
 #include <linux/types.h>
 
 #include "ahead.h"
+#include "debt.h"
 
 /* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
 #define K2_RT_LEVELS 8
@@ -53,7 +54,7 @@
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
-/* Value of a knob that finds itself; a knob that may has it as its default. */
+/* Value of a knob that finds itself. */
 #define K2_AUTO UINT_MAX
 
 /* knob(name, unit, least, most, step, default, scale, what it does) */
@@ -73,6 +74,8 @@
 	     "with ahead, so long before a request is due the bound is ahead_lo_kib") \
 	knob(ahead_ramp_pct, "percent", 1, 1000, 1, K2_AUTO, "log", \
 	     "with ahead, share of the drive's rate at which the bound falls") \
+	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", \
+	     "most that the drive has acknowledged of writes and not worked off, as far as can be told; 0 is no bound") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
 	knob(split_mode, "mode", 0, 1, 1, 0, "choice", \
@@ -92,6 +95,9 @@ enum k2_knob {
 		K2_KNOB_COUNT
 };
 
+/* May it? What has it as its default, and the debt of writes, which is off by default. */
+#define K2_MAY_BE_AUTO(knob, initial) ((initial) == K2_AUTO || (knob) == K2_KNOB_write_debt_kib_max)
+
 /* Values of split_mode. */
 enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 
@@ -99,11 +105,17 @@ enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD };
 
 /* What of it is in use, so that who uses nothing of it pays for one test. */
-#define K2_USES_BYTES 1 /* inflight_kib_max or bound_mode */
+#define K2_USES_BYTES 1 /* inflight_kib_max, bound_mode or write_debt_kib_max */
 #define K2_USES_FLOOR 2 /* be_floor_iops */
 #define K2_USES_AUTO 4 /* split_mode */
 #define K2_USES_PIECES 8 /* now: split_kib or rt_wait_us */
 #define K2_USES_AHEAD 16 /* bound_mode */
+#define K2_USES_DEBT 32 /* write_debt_kib_max */
+
+/* With a bound on bytes, in the word that says what there must be room for: */
+#define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
+#define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
+#define K2_ROOM_SECTORS 0x00ffffffU /* so many sectors; 0: it needs no room, or nobody knows */
 
 /*
  * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
@@ -152,12 +164,13 @@ enum k2_state {
 #define K2_TRACKED 0x80000000U /* there is something */
 #define K2_MEASURED 0x40000000U /* its time in the drive tells how long a piece takes */
 #define K2_FLOW 0x20000000U /* it is under way in its flow */
+#define K2_TIMED 0x10000000U /* its time in the drive counts for what is owed */
 #define K2_FLOW_SHIFT 24 /* four bits: which */
 #define K2_SECTORS 0x00ffffffU /* by which it counts against the bound on bytes */
 
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
- * @since_ns: when it was inserted; in flight with K2_MEASURED, when it was dispatched
+ * @since_ns: when it was inserted; in flight with K2_MEASURED or K2_TIMED, when it was dispatched
  * @tracked: while in flight: 0, or K2_TRACKED with what else changes when it leaves the drive
  * @level: 0 to K2_LEVELS - 1
  * @state: enum k2_state
@@ -178,7 +191,8 @@ struct k2_entry {
  * @lock: protects @lists, @filled, @inserted
  * @filled: bit i: lists[i] is not empty
  * @index: of this ctx
- * @first_sectors: with a bound on bytes, of the entry that is collected first; 0: it is not of the background, or not known
+ * @first: with a bound on bytes, K2_ROOM_... of the entry that is collected first; 0: it is not of the background, or not
+ *	known
  * @inserted: insertions by level, since the start
  * @lists: what was inserted and not yet collected
  */
@@ -186,7 +200,7 @@ struct k2_ctx {
 	spinlock_t lock;
 	unsigned int index;
 	unsigned long filled;
-	unsigned int first_sectors;
+	unsigned int first;
 	u64 inserted[K2_LEVELS];
 	struct list_head lists[K2_LISTS];
 } ____cacheline_aligned_in_smp;
@@ -216,7 +230,7 @@ struct k2_ctx {
  * @ticks: times it was
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
- * @next_sectors: of the entry that is next, with a bound on bytes; 0: it needs no room, or nobody knows
+ * @next: with a bound on bytes, K2_ROOM_... of the entry that is next
  * @background_due_ns: when the background is owed a request, with be_floor_iops
  * @rt_arrived: something real-time was collected since k2_watch() looked last
  * @active: there is real-time activity
@@ -232,6 +246,7 @@ struct k2_ctx {
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries
  * @ahead: the bound that looks ahead
+ * @debt: the debt of writes
  * @pending: bitmap of ctxs with something to collect
  */
 struct k2 {
@@ -260,7 +275,7 @@ struct k2 {
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned long filled;
-	unsigned int next_sectors;
+	unsigned int next;
 	u64 background_due_ns;
 	bool rt_arrived;
 	bool active;
@@ -276,6 +291,7 @@ struct k2 {
 	unsigned int has_large;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 	struct ahead ahead ____cacheline_aligned_in_smp;
+	struct debt debt;
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;
 };

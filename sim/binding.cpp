@@ -146,5 +146,5 @@ NB_MODULE(_core, m)
 	m.def("simulate", &simulate, nb::arg("config"), nb::call_guard<nb::gil_scoped_release>(),
 	      "Run a simulation to its end. UsageError for what is not possible.");
 	m.def("schedulers", &schedulers,
-	      "By scheduler, its knobs: (name, least, most, initial value, words of a choice by value).");
+	      "By scheduler, its knobs: (name, least, most, value of auto or 0, words of a choice by value).");
 }

@@ -50,7 +50,7 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
 			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
 		/* a default may be outside: "auto" */
-		if (value != knob.initial &&
+		if (!(knob.automatic && value == knob.automatic) &&
 		    (value < knob.least || value > knob.most || value % knob.step))
 			throw UsageError(wanted.name + "." + name + ": expected " + range +
 					 ", got " + std::to_string(value));
@@ -94,7 +94,7 @@ std::map<std::string, std::vector<KnobInfo>> schedulers()
 
 			for (uint64_t value = 0; knob.words && value <= knob.most; value++)
 				words.emplace_back(knob.words[value]);
-			knobs.emplace_back(knob.name, knob.least, knob.most, knob.initial, words);
+			knobs.emplace_back(knob.name, knob.least, knob.most, knob.automatic, words);
 		}
 	}
 	return all;

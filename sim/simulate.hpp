@@ -148,7 +148,7 @@ struct Result {
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
 };
 
-/// Name, least, most, initial value; of a choice the words, by value.
+/// Name, least, most, value of auto or 0; of a choice the words, by value.
 using KnobInfo = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::string>>;
 
 /// By scheduler, its knobs.

@@ -176,7 +176,7 @@ static struct sim_request *deadline_try_merge(void *s, u64 sector, u32 sectors, 
 
 static const struct sim_knob deadline_knobs[] = {
 #define DEADLINE_SIM_KNOB(name, unit, least, most, initial, ...) \
-	{ #name, least, most, initial, 1, NULL },
+	{ #name, least, most, initial, 1, 0, NULL },
 	DEADLINE_KNOBS(DEADLINE_SIM_KNOB)
 #undef DEADLINE_SIM_KNOB
 };

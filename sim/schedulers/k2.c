@@ -294,6 +294,7 @@ static const struct sim_knob k2_knobs[] = {
 	  most,                                                   \
 	  initial,                                                \
 	  step,                                                   \
+	  K2_MAY_BE_AUTO(K2_KNOB_##name, initial) ? K2_AUTO : 0,  \
 	  K2_KNOB_##name == K2_KNOB_split_mode ? k2_split_modes : \
 	  K2_KNOB_##name == K2_KNOB_bound_mode ? k2_bound_modes : \
 						 NULL },

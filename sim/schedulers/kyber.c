@@ -175,7 +175,7 @@ static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 
 
 static const struct sim_knob kyber_knobs[] = {
 #define KYBER_SIM_KNOB(name, unit, least, most, initial, ...) \
-	{ #name, least, most, initial, 1, NULL },
+	{ #name, least, most, initial, 1, 0, NULL },
 	KYBER_KNOBS(KYBER_SIM_KNOB)
 #undef KYBER_SIM_KNOB
 };

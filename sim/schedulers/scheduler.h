@@ -72,11 +72,12 @@ struct sim_device {
  * @most: largest value accepted
  * @initial: default
  * @step: a value is a multiple of it
+ * @automatic: the value of `auto`; 0: it cannot find itself
  * @words: of a choice, by value; NULL: it is a number
  */
 struct sim_knob {
 	const char *name;
-	u64 least, most, initial, step;
+	u64 least, most, initial, step, automatic;
 	const char *const *words;
 };
 

@@ -446,6 +446,29 @@ def frontier_by_itself(
     yield at_most(f"{claim}: p99.9 over that of its fixed bound", ratio, 1.05, command, "sim")
 
 
+def writes() -> Iterator[Claim]:
+    """K2: real-time reads beside writes of the background, with and without a bound on what these owe."""
+    some = ("--schedulers", "k2-8,k2-32-debt", "--loads", "preconditioned-4k-100,preconditioned-64k-100")
+    for target, tail, arguments in (
+        ("sim", "p99.9", ("k2/writes", "--full", "--target", "sim", *some)),
+        ("vm", "p99", ("k2/writes", "--quick", *some)),
+    ):
+        command = f"tailgate run {shlex.join(arguments)}"
+        found: dict[tuple[str, str], Point] = {
+            (p["label"], p["load"]): p
+            for p in run_experiment(*arguments)["points"]
+            if p["sweep"]["background_rate"]
+        }
+        for load in ("preconditioned-4k-100", "preconditioned-64k-100"):
+            ours, fixed = found["k2-32-debt", load], found["k2-8", load]
+            claim = f"k2/writes on {target}, {load}, debt of writes auto, over k2-8's"
+            for name, most in (("p50", 0.2), (tail, 0.5)):
+                ratio = flow(ours, "rt")["lat_us"][name] / flow(fixed, "rt")["lat_us"][name]
+                yield at_most(f"{claim}: {name}", ratio, most, command, target)
+            ratio = flow(ours, "background")["mib_s"] / flow(fixed, "background")["mib_s"]
+            yield at_least(f"{claim}: background", ratio, 0.95, command, target)
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -491,6 +514,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     splitting,
     automatic,
     frontier,
+    writes,
     preempt_rt,
     inversion,
     demo,

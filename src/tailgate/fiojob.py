@@ -141,9 +141,9 @@ def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
     pattern = section.options.get("rw") or section.options.get("readwrite")
     if not pattern or pattern.value not in ("rw", "readwrite", "randrw"):
         return str(max(1, round(bytes_s)))
-    reads = integer(job, section, "rwmixread", 50)
+    reads = integer(job, section, "rwmixread", 50, least=0)
     if "rwmixwrite" in section.options:
-        reads = 100 - integer(job, section, "rwmixwrite", 50)
+        reads = 100 - integer(job, section, "rwmixwrite", 50, least=0)
     return ",".join(str(max(1, round(bytes_s * share / 100))) for share in (reads, 100 - reads))
 
 
@@ -184,13 +184,13 @@ def amount(text: str) -> int | None:
     return int(match[1]) * (base ** _POWERS[match[2]] if match[2] else 1)
 
 
-def integer(job: JobFile, section: Section, key: str, default: int) -> int:
+def integer(job: JobFile, section: Section, key: str, default: int, least: int = 1) -> int:
     """A plain count such as numjobs or iodepth."""
     option = section.options.get(key)
     if option is None:
         return default
-    if not option.value.isdecimal() or int(option.value) < 1:
-        raise job.fail(key, option, "a count of at least 1")
+    if not option.value.isdecimal() or int(option.value) < least:
+        raise job.fail(key, option, f"a count of at least {least}")
     return int(option.value)
 
 

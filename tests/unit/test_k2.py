@@ -876,15 +876,15 @@ MUTATIONS = [
     Mutation(
         "no-barrier-before-sleep",
         "interleave",
-        "smp_mb();\n\treturn k2_has_room(k2, sectors, soon);",
-        "return k2_has_room(k2, sectors, soon);",
+        "smp_mb();\n\treturn k2_has_room(k2, next, soon);",
+        "return k2_has_room(k2, next, soon);",
     ),
     Mutation("no-barrier-after-completion", "interleave", "smp_mb__after_atomic();", ""),
     Mutation(
         "no-second-look",
         "interleave",
-        "smp_mb();\n\treturn k2_has_room(k2, sectors, soon);",
-        "smp_mb();\n\treturn (sectors || soon) && false;",
+        "smp_mb();\n\treturn k2_has_room(k2, next, soon);",
+        "smp_mb();\n\treturn (next || soon) && false;",
     ),
     Mutation(
         "invisible-while-collected",
@@ -958,13 +958,13 @@ MUTATIONS = [
     Mutation(
         "bytes-plus-a-sector",
         "script",
-        "(u64)sectors <= k2_byte_limit(k2);",
-        "(u64)sectors <= k2_byte_limit(k2) + 8;",
+        "all <= k2_byte_limit(k2))",
+        "all <= k2_byte_limit(k2) + 8)",
     ),
     Mutation(
         "bytes-kept", "script", "atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);", "(void)e;"
     ),
-    Mutation("too-large-for-ever", "script", "return !inflight || atomic", "return atomic"),
+    Mutation("too-large-for-ever", "script", "(!inflight && !owed) || all", "all"),
     Mutation("size-of-who-was-next", "script", "if (!first)\n\t\t\t\treturn 0;", ""),
     Mutation("size-of-who-was-merged", "sizes", "k2_look_again(k2);\n\te->state", "e->state"),
     Mutation("size-before-collection", "sizes", "k2_look_again(k2);\n\t\t\tctx->filled", "ctx->filled"),

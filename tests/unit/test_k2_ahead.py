@@ -354,7 +354,7 @@ def test_the_background_is_back_whoever_leaves(
 
 
 MUTATIONS = [
-    Mutation("whoever-comes-fits", "shallow", "sectors = max(sectors, first);", "(void)first;"),
+    Mutation("whoever-comes-fits", "shallow", "next = max(next, first);", "(void)first;"),
     Mutation("no-lead", "steep", "- soon_ns - READ_ONCE(a->lead_ns);", "- soon_ns;"),
     Mutation("expected-at-the-mean", "varies", "[a->way].early;", "[a->way].mean;"),
     Mutation("only-from-the-end", "ticks", "ARRIVALS_FROM_END :\n\t\t\t ARRIVALS_FROM_ARRIVAL;", "0 : 0;"),

@@ -29,8 +29,8 @@ MISTAKES = {
     ),
     "a byte too many": (
         "sched/k2.c",
-        "(u64)sectors <= k2_byte_limit(k2)",
-        "(u64)sectors <= k2_byte_limit(k2) + 8",
+        "all <= k2_byte_limit(k2))",
+        "all <= k2_byte_limit(k2) + 8)",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (

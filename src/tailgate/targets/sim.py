@@ -328,20 +328,20 @@ def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[st
     known: Mapping[str, Sequence[tuple[str, int, int, int, Sequence[str]]]] = simulation.module().schedulers()
     if name not in known:
         raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
-    ranges = {knob: (least, most, initial, words) for knob, least, most, initial, words in known[name]}
+    ranges = {knob: (least, most, automatic, words) for knob, least, most, automatic, words in known[name]}
     out = {}
     for knob, value in knobs.items():
         if knob not in ranges:
             expected = f"expected {one_of(list(ranges))}" if ranges else "it has none"
             raise UsageError(f"{where}: {name} has no knob {knob} in the simulator; {expected}")
-        least, most, initial, words = ranges[knob]
+        least, most, automatic, words = ranges[knob]
         if words:
             if value not in words:
                 raise UsageError(f"{where}: {knob}: expected {one_of(words)}, got {value!r}")
             out[knob] = words.index(str(value))
             continue
-        if value == "auto" and initial > most:
-            out[knob] = initial
+        if value == "auto" and automatic:
+            out[knob] = automatic
             continue
         if not isinstance(value, int) or not least <= value <= most:
             raise UsageError(f"{where}: {knob}: expected a number, {least} to {most}, got {value!r}")

@@ -27,6 +27,7 @@ struct io {
 	unsigned int level;
 	unsigned int sectors;
 	bool urgent;
+	bool writes;
 	u64 sequence; /* of its insertion, by ctx */
 	unsigned int left; /* times it ended, by completion or by removal */
 	unsigned int returns; /* times the drive will give it back */
@@ -49,8 +50,7 @@ static unsigned int k2_sectors(struct k2_entry *e)
 
 static bool k2_writes(struct k2_entry *e)
 {
-	(void)e;
-	return false;
+	return ((struct io *)e)->writes;
 }
 
 static bool k2_may_split(struct k2_entry *e)
@@ -76,7 +76,8 @@ static struct machine {
 	unsigned int bound_max; /* no knob was ever larger */
 	bool is_auto; /* bounds and pieces come and go */
 	bool is_ahead; /* the bound on bytes looks ahead */
-	u64 now_ns; /* then: the clock, which stands still between arrivals and ticks */
+	bool owes; /* there is a bound on the debt of writes */
+	u64 now_ns; /* with these two: the clock, which stands still between arrivals and ticks */
 	u64 armed_ns; /* the timer; 0: it is not armed */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
 } machine;
@@ -113,7 +114,7 @@ static u64 k2_now(const struct k2 *drive)
 	static u64 now_ns;
 
 	(void)drive;
-	if (machine.is_ahead)
+	if (machine.is_ahead || machine.owes)
 		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
 	if (!machine.is_auto)
 		return 0;
@@ -203,7 +204,7 @@ static void tick(void)
 	unsigned int ctx;
 
 	machine_enter();
-	if (machine.armed_ns > machine.now_ns)
+	if (machine.armed_ns > __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED))
 		__atomic_store_n(&machine.now_ns, machine.armed_ns, __ATOMIC_RELAXED);
 	machine.armed_ns = 0;
 	machine_leave();
@@ -215,7 +216,7 @@ static void tick(void)
 /* When this one comes: real-time ones at regular intervals. */
 static u64 arrival_ns(const struct io *io)
 {
-	if (!machine.is_ahead)
+	if (!machine.is_ahead && !machine.owes)
 		return 0;
 	return __atomic_add_fetch(&machine.now_ns, io->level == K2_BACKGROUND ? 0 : 1000000,
 				  __ATOMIC_RELAXED);
@@ -421,6 +422,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	INIT_LIST_HEAD(&machine.drive);
 	INIT_LIST_HEAD(&machine.returned);
 	machine.is_ahead = machine_random(2);
+	machine.owes = machine_random(2);
 	machine.io_count = io_count;
 	machine.bound_max = bound_max;
 	machine.ios = calloc(io_count, sizeof(*machine.ios));
@@ -433,6 +435,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		if (machine.is_ahead && io->level != K2_BACKGROUND)
 			io->level = machine_random(2);
 		io->sectors = machine_random(3) ? 8 : 8 * (1 + machine_random(32));
+		io->writes = machine_random(2);
 		io->returns = machine_random(5) ? 0 : machine_random(3);
 	}
 	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
@@ -455,8 +458,15 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	must(!k2_configure(k2, K2_KNOB_ahead_lo_kib, machine_random(2) * machine_random(16)));
 	must(!k2_configure(k2, K2_KNOB_ahead_hi_kib, 1 + machine_random(32)));
 	must(!k2_configure(k2, K2_KNOB_ahead_lead_us, machine_random(2) * 200));
+	must(!k2_configure(k2, K2_KNOB_write_debt_kib_max,
+			   machine.owes ? 1 + machine_random(150) : 0));
 	if (machine.is_ahead)
 		learn();
+	/* as if that were known; much is owed already */
+	if (machine.owes && machine_random(4)) {
+		k2->debt.rate = 1 + machine_random(1 << 20);
+		k2->debt.empty_ns = machine.now_ns + machine_random(1 << 30);
+	}
 }
 
 static void machine_deinit(void)

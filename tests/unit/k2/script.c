@@ -23,6 +23,8 @@
  *   tick NOW                      the timer is due
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
+ *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
+ *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */
@@ -207,6 +209,11 @@ static void obey(char *line)
 		printf("%lu", k2->ahead.predicted);
 	} else if (!strcmp(line, "rate\n")) {
 		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
+	} else if (!strcmp(line, "drain\n")) {
+		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->debt.rate, 32));
+	} else if (!strcmp(line, "owed\n")) {
+		printf("%d",
+		       atomic_read(&k2->inflight_sectors) + (int)debt_owed(&k2->debt, now_ns));
 	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
 		LIST_HEAD(large);
 		struct io *io, *next;

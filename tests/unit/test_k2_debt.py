@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2's bound on the debt of writes: sched/k2.c with sched/debt.c, before a drive that writes behind.
+
+The drive, the background and a real-time reader are played here; K2 is the program `script`. Times are in
+us. The drive works its buffer off at a rate that K2 must find; a read waits for a share of what is in the
+buffer, as there are several dies, and for what a die is at.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+
+BACKGROUND = 8
+SECTORS = 128  # of a write
+BUFFER_SECTORS = 2048
+ACK_US = 20.0
+READ_US = 80.0
+PROGRAM_US = 400.0
+DIES = 8
+DEBT_KIB = 256
+
+
+@dataclass
+class Lab:
+    """Plays until a time. `debts`: what the drive owed, in sectors, when each real-time read came."""
+
+    script: Script
+    rate: float  # sectors a us that the drive works off
+    knobs: dict[str, int] = field(default_factory=dict)
+    depth: int = 32
+    reads_every_us: float = 2_000.0
+    background_reads: float = 0.0  # share
+    pause_us: float = 0.0  # of the background, after each request
+    slow_acks: float = 0.0  # share that takes ten times as long
+    now_us: float = 10.0**6
+    buffered: float = 0.0
+    debts: list[tuple[float, float]] = field(default_factory=list)
+    took: list[tuple[float, float]] = field(default_factory=list)
+    acked_us: list[float] = field(default_factory=list)
+    in_vain: int = 0
+    ticks: int = 0  # since something else happened
+
+    def __post_init__(self) -> None:
+        self.script.ask("new 1")
+        for name, value in ({"inflight_max": 32, "write_debt_kib_max": DEBT_KIB} | self.knobs).items():
+            assert self.script.ask(f"set {name} {value}") == f"0 {value}"
+        self.rng = random.Random(1)
+        self.events: list[tuple[float, int, str, int]] = []
+        self.order = itertools.count()
+        self.read_numbers = itertools.cycle(range(1, 2000))
+        self.write_numbers = itertools.cycle(range(2000, 4000))
+        self.origin = self.buffered_at = self.now_us
+        self.armed_us = float("inf")
+        self.waiting: list[int] = []  # writes that do not fit into the buffer
+        self.levels: dict[int, int] = {}
+        self.reads: dict[int, float] = {}
+        self.in_drive = 0
+        for _ in range(self.depth):
+            self.insert(BACKGROUND)
+        if self.reads_every_us:
+            self.at(self.now_us + self.reads_every_us, "arrival", 0)
+
+    @property
+    def ns(self) -> int:
+        return round(self.now_us * 1000)
+
+    def at(self, us: float, what: str, which: int) -> None:
+        heapq.heappush(self.events, (us, next(self.order), what, which))
+
+    def ask(self, line: str) -> list[str]:
+        words = self.script.ask(line).split()
+        for word in words:
+            if word.startswith("arm:"):
+                self.armed_us = int(word[4:]) / 1000
+                self.at(max(self.armed_us, self.now_us), "timer", 0)
+        return [word for word in words if not word.startswith("arm:")]
+
+    def insert(self, level: int) -> None:
+        writes = level == BACKGROUND and self.rng.random() >= self.background_reads
+        number = next(self.write_numbers if writes else self.read_numbers)
+        self.levels[number] = level
+        if writes:
+            self.ask(f"writes {number}")
+        else:
+            self.reads[number] = self.now_us
+        self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS if writes else 8}")
+
+    def work_off(self) -> None:
+        """The buffer drains; writes that waited for room in it are acknowledged as soon as there is some."""
+        self.buffered = max(0.0, self.buffered - self.rate * (self.now_us - self.buffered_at))
+        self.buffered_at = self.now_us
+        while self.waiting and self.buffered + SECTORS <= BUFFER_SECTORS:
+            self.buffered += SECTORS
+            ack_us = ACK_US * (10 if self.rng.random() < self.slow_acks else 1)
+            self.at(self.now_us + ack_us, "ack", self.waiting.pop(0))
+        if self.waiting:
+            room_us = (self.buffered + SECTORS - BUFFER_SECTORS) / self.rate
+            self.at(self.now_us + room_us + 0.001, "room", 0)
+
+    def run(self) -> None:
+        """blk_mq_run_hw_queue()."""
+        while self.ask(f"work {self.ns}") == ["1"]:
+            owed = int(self.ask("owed")[0])
+            (word,) = self.ask(f"dispatch {self.ns}")
+            if word == "-":
+                self.in_vain += 1  # blk-mq would look again after 3 ms
+                break
+            number = int(word)
+            if limit_kib := self.knobs.get("inflight_kib_max"):
+                goes = 8 if number in self.reads else SECTORS
+                assert self.levels[number] != BACKGROUND or not owed or owed + goes <= 2 * limit_kib
+            self.in_drive += 1
+            if number not in self.reads:
+                self.waiting.append(number)
+                self.work_off()
+                continue
+            queued_us = self.buffered / self.rate / DIES
+            busy_us = self.rng.uniform(0, PROGRAM_US) if self.rng.random() < 0.9 else 0
+            self.at(self.now_us + READ_US + queued_us + busy_us, "read", number)
+
+    def owed(self) -> float:
+        return self.buffered + SECTORS * len(self.waiting)
+
+    def play(self, until_us: float) -> None:
+        self.run()
+        while self.events and self.events[0][0] < self.origin + until_us:
+            self.now_us, _, what, which = heapq.heappop(self.events)
+            self.work_off()
+            if what == "arrival":
+                self.debts.append((self.now_us - self.origin, self.owed()))
+                self.insert(0)
+                self.run()
+                if self.reads_every_us:
+                    self.at(self.now_us + self.reads_every_us, "arrival", 0)
+            elif what == "timer" and self.armed_us <= self.now_us:
+                self.ticks += 1
+                assert self.ticks < 100, "the timer fires again and again"
+                self.armed_us = float("inf")
+                self.ask(f"tick {self.ns}")
+                self.run()
+            elif what == "more":
+                self.insert(BACKGROUND)
+                self.run()
+            elif what in ("ack", "read"):
+                self.end(which)
+        self.now_us = self.origin + until_us
+
+    def end(self, number: int) -> None:
+        self.ticks = 0
+        self.in_drive -= 1
+        woken = self.ask(f"finish {number} 0 {self.ns}")
+        arrived_us = self.reads.pop(number, None)
+        if arrived_us is None:
+            self.acked_us.append(self.now_us - self.origin)
+        elif self.levels[number] != BACKGROUND:
+            self.took.append((self.now_us - self.origin, self.now_us - arrived_us))
+        if self.levels[number] == BACKGROUND:
+            self.at(self.now_us + self.pause_us, "more", 0)
+        if woken:
+            self.run()
+
+    def share(self, begin_us: float, end_us: float) -> float:
+        """Writes acknowledged over what the drive works off."""
+        return (
+            sum(begin_us <= us < end_us for us in self.acked_us) * SECTORS / self.rate / (end_us - begin_us)
+        )
+
+    def typical_debt(self, begin_us: float, end_us: float) -> float:
+        found = sorted(owed for us, owed in self.debts if begin_us <= us < end_us)
+        return found[len(found) // 2]
+
+
+def check_the_drive_owes_little(script: Script) -> None:
+    """Without the bound its buffer is full, and 31 writes wait for room in it."""
+    lab = Lab(script, rate=1.0)
+    lab.play(1_500_000)
+    assert lab.typical_debt(300_000, 1_500_000) < 2 * DEBT_KIB * 1.5
+    assert lab.share(300_000, 1_500_000) > 0.93
+    assert not lab.in_vain
+
+
+def check_without_it_the_buffer_is_full(script: Script) -> None:
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 0})
+    lab.play(60_000)
+    assert lab.typical_debt(20_000, 60_000) > BUFFER_SECTORS
+
+
+def check_a_slower_drive_is_noticed(script: Script) -> None:
+    lab = Lab(script, rate=2.0)
+    lab.play(400_000)
+    lab.rate = 0.5
+    lab.play(1_500_000)
+    assert lab.typical_debt(700_000, 1_500_000) < 2 * DEBT_KIB * 1.5
+    assert lab.share(700_000, 1_500_000) > 0.9
+
+
+def check_a_faster_drive_is_noticed(script: Script) -> None:
+    lab = Lab(script, rate=0.5)
+    lab.play(400_000)
+    lab.rate = 0.6
+    lab.play(2_500_000)
+    assert lab.share(1_800_000, 2_500_000) > 0.9
+
+
+def check_no_reads_no_loss(script: Script) -> None:
+    """Who has seen no read has no reason to hold more than what it knows to be owed."""
+    lab = Lab(script, rate=1.0, reads_every_us=0)
+    lab.play(600_000)
+    assert lab.share(100_000, 600_000) > 0.95
+
+
+def check_reads_of_the_background_leave_room_too(script: Script) -> None:
+    """A bound on bytes counts what is owed."""
+    knobs = {"inflight_kib_max": 2 * DEBT_KIB, "write_debt_kib_max": 4 * DEBT_KIB}
+    lab = Lab(script, 1.0, knobs, background_reads=0.5)
+    lab.play(1_000_000)
+    assert lab.share(400_000, 1_000_000) > 0.3
+
+
+def check_what_is_larger_goes_alone(script: Script) -> None:
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 32}, depth=4)
+    lab.play(600_000)
+    assert lab.share(100_000, 600_000) > 0.5
+
+
+def check_who_writes_little_teaches_nothing(script: Script) -> None:
+    """One write at a time, with a pause after each, and the drive slow with some of them."""
+    lab = Lab(script, 1.0, depth=1, pause_us=2_000, slow_acks=0.3, reads_every_us=0)
+    lab.play(600_000)
+    assert int(script.ask("drain")) == 0
+
+
+def check_auto(script: Script) -> None:
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 2**32 - 1})
+    lab.play(1_500_000)
+    assert lab.typical_debt(300_000, 1_500_000) < BUFFER_SECTORS / 2
+    assert lab.share(300_000, 1_500_000) > 0.93
+
+
+CHECKS: dict[str, Callable[[Script], None]] = {
+    "little": check_the_drive_owes_little,
+    "off": check_without_it_the_buffer_is_full,
+    "slower": check_a_slower_drive_is_noticed,
+    "faster": check_a_faster_drive_is_noticed,
+    "no-reads": check_no_reads_no_loss,
+    "both-bounds": check_reads_of_the_background_leave_room_too,
+    "large": check_what_is_larger_goes_alone,
+    "idle": check_who_writes_little_teaches_nothing,
+    "auto": check_auto,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_debt_is_bounded(script: Script, check: Callable[[Script], None]) -> None:
+    check(script)
+
+
+MUTATIONS = [
+    Mutation(
+        "never-drains-by-the-clock",
+        "large",
+        "s64 ns = READ_ONCE(d->empty_ns) - now_ns;",
+        "s64 ns = 1LL << (now_ns ? 40 : 0);",
+    ),
+    Mutation("nobody-comes-back", "little", "return now_ns + 1 + debt_ns", "return now_ns + 1000 * debt_ns"),
+    Mutation("charged-until-acknowledged", "little", "if (!owed || owed + sectors <= limit)", "if (true)"),
+    Mutation("never-falls", "slower", "max(rate - rate / DEBT_FALL, floor)", "2 * (u64)rate"),
+    Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
+    Mutation(
+        "idle-counts",
+        "idle",
+        "max(took_ns, acks * READ_ONCE(d->least_write_ns))",
+        "acks * READ_ONCE(d->least_write_ns)",
+    ),
+    Mutation("reads-do-not-wait", "both-bounds", "sectors + owed;", "sectors;"),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_broken_bound_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
+    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
+    try:
+        with pytest.raises(AssertionError):
+            CHECKS[mutation.noticed_by](script)
+    finally:
+        script.process.kill()
+        script.stop()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that a bound on the debt of writes finds out how fast the drive works, holds writes and gives them all back: when the
+# real-time reader is there and when it is gone, when the scheduler is switched, when a bound on bytes counts the debt too;
+# and that data stay right through it.
+vflash memory_backed=1 buffer_kib=1024 program_ns=8000000 erase_ns=0
+k2 vflash0 32
+K=/sys/block/vflash0/queue/iosched
+expect "the debt of writes" "$(cat $K/write_debt_kib_max)" 0
+for word in AUTO -1 many; do
+	expect "'$word' to write_debt_kib_max" "$(put $K/write_debt_kib_max $word)" EINVAL
+done
+expect "a number that is none" "$(put $K/write_debt_kib_max 4294967295)" ERANGE
+drained() { # KIB_S: the rate is known and at least this
+	[ "$(counted vflash0 write_drain_kib_s)" -ge $1 ]
+}
+held() { # times that the timer ran the queue since
+	[ "$(counted vflash0 ahead_ticks)" -gt $((ticks + 100)) ]
+}
+await_holding() {
+	await 60 "nobody finds out how fast the drive works" drained 5000
+	ticks=$(counted vflash0 ahead_ticks)
+	await 60 "writes are never held" held
+}
+dispatched() { # REQUESTS
+	[ "$(counted vflash0 level8.dispatched)" -ge $1 ]
+}
+go_on() { # REQUESTS: the background does so many more
+	await 60 "the background does not go on" dispatched $(($(counted vflash0 level8.dispatched) + $1))
+}
+begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=24 --size=32m \
+	--loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 --verify_backlog=256
+begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
+	--thinktime=5ms --time_based --runtime=600 --thread
+for limit in auto 256; do
+	echo $limit > $K/write_debt_kib_max || fail "$limit is refused"
+	expect "the debt of writes" "$(cat $K/write_debt_kib_max)" $limit
+	await_holding
+	go_on 100
+done
+echo 300 > $K/inflight_kib_max
+go_on 100
+echo 0 > $K/inflight_kib_max
+scheduler vflash0 none
+scheduler vflash0 k2
+echo 32 > $K/inflight_max
+echo auto > $K/write_debt_kib_max
+await_holding
+for pid in $(pidof fio); do ! grep -q name=rt /proc/$pid/cmdline || kill -9 $pid; done
+end rt 30 137
+go_on 200
+echo "$(counted vflash0 ahead_ticks) ticks, $(counted vflash0 write_drain_kib_s) KiB/s," \
+	"$(counted vflash0 write_debt_kib_max_now) KiB"
+stop writer
+! grep verify: /tmp/writer.out || fail "other data was read than written"
+account vflash0

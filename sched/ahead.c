@@ -69,10 +69,12 @@ static void ahead_apply(struct ahead *a)
 	WRITE_ONCE(a->slope, div_u64((u64)a->rate * ramp_pct, 100));
 }
 
-/* Each a number, or AHEAD_AUTO. */
-static void ahead_configure(struct ahead *a, u32 lo_sectors, u32 hi_sectors, u32 lead_ns,
-			    u32 ramp_pct)
+/* Each a number, or AHEAD_AUTO; @placebo: at random times. */
+static void ahead_configure(struct ahead *a, bool placebo, u32 lo_sectors, u32 hi_sectors,
+			    u32 lead_ns, u32 ramp_pct)
 {
+	if (placebo != !!a->dice)
+		a->dice = placebo ? AHEAD_DICE_FIRST : 0;
 	a->set_lo_sectors = lo_sectors;
 	a->set_hi_sectors = hi_sectors;
 	a->set_lead_ns = lead_ns;
@@ -88,16 +90,33 @@ static u64 ahead_patience_ns(const struct ahead *a, const struct arrivals *arriv
 	return max(gap_ns, a->patience_ns - (a->patience_ns >> 5));
 }
 
+/*
+ * The control: a span as long as that in which the flow would be expected, anywhere in its gap; xorshift (Marsaglia, "Xorshift
+ * RNGs", 2003). Return: from where on, in ns.
+ */
+static u32 ahead_roll(struct ahead *a, u32 gap_ns)
+{
+	a->dice ^= a->dice << 13;
+	a->dice ^= a->dice >> 17;
+	a->dice ^= a->dice << 5;
+	return max_t(u32, mul_u64_u32_shr(gap_ns, a->dice, 32), 1);
+}
+
 /* Of a flow that comes in time: when it is expected next, unless that is decided when its request ends. */
 static void ahead_predict(struct ahead *a, struct ahead_flow *flow, u64 arrived_ns)
 {
 	const struct arrivals *arrivals = &flow->arrivals;
 	bool from_end = arrivals->way == ARRIVALS_FROM_END;
+	u32 gap_ns = arrivals_gap_ns(arrivals), late_ns = arrivals_late_ns(arrivals);
 
+	if (unlikely(a->dice)) {
+		late_ns = arrivals->gaps[arrivals->way].mean - gap_ns;
+		gap_ns = ahead_roll(a, gap_ns);
+	}
 	if (!from_end)
-		WRITE_ONCE(flow->due_ns, arrived_ns + arrivals_gap_ns(arrivals));
-	WRITE_ONCE(flow->gap_ns, from_end ? arrivals_gap_ns(arrivals) : 0);
-	WRITE_ONCE(flow->late_ns, arrivals_late_ns(arrivals));
+		WRITE_ONCE(flow->due_ns, arrived_ns + gap_ns);
+	WRITE_ONCE(flow->gap_ns, from_end ? gap_ns : 0);
+	WRITE_ONCE(flow->late_ns, late_ns);
 	WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
 }
 

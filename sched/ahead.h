@@ -43,6 +43,9 @@
 /* Before anything was learned. */
 #define AHEAD_HI_SECTORS_FIRST 256
 
+/* With what the control begins to draw. */
+#define AHEAD_DICE_FIRST 2463534242U
+
 /* Who asks whether there is room, and then again, does so within this share of the lead. */
 #define AHEAD_SOON 16
 
@@ -103,6 +106,7 @@ struct ahead_flow {
  * @full_ns: when that was
  * @held_ns: since when an idle drive is held free; 0: it is not
  * @patience_ns: for so long at most
+ * @dice: of the control that predicts at random; 0: it does not
  * @flows: by number
  */
 struct ahead {
@@ -117,6 +121,7 @@ struct ahead {
 	u64 full_ns;
 	u64 held_ns;
 	u64 patience_ns;
+	u32 dice;
 	struct ahead_flow flows[AHEAD_FLOWS];
 };
 

@@ -27,7 +27,7 @@ const struct k2_knob_info k2_knob_infos[K2_KNOB_COUNT] = {
 };
 
 static const char *const k2_split_modes[] = { "always", "auto" };
-static const char *const k2_bound_modes[] = { "fixed", "ahead" };
+static const char *const k2_bound_modes[] = { "fixed", "ahead", "placebo" };
 
 /* The words of a knob that is a choice, by value; NULL: it is a number. */
 static inline const char *const *k2_words(enum k2_knob knob)
@@ -61,7 +61,7 @@ static inline void k2_apply(struct k2 *k2)
 	unsigned int sectors = 2 * knobs[K2_KNOB_split_kib], uses = 0;
 	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
-	bool is_ahead = knobs[K2_KNOB_bound_mode] == K2_BOUND_AHEAD;
+	bool is_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
 	bool owes = knobs[K2_KNOB_write_debt_kib_max] && constrains;
 
 	if (is_auto && knobs[K2_KNOB_rt_wait_us])
@@ -74,7 +74,8 @@ static inline void k2_apply(struct k2 *k2)
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
-	ahead_configure(&k2->ahead, k2_times(knobs[K2_KNOB_ahead_lo_kib], 2),
+	ahead_configure(&k2->ahead, knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO,
+			k2_times(knobs[K2_KNOB_ahead_lo_kib], 2),
 			k2_times(knobs[K2_KNOB_ahead_hi_kib], 2),
 			k2_times(knobs[K2_KNOB_ahead_lead_us], 1000),
 			k2_times(knobs[K2_KNOB_ahead_ramp_pct], 1));

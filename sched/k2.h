@@ -64,8 +64,9 @@
 	     "most requests in the drive at a time, over all hardware queues") \
 	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", \
 	     "most bytes in the drive at a time, which a larger request exceeds alone; 0 is no bound") \
-	knob(bound_mode, "mode", 0, 1, 1, 0, "choice", \
-	     "fixed, or ahead: the bound on the background's bytes falls as a real-time request is expected") \
+	knob(bound_mode, "mode", 0, 2, 1, 0, "choice", \
+	     "fixed, or ahead: the bound on the background's bytes falls as a real-time request is expected; " \
+	     "placebo, a control for experiments: it falls as often, but at random times") \
 	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, K2_AUTO, "log", \
 	     "with ahead, most of the background in the drive when a real-time request is due") \
 	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, K2_AUTO, "log", \
@@ -102,7 +103,7 @@ enum k2_knob {
 enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 
 /* Values of bound_mode. */
-enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD };
+enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 
 /* What of it is in use, so that who uses nothing of it pays for one test. */
 #define K2_USES_BYTES 1 /* inflight_kib_max, bound_mode or write_debt_kib_max */

@@ -287,6 +287,23 @@ def check_writes_are_not_predicted(script: Script) -> None:
     assert lab.predicted() == 0b10
 
 
+def check_the_placebo_holds_as_much_and_does_not_hit(script: Script) -> None:
+    """A request every 3 ms, by the clock, and an empty drive for a tenth of the time."""
+    knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 16, "inflight_kib_max": 16, "ahead_lead_us": 300}
+    rates, hits = [], []
+    for mode in (1, 2):
+        lab = Lab(script, [Flow(0, ticks(3_000))], knobs | {"bound_mode": mode})
+        lab.play(600_000)
+        assert lab.predicted() == 1
+        rates.append(lab.rate(50_000, 600_000))
+        met = [sectors for us, sectors in lab.met[0] if us > 50_000]
+        hits.append(met.count(0) / len(met))
+    assert rates[0] < 0.93
+    assert rates[1] == pytest.approx(rates[0], abs=0.03)
+    assert hits[0] > 0.95
+    assert hits[1] < 0.3
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
@@ -302,6 +319,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "auto": check_what_finds_itself,
     "much": check_who_needs_much_is_not_predicted,
     "writes": check_writes_are_not_predicted,
+    "placebo": check_the_placebo_holds_as_much_and_does_not_hit,
     "one-at-a-time": check_the_rate_is_not_what_holding_leaves,
 }
 
@@ -370,6 +388,7 @@ MUTATIONS = [
     Mutation("any-load", "much", "return a->rate && load >", "return false &&"),
     Mutation("writes-too", "writes", "!flow->writes &&", ""),
     Mutation("hi-as-at-first", "auto", "!a->rate || !device_ns ?", "true ?"),
+    Mutation("placebo-knows", "placebo", "gap_ns = ahead_roll(a, gap_ns);", "(void)ahead_roll(a, gap_ns);"),
     Mutation("never-forgets", "slower", "(gaps->count && gap > (u64)ARRIVALS_SILENCE * gaps->mean)", "false"),
 ]
 

@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--loads", type=_words, metavar="A,B", help="only these loads, by label; * stands for any letters"
     )
+    run.add_argument("--drive", metavar="NAME", help="one of drives/, instead of the experiment's")
     run.add_argument("--seeds", type=_seeds, metavar="1,2", help="instead of the mode's")
     run.add_argument(
         "--jobs", type=_count, metavar="N", help="boots or simulations side by side (default: one a CPU)"
@@ -203,7 +204,15 @@ def _run(options: argparse.Namespace, arguments: Sequence[str], console: Console
     from tailgate import lab, results  # take half a second to import
 
     path = experiments.find(options.experiment)
-    run = lab.resolve(path, options.mode, options.schedulers, options.seeds, options.target, options.loads)
+    run = lab.resolve(
+        path,
+        options.mode,
+        options.schedulers,
+        options.seeds,
+        options.target,
+        options.loads,
+        options.drive,
+    )
     command = shlex.join(["tailgate", *arguments])
     place = lab.Place(options.kernel or "backports", options.machine or machines.DEFAULT, options.dask)
     jobs = options.jobs or os.cpu_count() or 1

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tailgate import drive as drives
 from tailgate import experiment as experiments
 from tailgate import kernels, machines, modules, report, results, table
 from tailgate.errors import UsageError
@@ -60,12 +61,16 @@ def resolve(
     seeds: tuple[int, ...] | None,
     target: str = "vm",
     loads: Sequence[str] | None = None,
+    drive: str | None = None,
 ) -> Run:
     """What a command line asks of an experiment file. UsageError for what is not in it.
 
-    `loads` are patterns of the labels of the loads, as a shell has them.
+    `loads` are patterns of the labels of the loads, as a shell has them; `drive` stands for the file's.
     """
     spec = experiments.load(path)
+    if drive:
+        drives.load(drive)
+        spec = spec.model_copy(update={"drive": drive})
     if loads:
         spec = spec.model_copy(update={"sweeps": _matching(path, spec, loads)})
     if mode not in spec.modes:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tailgate.arrivals import Arrivals
 from tailgate.errors import UsageError
 
 #: The folder of the checkout that holds experiments/ and drives/.
@@ -98,6 +99,8 @@ class Sweep(_Strict):
     job: str | None = None
     #: What `${NAME}` stands for in the job file; fio itself takes it from its environment.
     variables: dict[str, str] = {}
+    #: When the requests of the real-time flows come, if the job file does not say so.
+    arrivals: Arrivals | None = None
     #: The flows that take part, of the experiment's; none named: all.
     flows: tuple[str, ...] = ()
     #: The schedulers that meet this load, by label; none named: all.
@@ -119,6 +122,11 @@ class Sweep(_Strict):
     in_tables: bool = True
 
     @property
+    def carried(self) -> dict[str, Knob]:
+        """The further keys of its points."""
+        return {**({"arrivals": self.arrivals.words} if self.arrivals else {}), **self.keys}
+
+    @property
     def words(self) -> str:
         """The load in words, such as `random reads, 4 KiB`."""
         size = f"{self.block_size_kib} KiB"
@@ -135,7 +143,7 @@ class Sweep(_Strict):
         if self.file_system:
             return self.file_system.type
         op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
-        keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.keys.items())
+        keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.carried.items())
         return ", ".join([f"{self.access} {op}", *size, *keys])
 
 
@@ -244,6 +252,12 @@ class Experiment(_Strict):
             count = sum(self.flows[name].role == "background" for name in self.flows_in(sweep))
             if count != 1:
                 raise ValueError(f'flows: {count} flows have role = "background"; expected exactly one')
+            if sweep.arrivals and (
+                not self.real_time(sweep) or not all(m.rt_samples for m in self.modes.values())
+            ):
+                raise ValueError(
+                    f"sweeps[{i}].arrivals: expected a real-time flow, and rt_samples in all modes"
+                )
             # A point ends when the real-time flow has its samples, or else by time.
             for name, mode in self.modes.items():
                 if self.real_time(sweep) and not mode.rt_samples and not mode.duration_s:
@@ -477,12 +491,16 @@ def _step(here: object, part: str | int) -> object:
         here = typing.get_args(here)[0]
     if isinstance(here, type) and issubclass(here, BaseModel):
         field = here.model_fields.get(str(part))
-        return field.annotation if field else None
+        return _table(field.annotation) if field else None
     origin, args = typing.get_origin(here), typing.get_args(here)
     if origin is tuple:
         return args[0]
-    if origin is dict:
-        return args[1]
-    if origin in (typing.Union, types.UnionType):
-        return next((a for a in args if isinstance(a, type) and issubclass(a, BaseModel)), None)
-    return None
+    return args[1] if origin is dict else None
+
+
+def _table(here: object) -> object:
+    """Of a union the model in it, if there is one: what may be left out is described as what it is."""
+    if typing.get_origin(here) not in (typing.Union, types.UnionType):
+        return here
+    arms = typing.get_args(here)
+    return next((a for a in arms if isinstance(a, type) and issubclass(a, BaseModel)), here)

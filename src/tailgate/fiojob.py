@@ -8,7 +8,7 @@ file again, with every inherited option written out, so that a recorded job stan
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tailgate.errors import UsageError
@@ -65,10 +65,14 @@ class Section:
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file: its sections in order, [global] already merged into each."""
+    """A job file: its sections in order, [global] already merged into each.
+
+    `traces` are those that it replays and that do not lie beside it, by name.
+    """
 
     path: Path
     sections: tuple[Section, ...]
+    traces: Mapping[str, str] = field(default_factory=dict)
 
     def section(self, name: str, key: str) -> Section:
         """The section of this name; UsageError tells the experiment's key that asked for it."""
@@ -199,10 +203,11 @@ def traces(job: JobFile) -> list[Path]:
     out = []
     for section in job.sections:
         if option := section.options.get("read_iolog"):
-            path = job.path.parent / option.value
-            if "/" in option.value or not path.is_file():
-                raise job.fail("read_iolog", option, "the name of a file beside the job file")
-            out.append(path)
+            for name in option.value.split(":"):
+                path = job.path.parent / name
+                if "/" in name or not path.is_file():
+                    raise job.fail("read_iolog", option, "the name of a file beside the job file")
+                out.append(path)
     return out
 
 
@@ -275,7 +280,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
         lines = {key: option.line for key, option in section.options.items()}
         placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}
         sections.append(Section(section.name, section.line, placed))
-    return JobFile(job.path, tuple(sections))
+    return replace(job, sections=tuple(sections))
 
 
 def text(job: JobFile) -> str:

@@ -539,7 +539,7 @@ def sweep(load: Sweep, rate: float) -> dict[str, object]:
         "block_size_kib": load.block_size_kib,
         **({"file_system": load.file_system.type} if load.file_system else {}),
         **({} if own is None else {"rt_block_size_kib": own}),
-        **load.keys,
+        **load.carried,
         "background_rate": rate,
     }
 
@@ -619,7 +619,7 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "op": m.sweep.op,
             "block_size_kib": m.sweep.block_size_kib,
             "rt_block_size_kib": m.sweep.rt_block_size_kib or m.sweep.block_size_kib,
-            "load_keys": json.dumps(m.sweep.keys),
+            "load_keys": json.dumps(m.sweep.carried),
             "background_rate": m.background_rate,
             "seed": m.seed,
             "flow": f.name,

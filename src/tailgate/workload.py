@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -194,7 +195,7 @@ class _Reader:
             self.options.pop(canonical, None)  # the later one of two names counts
             self.options[canonical] = (key, option)
         self._check_consistent()
-        self.trace = self._trace()
+        self.traces = self._traces()
 
     def _check_known(self, key: str, canonical: str, option: Option) -> None:
         if canonical in MODELLED or key in NEUTRAL:
@@ -438,6 +439,7 @@ class _Reader:
 
     def process(self, flow: int, subjob: int, seed: int) -> Process:
         """The `subjob`-th (from 0) of the section's processes."""
+        trace = self.traces[subjob % len(self.traces)] if self.traces else ()
         synchronous = self._engine()
         depth = self.count("iodepth", 1, least=1, most=65535)
         share, sequential = self._pattern()
@@ -447,7 +449,7 @@ class _Reader:
         offset, size, ends = self._part(subjob, least)
         distribution, parameter = self._distribution()
         align = self._align([min(s for s, _ in part) for part in used]) if not sequential else 0
-        once = not (self.flag("norandommap") or sequential or align or self.trace)
+        once = not (self.flag("norandommap") or sequential or align or trace)
         exhaustive = once and distribution == "random"
         if exhaustive and len({s for part in used for s, _ in part}) > 1:
             place = self._raw("bssplit") or self._raw("bs") or Option("", self.section.line)
@@ -457,7 +459,7 @@ class _Reader:
                 "each once a pass, are not modelled",
             )
         think = self.time_ns("thinktime")
-        endless = self.flag("time_based") or self.trace
+        endless = self.flag("time_based") or trace
         cgroup = self._raw("cgroup")
         return Process(
             flow=flow,
@@ -487,7 +489,7 @@ class _Reader:
             bytes_max=0 if endless else self.place("io_size") or ends,
             ends_all=self.flag("exitall"),
             seed=seed,
-            trace=self.trace,
+            trace=trace,
             cgroup=cgroup.value if cgroup else "",
         )
 
@@ -513,16 +515,25 @@ class _Reader:
 
     # --- read_iolog ---------------------------------------------------------------------------------------
 
-    def _trace(self) -> tuple[TracedIo, ...]:
+    def _traces(self) -> list[tuple[TracedIo, ...]]:
+        """What each process of the section replays, in turn."""
         option = self._raw("read_iolog")
         if option is None:
-            return ()
-        path = self.job.path.parent / option.value
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as e:
-            raise self._fail("read_iolog", f"a readable trace beside the job file ({e})") from e
-        return read_trace(path, lines, self.capacity)
+            return []
+        found = []
+        for name in option.value.split(":"):
+            path = self.job.path.parent / name
+            try:
+                text = self.job.traces.get(name) or path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as e:
+                raise self._fail("read_iolog", f"a readable trace beside the job file ({e})") from e
+            found.append(_read_trace(path, text, self.capacity))
+        return found
+
+
+@lru_cache(maxsize=64)  # schedulers meet the same ones, one after the other
+def _read_trace(path: Path, text: str, capacity: int) -> tuple[TracedIo, ...]:
+    return read_trace(path, text.splitlines(), capacity)
 
 
 def read_trace(path: Path, lines: Sequence[str], capacity: int) -> tuple[TracedIo, ...]:

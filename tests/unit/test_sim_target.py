@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The target sim and the command simulate, with the simulator itself, on points that take no time."""
 
+import itertools
 import json
 import re
 import shlex
@@ -300,6 +301,42 @@ def test_trace_is_replayed_and_kept(small: Path, here: None, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["flows"][0]["ios"] == 60
     small.with_name("open.log").write_text("\n".join(["fio version 3 iolog", *lines[:-1]]) + "\n")
     assert made(small).key != key
+
+
+def test_generated_arrivals_are_replayed_and_kept(
+    small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The response counts from the scheduled release: what comes at once waits for what came before it."""
+    small.with_name("small.fio").write_text(JOB.replace("thinktime=100us", "filename=/dev/vflash0"))
+    lines = 'variables = { BS = "64k" }\narrivals = { kind = "burst", period_us = 1000, burst = 4 }\n'
+    text = EXPERIMENT.replace('variables = { BS = "64k" }\n', lines)
+    small.write_text(text)
+    key = made(small).key
+    assert run(small, "--machine", "ideal") == 0
+    alone = measurements(small)[0].flow("reader")
+    assert alone is not None
+    assert alone.ios == 60
+    spread = [alone.histogram.percentile(q) for q in (0.1, 0.35, 0.6, 0.9)]
+    assert all(b > 1.2 * a for a, b in itertools.pairwise(spread))
+    target = made(small)
+    assert [name for name in target.sources if name.endswith(".log")] == ["60.seed1.rt.0.log"]
+    capsys.readouterr()
+    words = shlex.split(target.replay(target.places[0], the_run(small)))
+    assert cli.main([*words[1:], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["flows"][0]["lat_us"]["p99"] == alone.histogram.percentile(0.99)
+    small.write_text(text.replace("burst = 4", "burst = 3"))
+    assert made(small).key != key
+
+
+def test_another_drive(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(small, "--json") == 0
+    assert run(small, "--json", "--drive", "noisy") == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["drive"], second["drive"]) == ("970evo", "noisy")
+    assert first["points"] != second["points"]
+    assert run(small, "--drive", "none-such") == 2
+    assert "there is no drive none-such; expected 970evo, " in capsys.readouterr().err
 
 
 def test_written_job_is_the_simulated_one(small: Path) -> None:

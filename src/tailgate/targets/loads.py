@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The loads of a run: which fio job each point has, the same for every target, and how many I/Os that is."""
 
-from functools import cached_property
+import math
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from tailgate import fiojob
+from tailgate import arrivals, fiojob, results
+from tailgate import drive as drives
+from tailgate.drive import Drive
 from tailgate.experiment import Knob, Sweep
 from tailgate.fiojob import JobFile, Section
 from tailgate.results import Chunk, Run
@@ -19,10 +22,11 @@ IOPS_UNDILATED = 10_000
 class Loads:
     """The job files of an experiment. UsageError where they lack a section that a flow names."""
 
-    def __init__(self, run: Run, path: Path) -> None:
+    def __init__(self, run: Run, path: Path, drive: Drive = drives.DEFAULTS) -> None:
         """`path` is the experiment file."""
         self.run = run
         self.path = path
+        self.drive = drive
         #: By the label of the load.
         self.jobs = {
             sweep.label: fiojob.parse(path.parent / run.spec.job_of(sweep), sweep.variables)
@@ -31,6 +35,7 @@ class Loads:
         for sweep in run.spec.sweeps:
             for name in run.spec.flows_in(sweep):
                 self.section(sweep, name)
+        self._generated: dict[tuple[object, ...], dict[str, dict[str, str]]] = {}
 
     @property
     def files(self) -> list[Path]:
@@ -38,9 +43,49 @@ class Loads:
         return list(dict.fromkeys(job.path for job in self.jobs.values()))
 
     @cached_property
-    def traces(self) -> list[Path]:
-        """The traces that the jobs replay, each once."""
-        return list(dict.fromkeys(p for job in self.jobs.values() for p in fiojob.traces(job)))
+    def recorded(self) -> dict[str, str]:
+        """The traces that lie beside the job files, by name."""
+        return {p.name: p.read_text() for job in self.jobs.values() for p in fiojob.traces(job)}
+
+    @cached_property
+    def traces(self) -> dict[str, str]:
+        """All traces that the jobs of the run replay, by name, undilated."""
+        found = dict(self.recorded)
+        for chunk in results.chunks(self.run):
+            for made in self.generated(chunk).values():
+                found |= made
+        return found
+
+    def generated(self, chunk: Chunk) -> dict[str, dict[str, str]]:
+        """The traces that are made for a chunk's real-time flows, one a process: by section, then by name."""
+        spec, sweep = self.run.spec, chunk.sweep
+        if sweep.arrivals is None:
+            return {}
+        key = sweep.label, chunk.seed, chunk.rt_samples, chunk.variant
+        if key not in self._generated:
+            variant = {} if chunk.variant is None else spec.variants[chunk.variant].drive
+            capacity = drives.capacity(drives.values(self.drive, sweep.drive | variant))
+            label = "".join(f"{word}." for word in (sweep.label, chunk.rt_samples) if word)
+            self._generated[key] = {}
+            flows = [self.section(sweep, name) for name in spec.real_time(sweep)]
+            for i, section in enumerate(flows):
+                # The first flow's end ends a point; the others must last until then, even if they are late.
+                own, first = sweep.arrivals.period_of(i), sweep.arrivals.period_of(0)
+                requests = (
+                    chunk.rt_samples if i == 0 else math.ceil(1.25 * chunk.rt_samples * first / own) + 16
+                )
+                made = arrivals.traces(
+                    sweep.arrivals,
+                    self.jobs[sweep.label],
+                    section,
+                    flow=i,
+                    requests=requests,
+                    capacity=capacity,
+                    seed=chunk.seed,
+                )
+                names = (f"{label}seed{chunk.seed}.{section.name}.{n}.log" for n in range(len(made)))
+                self._generated[key][section.name] = dict(zip(names, made, strict=True))
+        return self._generated[key]
 
     def section(self, sweep: Sweep, flow: str) -> Section:
         """The section of a load's job file that is this flow."""
@@ -56,8 +101,15 @@ class Loads:
         """The fio job of one point."""
         spec, sweep = self.run.spec, chunk.sweep
         share = background_rate * sweep.full_rate_mib_s
+        job, made = self.jobs[sweep.label], self.generated(chunk)
+        texts = {name: text for of_section in made.values() for name, text in of_section.items()}
+        job = arrivals.replayed(
+            job,
+            {section: list(of_section) for section, of_section in made.items()},
+            {name: _dilated(text, dilation) for name, text in (self.recorded | texts).items()},
+        )
         return fiojob.derive(
-            self.jobs[sweep.label],
+            job,
             fiojob.PointLoad(
                 real_time=tuple(self.section(sweep, name).name for name in spec.real_time(sweep)),
                 background=self.section(sweep, spec.background(sweep)).name,
@@ -112,8 +164,15 @@ class Loads:
         if samples:
             think = self.section(sweep, spec.real_time(sweep)[0]).options.get("thinktime")
             think_s = fiojob.time_us(job, "thinktime", think) / 1e6 if think else 0.0
+            if sweep.arrivals:
+                think_s, waiting = sweep.arrivals.period_of(0) / 1e6, 0.0
             seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
         return samples + (seconds + LEAD_S) * iops * background_rate, seconds
+
+
+@lru_cache(maxsize=64)
+def _dilated(trace: str, dilation: int) -> str:
+    return trace if dilation == 1 else fiojob.dilate_trace(trace, dilation)
 
 
 def load_name(background_rate: float) -> str:

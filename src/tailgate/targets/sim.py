@@ -69,8 +69,8 @@ class Lab:
         self.path = path
         self.dask = dask
         self.build = simulation.build()
-        self.loads = Loads(run, path)
         self.drive_path, self.drive = drives.load(run.spec.drive)
+        self.loads = Loads(run, path, self.drive)
         self.machine_path, self.machine = machines.load(machine)
 
     # --- identity -----------------------------------------------------------------------------------------
@@ -79,16 +79,19 @@ class Lab:
     def identity(self) -> dict[str, object]:
         """All that decides the digits; runs with equal identities give equal figures on any host."""
         package = Path(__file__).resolve().parents[1]
-        code = [package / name for name in ("fiojob.py", "workload.py", "simulation.py")]
+        code = [package / name for name in ("arrivals.py", "fiojob.py", "workload.py", "simulation.py")]
         code += [Path(__file__), Path(__file__).with_name("loads.py")]
-        jobs = [*self.loads.files, *self.loads.traces]
+        jobs = [
+            *(p.read_bytes() for p in self.loads.files),
+            *(t.encode() for t in self.loads.traces.values()),
+        ]
         return {
             "target": "sim",
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "jobs": [hashlib.sha256(p.read_bytes()).hexdigest() for p in jobs],
+            "jobs": [hashlib.sha256(data).hexdigest() for data in jobs],
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "machine": {k: p.value for k, p in (self.machine.parameters | self.machine.costs).items()},
             "dilated": self.machine.dilated,
@@ -109,7 +112,8 @@ class Lab:
     @property
     def sources(self) -> Mapping[str, bytes]:
         """The machine, and traces that are replayed."""
-        return {p.name: p.read_bytes() for p in (self.machine_path, *self.loads.traces)}
+        texts = {name: text.encode() for name, text in self.loads.traces.items()}
+        return {self.machine_path.name: self.machine_path.read_bytes()} | texts
 
     @property
     def environment(self) -> Mapping[str, object]:
@@ -263,9 +267,13 @@ class Lab:
             "complete": False,
         }
         (place / "chunk.json").write_text(json.dumps(about) + "\n")
-        for trace in self.loads.traces:  # where the recorded jobs look for them
-            (place / trace.name).unlink(missing_ok=True)
-            (place / trace.name).symlink_to(Path("../../sources") / trace.name)
+        # Where the derived jobs look for them.
+        for name, text in self.loads.derive(chunk, 1.0, self.dilation(chunk)).traces.items():
+            (place / name).unlink(missing_ok=True)
+            if self.dilation(chunk) == 1:
+                (place / name).symlink_to(Path("../../sources") / name)
+            else:
+                (place / name).write_text(text)
 
     def _write(self, folder: Path, place: Place, outcome: Outcome) -> None:
         base = folder / "chunks" / place.chunk.name

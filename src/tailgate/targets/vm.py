@@ -74,8 +74,8 @@ class Lab:
         self.kernel = kernel
         #: Read once: a build must not change them halfway.
         self.modules = {f"{name}.ko": (module_folder / f"{name}.ko").read_bytes() for name in OUR_MODULES}
-        self.loads = Loads(run, path)
         self.drive_path, self.drive = drives.load(run.spec.drive)
+        self.loads = Loads(run, path, self.drive)
         self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
 
     # --- identity -----------------------------------------------------------------------------------------
@@ -88,13 +88,16 @@ class Lab:
         ).stdout.splitlines()[0]
         package = Path(__file__).resolve().parents[1]
         here = [Path(__file__), *(Path(__file__).with_name(n) for n in ("loads.py", "points.sh"))]
-        code = [*sorted((package / "vm").rglob("*")), *here, package / "fiojob.py"]
+        code = [*sorted((package / "vm").rglob("*")), *here, package / "arrivals.py", package / "fiojob.py"]
         return {
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
             "schedulers": [s.label for s in self.run.schedulers],
             "variants": list(self.run.variants),
-            "jobs": _digest(*self.loads.files, *self.loads.traces),
+            "jobs": _digest(*self.loads.files),
+            "traces": {
+                name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.loads.traces.items()
+            },
             "drive": {k: p.value for k, p in self.drive.parameters.items()},
             "modules": {name: hashlib.sha256(data).hexdigest() for name, data in self.modules.items()},
             "kernel": self.kernel.release,
@@ -119,7 +122,7 @@ class Lab:
     @property
     def sources(self) -> Mapping[str, bytes]:
         """Our modules, and traces that are replayed."""
-        return self.modules | {p.name: p.read_bytes() for p in self.loads.traces}
+        return self.modules | {name: text.encode() for name, text in self.loads.traces.items()}
 
     @property
     def environment(self) -> Mapping[str, object]:
@@ -261,9 +264,8 @@ class Lab:
         files: dict[str, Path | bytes] = {
             "/lab/settings": "".join(f"{k} {v}\n" for k, v in settings.items()).encode()
         }
-        for trace in self.loads.traces:
-            text = fiojob.dilate_trace(trace.read_text(), attempt.dilation)
-            files[f"/lab/traces/{trace.name}"] = text.encode()
+        for name, text in self.loads.derive(attempt.chunk, 1.0, attempt.dilation).traces.items():
+            files[f"/lab/traces/{name}"] = text.encode()
         for i, rate in enumerate(rates):
             (place / f"p{i}.fio").write_text(self.derived_job(attempt, rate))
             files[f"/lab/p{i}.fio"] = place / f"p{i}.fio"

@@ -469,6 +469,64 @@ def writes() -> Iterator[Claim]:
             yield at_least(f"{claim}: background", ratio, 0.95, command, target)
 
 
+#: Loads of k2/arrivals whose next request can be told from those before, and those where it cannot.
+FORETOLD = ("periodic", "jitter-5", "jitter-20", "periodic-4", "jitter-5-4", "jitter-20-4")
+NOT_FORETOLD = ("poisson", "bursts", "depth-4")
+UNSEEN = ("noisy", "unseen-1", "unseen-2", "unseen-3")
+
+
+def arrivals() -> Iterator[Claim]:
+    """K2: the bound that finds itself beside fixed bounds on bytes and a placebo, on drives it never saw."""
+    yield from arrivals_on("970evo", (*FORETOLD, *NOT_FORETOLD), "k2/arrivals", "--claims")
+    for drive in UNSEEN:
+        which = ("--drive", drive, "--loads", ",".join(FORETOLD))
+        yield from arrivals_on(drive, FORETOLD, "k2/arrivals", "--claims", *which)
+
+
+def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[Claim]:
+    """The claims of one drive; of several real-time flows the worst is what counts."""
+    arguments = (*arguments, "--target", "sim")
+    command = f"tailgate run {shlex.join(arguments)}"
+    found: dict[tuple[str, str], Point] = {
+        (p["load"], p["label"]): p for p in run_experiment(*arguments)["points"]
+    }
+
+    def mib_s(load: str, label: str) -> float:
+        return float(flow(found[load, label], "background")["mib_s"])
+
+    def worst(load: str, label: str, name: str, end: int | None = None) -> float:
+        """Of the real-time flows; with `end` an end of the interval: 0 the lower, 1 the upper."""
+        flows = [f for f in found[load, label]["flows"] if f["flow"] != "background"]
+        return max(float(f["lat_us"][name] if end is None else f["ci_us"][name][end]) for f in flows)
+
+    for load in loads:
+        claim = f"k2/arrivals on sim, {drive}, {load}, ahead-auto"
+        fixed = [label for of, label in found if of == load and label.endswith("kib")]
+        if load in NOT_FORETOLD:
+            ratio = mib_s(load, "ahead-auto") / mib_s(load, "k2-64kib")
+            yield at_least(f"{claim}: background over that of its fixed bound", ratio, 0.95, command, "sim")
+            for name in ("p99", "p99.9"):
+                ratio = worst(load, "ahead-auto", name) / worst(load, "k2-64kib", name)
+                yield at_most(f"{claim}: {name} over that of its fixed bound", ratio, 1.05, command, "sim")
+            continue
+        for name in ("p99", "p99.9"):
+            # A bound is as good where its interval does not lie above the other's.
+            ours = worst(load, "ahead-auto", name, 1)
+            best = max(
+                (mib_s(load, label) for label in fixed if worst(load, label, name, 0) <= ours), default=None
+            )
+            what = f"the most of a fixed bound on bytes with no higher {name}"
+            if best is None:
+                what = f"that of 8 KiB, as no fixed bound on bytes has so low a {name}"
+                best = mib_s(load, "k2-8kib")
+            ratio = mib_s(load, "ahead-auto") / best
+            yield at_least(f"{claim}: background over {what}", ratio, 1, command, "sim")
+            ratio = worst(load, "ahead-auto", name) / worst(load, "placebo", name)
+            yield at_most(f"{claim}: {name} over the placebo's", ratio, 1, command, "sim")
+        ratio = mib_s(load, "ahead-auto") / mib_s(load, "placebo")
+        yield stated(f"{claim}: background over the placebo's", ratio, command, "sim")
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -515,6 +573,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     automatic,
     frontier,
     writes,
+    arrivals,
     preempt_rt,
     inversion,
     demo,

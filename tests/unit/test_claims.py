@@ -5,6 +5,7 @@ import fnmatch
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,3 +189,49 @@ def test_splitting_off_is_skipped_without_the_commit(
     monkeypatch.setattr(claims, "has_commit", lambda _: False)
     assert not list(claims.splitting_off())
     assert "skipped" in capsys.readouterr().err
+
+
+def _arrivals_point(load: str, label: str, mib_s: float, us: float) -> dict[str, Any]:
+    rt1 = {
+        "flow": "rt1",
+        "lat_us": {"p99": us, "p99.9": 2 * us},
+        "ci_us": {"p99": [us - 5, us + 5], "p99.9": [2 * us - 5, 2 * us + 5]},
+    }
+    return {"load": load, "label": label, "flows": [{"flow": "background", "mib_s": mib_s}, rt1]}
+
+
+def test_ahead_is_held_against_the_fixed_bounds_that_are_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        _arrivals_point("periodic", label, mib_s, us)
+        for label, mib_s, us in (
+            ("none", 500, 3000),
+            ("k2-8kib", 90, 130),
+            ("k2-16kib", 170, 206),  # its interval reaches into that of ahead
+            ("k2-24kib", 240, 215),
+            ("ahead-auto", 340, 200),
+            ("placebo", 400, 100),
+        )
+    ]
+    points += [
+        _arrivals_point("poisson", label, mib_s, us)
+        for label, mib_s, us in (("k2-64kib", 400, 400), ("ahead-auto", 390, 404), ("placebo", 390, 404))
+    ]
+    monkeypatch.setattr(claims, "run_experiment", lambda *arguments: {"points": points})
+    made = {c.claim: c for c in claims.arrivals_on("970evo", ("periodic", "poisson"), "k2/arrivals")}
+    start = "k2/arrivals on sim, 970evo, periodic, ahead-auto: "
+    assert made[f"{start}background over the most of a fixed bound on bytes with no higher p99"].value == 2
+    assert (
+        made[f"{start}background over the most of a fixed bound on bytes with no higher p99.9"].value == 3.778
+    )
+    assert not made[f"{start}p99 over the placebo's"].holds
+    start = "k2/arrivals on sim, 970evo, poisson, ahead-auto: "
+    assert made[f"{start}background over that of its fixed bound"].holds
+    assert made[f"{start}p99.9 over that of its fixed bound"].value == 1.01
+    assert {c.command for c in made.values()} == {"tailgate run k2/arrivals --target sim"}
+    for point in points[:6]:
+        point["flows"][1] |= {"ci_us": {"p99": [999, 999], "p99.9": [999, 999]}}
+    points[4]["flows"][1]["ci_us"] = {"p99": [1, 1], "p99.9": [1, 1]}
+    alone = {c.claim: c for c in claims.arrivals_on("970evo", ("periodic",), "k2/arrivals")}
+    start = "k2/arrivals on sim, 970evo, periodic, ahead-auto: "
+    what = "background over that of 8 KiB, as no fixed bound on bytes has so low a p99"
+    assert alone[start + what].value == pytest.approx(340 / 90, abs=1e-3)

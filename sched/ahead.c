@@ -103,7 +103,7 @@ static u32 ahead_roll(struct ahead *a, u32 gap_ns)
 }
 
 /* Of a flow that comes in time: when it is expected next, unless that is decided when its request ends. */
-static void ahead_predict(struct ahead *a, struct ahead_flow *flow, u64 arrived_ns)
+static void ahead_predict(struct ahead *a, struct ahead_flow *flow)
 {
 	const struct arrivals *arrivals = &flow->arrivals;
 	bool from_end = arrivals->way == ARRIVALS_FROM_END;
@@ -114,7 +114,7 @@ static void ahead_predict(struct ahead *a, struct ahead_flow *flow, u64 arrived_
 		gap_ns = ahead_roll(a, gap_ns);
 	}
 	if (!from_end)
-		WRITE_ONCE(flow->due_ns, arrived_ns + gap_ns);
+		WRITE_ONCE(flow->due_ns, arrivals_origin_ns(arrivals) + gap_ns);
 	WRITE_ONCE(flow->gap_ns, from_end ? gap_ns : 0);
 	WRITE_ONCE(flow->late_ns, late_ns);
 	WRITE_ONCE(a->patience_ns, ahead_patience_ns(a, arrivals));
@@ -173,7 +173,7 @@ static void ahead_arrive(struct ahead *a, unsigned int number, unsigned int sect
 	    (a->set_lead_ns == AHEAD_AUTO || arrivals_gap_ns(arrivals) / 2 >= a->set_lead_ns)) {
 		flow->load = div_u64((u64)sectors << 32,
 				     max(arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean, 1U));
-		ahead_predict(a, flow, arrived_ns);
+		ahead_predict(a, flow);
 		a->predictable |= bit;
 	} else {
 		a->predictable &= ~bit;

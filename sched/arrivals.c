@@ -45,10 +45,16 @@ static inline void arrivals_forget(struct arrivals *a)
 	a->in_time = 0;
 }
 
-/* From the latest end, or the latest arrival, by @way, to the earliest time at which the next is expected. */
+/* From the latest end, the latest arrival, or the grid's point of it, by @way, to the earliest time at which the next is expected. */
 static inline u32 arrivals_gap_ns(const struct arrivals *a)
 {
 	return a->gaps[a->way].early;
+}
+
+/* Where that begins; with ARRIVALS_FROM_END the caller knows. */
+static inline u64 arrivals_origin_ns(const struct arrivals *a)
+{
+	return a->way == ARRIVALS_FROM_GRID ? a->grid_ns : a->arrived_ns;
 }
 
 /* And from there to when it is overdue. */
@@ -64,8 +70,20 @@ static inline bool arrivals_predictable(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
 
-	return a->in_time >= 2 && gaps->early >= gaps->mean / 2 &&
+	return a->in_time >= 2 && gaps->early >= gaps->mean / 8 * 5 &&
 	       hweight32(a->shared) <= ARRIVALS_SHARED_MAX;
+}
+
+/* The grid's next point, near the arrival at @now_ns. One that is off by half a gap begins another grid. */
+static inline void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
+{
+	u32 gap = a->gaps[ARRIVALS_FROM_ARRIVAL].count ? a->gaps[ARRIVALS_FROM_ARRIVAL].mean : 0;
+	s64 off = now_ns - a->grid_ns - gap;
+
+	if (off < gap / 2 && off > -(s64)(gap / 2))
+		a->grid_ns += gap + off / ARRIVALS_GRID_SHARE;
+	else
+		a->grid_ns = now_ns;
 }
 
 /**
@@ -78,12 +96,14 @@ static inline bool arrivals_predictable(const struct arrivals *a)
 static inline void arrivals_note(struct arrivals *a, u64 now_ns, u64 ended_ns, bool alone)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
-	u64 gap_ns[ARRIVALS_WAYS] = { now_ns - ended_ns, now_ns - a->arrived_ns };
+	u64 gap_ns[ARRIVALS_WAYS] = { now_ns - ended_ns, now_ns - a->arrived_ns,
+				      max_t(s64, now_ns - a->grid_ns, 1) };
 	bool first = !a->arrived_ns;
 	unsigned int way;
 	u64 gap;
 
 	a->arrived_ns = now_ns;
+	arrivals_advance_grid(a, now_ns);
 	a->shared = a->shared << 1 | (alone ? 0 : 1);
 	if (first || !alone)
 		return;
@@ -99,9 +119,10 @@ static inline void arrivals_note(struct arrivals *a, u64 now_ns, u64 ended_ns, b
 		a->in_time = min_t(unsigned int, a->in_time + 1, 2);
 	else
 		a->in_time = 0;
-	for (way = 0; way < ARRIVALS_WAYS; way++)
+	a->way = ARRIVALS_FROM_END;
+	for (way = 0; way < ARRIVALS_WAYS; way++) {
 		arrivals_add(&a->gaps[way], gap_ns[way]);
-	a->way = a->gaps[ARRIVALS_FROM_END].scatter <= a->gaps[ARRIVALS_FROM_ARRIVAL].scatter ?
-			 ARRIVALS_FROM_END :
-			 ARRIVALS_FROM_ARRIVAL;
+		if (a->gaps[way].scatter < a->gaps[a->way].scatter)
+			a->way = way;
+	}
 }

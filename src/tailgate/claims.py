@@ -494,10 +494,10 @@ def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[C
     def mib_s(load: str, label: str) -> float:
         return float(flow(found[load, label], "background")["mib_s"])
 
-    def worst(load: str, label: str, name: str, end: int | None = None) -> float:
-        """Of the real-time flows; with `end` an end of the interval: 0 the lower, 1 the upper."""
+    def worst(load: str, label: str, name: str) -> float:
+        """Of the real-time flows."""
         flows = [f for f in found[load, label]["flows"] if f["flow"] != "background"]
-        return max(float(f["lat_us"][name] if end is None else f["ci_us"][name][end]) for f in flows)
+        return max(float(f["lat_us"][name]) for f in flows)
 
     for load in loads:
         claim = f"k2/arrivals on sim, {drive}, {load}, ahead-auto"
@@ -510,16 +510,12 @@ def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[C
                 yield at_most(f"{claim}: {name} over that of its fixed bound", ratio, 1.05, command, "sim")
             continue
         for name in ("p99", "p99.9"):
-            # A bound is as good where its interval does not lie above the other's.
-            ours = worst(load, "ahead-auto", name, 1)
-            best = max(
-                (mib_s(load, label) for label in fixed if worst(load, label, name, 0) <= ours), default=None
-            )
+            ours = worst(load, "ahead-auto", name)
+            no_worse = [mib_s(load, label) for label in fixed if worst(load, label, name) <= ours]
             what = f"the most of a fixed bound on bytes with no higher {name}"
-            if best is None:
+            if not no_worse:
                 what = f"that of 8 KiB, as no fixed bound on bytes has so low a {name}"
-                best = mib_s(load, "k2-8kib")
-            ratio = mib_s(load, "ahead-auto") / best
+            ratio = mib_s(load, "ahead-auto") / max(no_worse, default=mib_s(load, "k2-8kib"))
             yield at_least(f"{claim}: background over {what}", ratio, 1, command, "sim")
             ratio = worst(load, "ahead-auto", name) / worst(load, "placebo", name)
             yield at_most(f"{claim}: {name} over the placebo's", ratio, 1, command, "sim")

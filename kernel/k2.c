@@ -21,8 +21,13 @@
 
 #include "compat/elevator.h"
 #include "compat/hrtimer.h"
+#define K2_OBSERVED
 #include "../sched/k2.h"
+#include "slow.h"
 #include "split.h"
+
+#define CREATE_TRACE_POINTS
+#include "k2_trace.h"
 
 /* An entry is a request: its list node is queuelist, the rest lies in the two words that are the elevator's. */
 static inline struct request *k2_request(struct k2_entry *e)
@@ -68,10 +73,31 @@ static inline u64 k2_now(const struct k2 *k2)
 	return ktime_get_ns();
 }
 
+/* Somebody has enabled a tracepoint: one test that costs a nop for all of them. */
+static DEFINE_STATIC_KEY_FALSE(k2_traced);
+static unsigned int k2_trace_session;
+
+static inline unsigned int k2_observer(void)
+{
+	return static_branch_unlikely(&k2_traced) ? READ_ONCE(k2_trace_session) : 0;
+}
+
+static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
+			    unsigned int limit);
+static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
+static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
+			       bool in_time);
+static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
+			 s64 error_ns);
+static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns);
+
 #include "../sched/k2.c"
 
 /* First line of /proc/tailgate/<disk>; grows when a line changes its meaning. */
 #define K2_STATISTICS_VERSION "k2 1"
+/* And of /proc/tailgate/<disk>.slow; then a line that names the columns. */
+#define K2_SLOW_VERSION "k2 slow 1"
+#define K2_SLOW_COLUMNS "end_us level op sectors queue_us device_us met_kib error_us"
 
 /*
  * A bio can join a request that ends where it begins. Where the latest requests end is kept in a table of bytes, by hash
@@ -92,7 +118,8 @@ struct k2_ends {
 struct k2_queue_data {
 	struct request_queue *q;
 	struct k2_ends ends;
-	struct proc_dir_entry *proc;
+	struct proc_dir_entry *proc, *slow_proc;
+	struct slow_log *slow; /* once slow_log_us was set */
 	struct split *split;
 	struct hrtimer timer;
 	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
@@ -183,6 +210,65 @@ static enum hrtimer_restart k2_timer(struct hrtimer *timer)
 	k2_tick(&d->k2);
 	blk_mq_run_hw_queues(d->q, true);
 	return HRTIMER_NORESTART;
+}
+
+/* Called under the mutex of all tracepoints. */
+int k2_trace_begin(void)
+{
+	if (!static_key_enabled(&k2_traced.key))
+		WRITE_ONCE(k2_trace_session, max(k2_trace_session + 1, 1U));
+	static_branch_inc(&k2_traced);
+	return 0;
+}
+
+void k2_trace_end(void)
+{
+	static_branch_dec(&k2_traced);
+}
+
+static dev_t k2_dev(const struct k2 *k2)
+{
+	const struct k2_queue_data *d = k2->argument;
+
+	return d->q->disk ? disk_devt(d->q->disk) : 0;
+}
+
+static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
+			    unsigned int limit)
+{
+	trace_hold(k2_dev(k2), why, (u64)sectors << SECTOR_SHIFT, atomic_read(&k2->inflight),
+		   (u64)atomic_read(&k2->inflight_sectors) << SECTOR_SHIFT,
+		   why == K2_HOLD_COUNT ? limit : (u64)limit << SECTOR_SHIFT);
+}
+
+static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
+{
+	trace_release(k2_dev(k2), why, held_ns);
+}
+
+static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
+			       bool in_time)
+{
+	const struct arrivals *arrivals = &k2->ahead.flows[flow].arrivals;
+
+	trace_predict(k2_dev(k2), flow, arrived_ns, error_ns, in_time,
+		      k2->ahead.predicted & BIT(flow), arrivals->way, arrivals_gap_ns(arrivals));
+}
+
+static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
+			 s64 error_ns)
+{
+	const struct k2_queue_data *d = k2->argument;
+
+	BUILD_BUG_ON(K2_UNPREDICTED != SLOW_UNPREDICTED);
+	slow_begin(d->slow, k2_request(e), met_sectors, error_ns);
+}
+
+static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns)
+{
+	const struct k2_queue_data *d = k2->argument;
+
+	slow_end(d->slow, k2_request(e), e->level, e->since_ns, now_ns);
 }
 
 static void k2_prepare_request(struct request *rq)
@@ -527,15 +613,27 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	return 0;
 }
 
+static int k2_show_slow(struct seq_file *m, void *unused)
+{
+	struct k2_queue_data *d = m->private;
+
+	seq_puts(m, K2_SLOW_VERSION "\n" K2_SLOW_COLUMNS "\n");
+	if (READ_ONCE(d->k2.knobs[K2_KNOB_slow_log_us]))
+		slow_show(m, d->slow);
+	return 0;
+}
+
 static void k2_create_statistics(struct k2_queue_data *d)
 {
-	char name[DISK_NAME_LEN];
+	char name[DISK_NAME_LEN + sizeof(".slow")];
 
 	if (!k2_proc || !d->q->disk)
 		return;
 	strscpy(name, d->q->disk->disk_name, sizeof(name));
 	strreplace(name, '/', '!');
 	d->proc = proc_create_single_data(name, 0444, k2_proc, k2_show_statistics, d);
+	strcat(name, ".slow");
+	d->slow_proc = proc_create_single_data(name, 0444, k2_proc, k2_show_slow, d);
 }
 
 static int k2_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
@@ -560,7 +658,8 @@ static void k2_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 	struct k2_hctx_data *hd = hctx->sched_data;
 
 	proc_remove(d->proc); /* waits for readers */
-	d->proc = NULL;
+	proc_remove(d->slow_proc);
+	d->proc = d->slow_proc = NULL;
 	WARN_ON_ONCE(hd->ctx.filled);
 	d->k2.ctxs[index] = NULL;
 	hctx->sched_data = NULL;
@@ -571,6 +670,7 @@ static void k2_free(struct k2_queue_data *d)
 {
 	if (d->split)
 		split_put(d->split);
+	slow_free(d->slow);
 	kfree(d->ctxs);
 	kfree(d);
 }
@@ -653,6 +753,16 @@ static int k2_check_split(struct request_queue *q, u64 kib)
 	return kib << 10 & (queue_logical_block_size(q) - 1) ? -EINVAL : 0;
 }
 
+/* Before the first request is noted. */
+static int k2_prepare_slow(struct k2_queue_data *d)
+{
+	if (!d->slow)
+		d->slow = slow_new(d->k2.ctx_count);
+	else if (!d->k2.knobs[K2_KNOB_slow_log_us])
+		slow_clear(d->slow);
+	return d->slow ? 0 : -ENOMEM;
+}
+
 static int k2_parse(enum k2_knob knob, const char *page, u64 *value)
 {
 	int word, err;
@@ -681,6 +791,8 @@ static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t leng
 	err = k2_parse(knob, page, &value);
 	if (!err && knob == K2_KNOB_split_kib)
 		err = k2_check_split(d->q, value);
+	if (!err && knob == K2_KNOB_slow_log_us)
+		err = k2_prepare_slow(d);
 	if (!err)
 		err = k2_configure(&d->k2, knob, value);
 	if (err)

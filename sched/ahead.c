@@ -269,6 +269,12 @@ static unsigned int ahead_limit(const struct ahead *a, unsigned int fixed_sector
 	return ahead_has_others(a, now_ns) ? min(limit, fixed_sectors) : limit;
 }
 
+/* For ahead_limit(): what there is room for now must still fit so much later, if who asks will ask again. */
+static inline u32 ahead_soon_ns(const struct ahead *a, bool soon)
+{
+	return soon ? READ_ONCE(a->lead_ns) / AHEAD_SOON : 0;
+}
+
 /**
  * ahead_has_room() - may the background have so much more in the drive?
  * @a: of the drive
@@ -289,8 +295,8 @@ static bool ahead_has_room(struct ahead *a, unsigned int sectors, unsigned int i
 			   unsigned int inflight, unsigned int fixed_sectors, u64 now_ns, bool soon,
 			   u64 *until_ns)
 {
-	u32 soon_ns = soon ? READ_ONCE(a->lead_ns) / AHEAD_SOON : 0;
-	unsigned int limit = ahead_limit(a, fixed_sectors, now_ns, soon_ns, until_ns);
+	unsigned int limit =
+		ahead_limit(a, fixed_sectors, now_ns, ahead_soon_ns(a, soon), until_ns);
 	u64 held_ns;
 
 	if (sectors <= limit && inflight_sectors <= limit - sectors)

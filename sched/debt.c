@@ -53,6 +53,15 @@ static inline u64 debt_until_ns(const struct debt *d, unsigned int sectors, u64 
 	return now_ns + 1 + debt_ns(sectors, max(READ_ONCE(d->rate), 1U));
 }
 
+/* Is there room for so much more? What is larger than the limit fits where nothing is owed. */
+static inline bool debt_fits(const struct debt *d, unsigned int sectors, u64 now_ns)
+{
+	unsigned int owed =
+		max_t(unsigned int, debt_in_bucket(d, now_ns), atomic_read(&d->written));
+
+	return !owed || owed + sectors <= READ_ONCE(d->limit_sectors) || !READ_ONCE(d->rate);
+}
+
 /**
  * debt_has_room() - may so much more be written?
  * @d: of the drive
@@ -60,17 +69,14 @@ static inline u64 debt_until_ns(const struct debt *d, unsigned int sectors, u64 
  * @now_ns: the time
  * @until_ns: if not: when to ask again; 0: when a write ends
  *
- * What is larger than the limit goes when nothing is owed. Any context, no lock.
+ * Any context, no lock.
  */
 static bool debt_has_room(struct debt *d, unsigned int sectors, u64 now_ns, u64 *until_ns)
 {
-	unsigned int limit = READ_ONCE(d->limit_sectors), written = atomic_read(&d->written);
-	unsigned int owed = debt_in_bucket(d, now_ns);
+	unsigned int limit = READ_ONCE(d->limit_sectors), owed = debt_in_bucket(d, now_ns);
 
 	*until_ns = 0;
-	if (!max(owed, written) || max(owed, written) + sectors <= limit)
-		return true;
-	if (!READ_ONCE(d->rate))
+	if (debt_fits(d, sectors, now_ns))
 		return true;
 	if (!owed || owed + sectors <= limit)
 		return false;

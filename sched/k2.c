@@ -63,17 +63,19 @@ static inline void k2_apply(struct k2 *k2)
 	bool constrains = !is_auto || k2->active;
 	bool is_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
 	bool owes = knobs[K2_KNOB_write_debt_kib_max] && constrains;
+	bool logs = knobs[K2_KNOB_slow_log_us];
 
 	if (is_auto && knobs[K2_KNOB_rt_wait_us])
 		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
 	if (!constrains)
 		sectors = 0;
-	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead || owes ? K2_USES_BYTES : 0;
+	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead || owes || logs ? K2_USES_BYTES : 0;
 	uses |= is_ahead ? K2_USES_AHEAD : 0;
 	uses |= owes ? K2_USES_DEBT : 0;
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
+	uses |= logs ? K2_USES_LOG : 0;
 	ahead_configure(&k2->ahead, knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO,
 			k2_times(knobs[K2_KNOB_ahead_lo_kib], 2),
 			k2_times(knobs[K2_KNOB_ahead_hi_kib], 2),
@@ -109,6 +111,7 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 	k2->arm = arm;
 	k2->argument = argument;
 	spin_lock_init(&k2->lock);
+	raw_spin_lock_init(&k2->held_lock);
 	for (i = 0; i < K2_LISTS; i++)
 		INIT_LIST_HEAD(&k2->lists[i]);
 	INIT_LIST_HEAD(&k2->large);
@@ -262,6 +265,13 @@ static inline void k2_look_again(struct k2 *k2)
 		k2_look(k2, k2_choose(k2));
 }
 
+/* For who observes: why somebody is about to look whether there is room. */
+static inline void k2_note_run(struct k2 *k2, enum k2_release why)
+{
+	if (unlikely(k2_observer()))
+		WRITE_ONCE(k2->released_by, why);
+}
+
 /**
  * k2_configure() - set a knob
  * @k2: the drive's scheduler
@@ -291,6 +301,7 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 			WRITE_ONCE(k2->ctxs[i]->first, 0);
 	k2_look_again(k2);
 	spin_unlock(&k2->lock);
+	k2_note_run(k2, K2_RELEASE_KNOB);
 	return 0;
 }
 
@@ -491,9 +502,86 @@ static inline unsigned int k2_next(const struct k2 *k2)
  */
 static inline void k2_tick(struct k2 *k2)
 {
+	k2_note_run(k2, K2_RELEASE_TIMER);
 	WRITE_ONCE(k2->ticks, READ_ONCE(k2->ticks) + 1);
 	WRITE_ONCE(k2->armed_ns, 0);
 	smp_mb(); /* pairs with k2_hold(): who has seen it armed is seen by those who run the queues */
+}
+
+/* Is what is next of the background, as far as that can be said without the lock? */
+static bool k2_background_is_next(const struct k2 *k2)
+{
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
+	unsigned long lists = READ_ONCE(k2->filled);
+
+	for (word = 0; word < words; word++) {
+		unsigned long ctxs;
+
+		for (ctxs = READ_ONCE(k2->pending[word]); ctxs; ctxs &= ctxs - 1)
+			lists |= READ_ONCE(k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)]->filled);
+	}
+	return lists == 1UL << (K2_BACKGROUND + 1);
+}
+
+/* Which bound refuses so much (K2_ROOM_...), and what it is now; -1: none. As k2_has_room(), but changes nothing. */
+static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned int *limit)
+{
+	unsigned int inflight = atomic_read(&k2->inflight), sectors = next & K2_ROOM_SECTORS;
+	unsigned int fixed = k2_byte_limit(k2), owed = 0;
+	bool is_ahead = READ_ONCE(k2->uses) & K2_USES_AHEAD;
+	u64 until_ns = 0, now = k2_now(k2);
+
+	*limit = READ_ONCE(k2->inflight_limit);
+	if (inflight >= *limit)
+		return K2_HOLD_COUNT;
+	*limit = READ_ONCE(k2->debt.limit_sectors);
+	if (next & K2_ROOM_WRITES && !debt_fits(&k2->debt, sectors, now))
+		return K2_HOLD_DEBT;
+	if (next & K2_ROOM_OWED)
+		owed = debt_owed(&k2->debt, now);
+	*limit = fixed;
+	if (is_ahead)
+		*limit = ahead_limit(&k2->ahead, fixed, now, ahead_soon_ns(&k2->ahead, soon),
+				     &until_ns);
+	if (!sectors || atomic_read(&k2->inflight_sectors) + (u64)sectors + owed <= *limit)
+		return -1;
+	if (!inflight && !owed)
+		return until_ns ? K2_HOLD_IDLE : -1;
+	return *limit == fixed ? K2_HOLD_BYTES : K2_HOLD_AHEAD;
+}
+
+/* Somebody found no room, and @observer wants to know when that begins. */
+static noinline void k2_note_held(struct k2 *k2, unsigned int observer, unsigned int next,
+				  bool soon)
+{
+	unsigned long flags;
+	unsigned int limit;
+	int why;
+
+	raw_spin_lock_irqsave(&k2->held_lock, flags);
+	WRITE_ONCE(k2->released_by, K2_RELEASE_RUN);
+	if (k2->held != observer && k2_background_is_next(k2)) {
+		why = k2_refused_by(k2, next, soon, &limit);
+		if (why >= 0) {
+			k2->held = observer;
+			k2->held_ns = k2_now(k2);
+			k2_observe_hold(k2, why, next & K2_ROOM_SECTORS, limit);
+		}
+	}
+	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
+}
+
+/* One of the background goes. */
+static noinline void k2_note_released(struct k2 *k2, unsigned int observer)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&k2->held_lock, flags);
+	if (k2->held == observer) {
+		k2->held = 0;
+		k2_observe_release(k2, READ_ONCE(k2->released_by), k2_now(k2) - k2->held_ns);
+	}
+	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
 }
 
 /*
@@ -509,6 +597,19 @@ static inline bool k2_wait_for_room(struct k2 *k2, unsigned int next, bool soon)
 	return k2_has_room(k2, next, soon);
 }
 
+/* As k2_has_room(), for whoever then dispatches, or else waits for room. */
+static inline bool k2_may_go(struct k2 *k2, unsigned int next, bool soon)
+{
+	unsigned int observer;
+
+	if (k2_has_room(k2, next, soon) || k2_wait_for_room(k2, next, soon))
+		return true;
+	observer = k2_observer();
+	if (unlikely(observer))
+		k2_note_held(k2, observer, next, soon);
+	return false;
+}
+
 /**
  * k2_has_work() - would k2_dispatch() return an entry?
  * @k2: the drive's scheduler
@@ -519,12 +620,7 @@ static inline bool k2_wait_for_room(struct k2 *k2, unsigned int next, bool soon)
  */
 static inline bool k2_has_work(struct k2 *k2)
 {
-	unsigned int next;
-
-	if (!k2_queued(k2))
-		return false;
-	next = k2_next(k2);
-	return k2_has_room(k2, next, true) || k2_wait_for_room(k2, next, true);
+	return k2_queued(k2) && k2_may_go(k2, k2_next(k2), true);
 }
 
 /* What the drive served in how much time: so many sectors it would serve within rt_wait_us. Doubles at most. */
@@ -624,8 +720,34 @@ static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned
 	       4 * k2_sectors(e) > 3 * READ_ONCE(k2->piece_sectors);
 }
 
-/* @e goes: what that says of the next arrival, or of the drive. */
-static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+/* By how much later it came than its flow was expected; K2_UNPREDICTED: the flow was not. */
+static s64 k2_error_ns(const struct ahead *ahead, unsigned int flow, u64 arrived_ns)
+{
+	if (!(READ_ONCE(ahead->predicted) & 1UL << flow) ||
+	    atomic_read(&ahead->flows[flow].under_way))
+		return K2_UNPREDICTED;
+	smp_rmb(); /* pairs with ahead_end() */
+	return arrived_ns - READ_ONCE(ahead->flows[flow].due_ns);
+}
+
+/* One of a flow goes. Return: as k2_error_ns(), if anybody wants to know. */
+static s64 k2_note_arrival(struct k2 *k2, struct k2_entry *e, unsigned int flow,
+			   unsigned int sectors)
+{
+	struct ahead *ahead = &k2->ahead;
+	bool observed = k2_observer();
+	s64 late_ns = READ_ONCE(ahead->flows[flow].late_ns), error_ns = K2_UNPREDICTED;
+
+	if (unlikely(observed) || READ_ONCE(k2->uses) & K2_USES_LOG)
+		error_ns = k2_error_ns(ahead, flow, e->since_ns);
+	ahead_arrive(ahead, flow, sectors, k2_writes(e), e->since_ns, k2_now(k2));
+	if (unlikely(observed))
+		k2_observe_arrival(k2, flow, e->since_ns, error_ns, error_ns <= late_ns);
+	return error_ns;
+}
+
+/* @e goes: what that says of the next arrival, or of the drive. Return: as k2_note_arrival(). */
+static s64 k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
 {
 	struct ahead *ahead = &k2->ahead;
 
@@ -642,12 +764,13 @@ static void k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sector
 	} else if (!e->urgent) {
 		unsigned int flow = e->level;
 
-		ahead_arrive(ahead, flow, sectors, k2_writes(e), e->since_ns, k2_now(k2));
 		e->tracked |= K2_FLOW | flow << K2_FLOW_SHIFT;
+		return k2_note_arrival(k2, e, flow, sectors);
 	}
+	return K2_UNPREDICTED;
 }
 
-/* @e goes: a write will be owed, and what a real-time read takes tells how much is. */
+/* @e goes: a write will be owed, and what a real-time read takes, from its arrival on, tells how much is. */
 static noinline void k2_owe_write(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
 {
 	u64 now = k2_now(k2);
@@ -657,7 +780,23 @@ static noinline void k2_owe_write(struct k2 *k2, struct k2_entry *e, unsigned in
 	else if (e->level == K2_BACKGROUND || e->urgent)
 		return;
 	e->tracked |= K2_TIMED;
-	e->since_ns = now;
+	if (e->level == K2_BACKGROUND)
+		e->since_ns = now;
+}
+
+/* After k2_track(), for what looks ahead, counts what is owed, or keeps a log. */
+static noinline void k2_track_more(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+{
+	s64 error_ns = K2_UNPREDICTED;
+
+	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
+		error_ns = k2_look_ahead(k2, e, sectors);
+	if (READ_ONCE(k2->uses) & K2_USES_DEBT && sectors)
+		k2_owe_write(k2, e, sectors);
+	if (READ_ONCE(k2->uses) & K2_USES_LOG && e->level != K2_BACKGROUND) {
+		e->tracked |= K2_LOGGED;
+		k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors, error_ns);
+	}
 }
 
 /* After it: @e goes. */
@@ -676,10 +815,8 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int li
 	}
 	if (e->level != K2_BACKGROUND)
 		atomic_inc(&k2->rt_inflight);
-	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
-		k2_look_ahead(k2, e, sectors);
-	if (READ_ONCE(k2->uses) & K2_USES_DEBT && sectors)
-		k2_owe_write(k2, e, sectors);
+	if (READ_ONCE(k2->uses) & (K2_USES_AHEAD | K2_USES_LOG | K2_USES_DEBT))
+		k2_track_more(k2, e, sectors);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
@@ -704,7 +841,7 @@ static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u6
 static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	unsigned int list, sectors = 0, next = 0;
+	unsigned int list, sectors = 0, next = 0, observer;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
@@ -719,7 +856,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct 
 		sectors = k2_look(k2, list);
 		next = READ_ONCE(k2->next);
 	}
-	if (k2_has_room(k2, next, false) || k2_wait_for_room(k2, next, false)) {
+	if (k2_may_go(k2, next, false)) {
 		e = k2_entry_of(k2->lists[list].next);
 		k2_unstage(k2, e);
 		picked(e);
@@ -730,6 +867,9 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct 
 		e->tracked = 0;
 		if (unlikely(READ_ONCE(k2->uses)) || e->level != K2_BACKGROUND)
 			k2_track(k2, e, list, sectors);
+		observer = k2_observer();
+		if (unlikely(observer) && list == K2_BACKGROUND + 1)
+			k2_note_released(k2, observer);
 	}
 out:
 	spin_unlock(&k2->lock);
@@ -807,7 +947,23 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
 	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2), true) &&
 	    xchg(&k2->waiting, 0)) {
 		atomic_long_inc(&k2->bound_held);
+		k2_note_run(k2, K2_RELEASE_COMPLETION);
 		k2->wake(k2->argument, ctx);
+	}
+}
+
+/* What was to be known of its end. */
+static noinline void k2_tell_end(struct k2 *k2, struct k2_entry *e)
+{
+	u64 now = k2_now(k2), log_us = READ_ONCE(k2->knobs[K2_KNOB_slow_log_us]);
+
+	if (e->tracked & K2_MEASURED) {
+		/* the sum first: who counts to the end takes both */
+		atomic_add(min_t(u64, div_u64(now - e->since_ns, 1000), K2_MEASURED_US_MAX),
+			   &k2->measured_us);
+		atomic_inc(&k2->measured);
+	} else if (log_us && (s64)(now - e->since_ns) > (s64)(log_us * 1000)) {
+		k2_log_slow(k2, e, now);
 	}
 }
 
@@ -823,12 +979,8 @@ static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry 
 {
 	if (e->state != K2_IN_FLIGHT)
 		return;
-	if (unlikely(e->tracked & K2_MEASURED)) {
-		/* the sum first: who counts to the end takes both */
-		atomic_add(min_t(u64, div_u64(k2_now(k2) - e->since_ns, 1000), K2_MEASURED_US_MAX),
-			   &k2->measured_us);
-		atomic_inc(&k2->measured);
-	}
+	if (unlikely(e->tracked & (K2_MEASURED | K2_LOGGED)))
+		k2_tell_end(k2, e);
 	e->state = K2_NEW;
 	k2_leave(k2, ctx, e);
 }

@@ -23,7 +23,7 @@
  *
  * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
  * but two is asked of a staged entry of the background that is too large. The last is a monotone clock in ns, callable from
- * any context; it is read only where times matter.
+ * any context; it is read only where times matter. What it may want to see, observe.h says.
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -36,6 +36,7 @@
 
 #include "ahead.h"
 #include "debt.h"
+#include "observe.h"
 
 /* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
 #define K2_RT_LEVELS 8
@@ -86,7 +87,9 @@
 	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 0, "log", \
 	     "background requests that go to the drive each second whatever is real-time; 0 is strict priority") \
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", \
-	     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
+	     "share of the scheduler tags of each hardware queue that only real-time tasks may take") \
+	knob(slow_log_us, "us", 0, 10000000, 1, 0, "log", \
+	     "real-time requests that took longer are noted in a log, the latest 64; 0 notes none")
 /* clang-format on */
 
 enum k2_knob {
@@ -106,17 +109,18 @@ enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 
 /* What of it is in use, so that who uses nothing of it pays for one test. */
-#define K2_USES_BYTES 1 /* inflight_kib_max, bound_mode or write_debt_kib_max */
+#define K2_USES_BYTES 1 /* inflight_kib_max, bound_mode, write_debt_kib_max or slow_log_us */
 #define K2_USES_FLOOR 2 /* be_floor_iops */
 #define K2_USES_AUTO 4 /* split_mode */
 #define K2_USES_PIECES 8 /* now: split_kib or rt_wait_us */
 #define K2_USES_AHEAD 16 /* bound_mode */
 #define K2_USES_DEBT 32 /* write_debt_kib_max */
+#define K2_USES_LOG 64 /* slow_log_us */
 
 /* With a bound on bytes, in the word that says what there must be room for: */
 #define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
 #define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
-#define K2_ROOM_SECTORS 0x00ffffffU /* so many sectors; 0: it needs no room, or nobody knows */
+#define K2_ROOM_SECTORS 0x007fffffU /* so many sectors; 0: it needs no room, or nobody knows */
 
 /*
  * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
@@ -165,9 +169,10 @@ enum k2_state {
 #define K2_TRACKED 0x80000000U /* there is something */
 #define K2_MEASURED 0x40000000U /* its time in the drive tells how long a piece takes */
 #define K2_FLOW 0x20000000U /* it is under way in its flow */
-#define K2_TIMED 0x10000000U /* its time in the drive counts for what is owed */
+#define K2_LOGGED 0x10000000U /* if it is slow, the log is to have it */
+#define K2_TIMED 0x00800000U /* its time in the drive counts for what is owed */
 #define K2_FLOW_SHIFT 24 /* four bits: which */
-#define K2_SECTORS 0x00ffffffU /* by which it counts against the bound on bytes */
+#define K2_SECTORS 0x007fffffU /* by which it counts against the bound on bytes */
 
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
@@ -229,6 +234,10 @@ struct k2_ctx {
  * @bound_held: times a completion found @waiting
  * @armed_ns: when the timer is due; 0: it is not armed
  * @ticks: times it was
+ * @held_lock: protects the next two, and the order of what is observed of them
+ * @held: the observer for whom the background is held; 0: it is not
+ * @held_ns: since when
+ * @released_by: enum k2_release: what made somebody look last
  * @lock: protects all that follows
  * @filled: bit i: lists[i] is not empty
  * @next: with a bound on bytes, K2_ROOM_... of the entry that is next
@@ -273,6 +282,10 @@ struct k2 {
 	atomic_long_t bound_held;
 	u64 armed_ns;
 	u64 ticks;
+	raw_spinlock_t held_lock;
+	unsigned int held;
+	u64 held_ns;
+	int released_by;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned long filled;

@@ -8,6 +8,7 @@
 
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
+#define S64_MAX INT64_MAX
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))

@@ -33,4 +33,10 @@ static inline void spin_unlock(spinlock_t *lock)
 	shared_unlock(&lock->locked);
 }
 
+/* There are no interrupts. */
+typedef spinlock_t raw_spinlock_t;
+#define raw_spin_lock_init(lock) spin_lock_init(lock)
+#define raw_spin_lock_irqsave(lock, flags) ((flags) = 0, spin_lock(lock))
+#define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), spin_unlock(lock))
+
 #endif

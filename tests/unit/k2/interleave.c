@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#define K2_OBSERVED
 #include "machine.h"
 
 #define THREADS_MAX 8

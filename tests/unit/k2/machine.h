@@ -61,6 +61,30 @@ static bool k2_may_split(struct k2_entry *e)
 
 static u64 k2_now(const struct k2 *k2);
 
+#ifdef K2_OBSERVED
+static unsigned int k2_observer(void);
+static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
+			    unsigned int limit);
+static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
+
+static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
+			       bool in_time)
+{
+	(void)k2, (void)flow, (void)arrived_ns, (void)error_ns, (void)in_time;
+}
+
+static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
+			 s64 error_ns)
+{
+	(void)k2, (void)e, (void)met_sectors, (void)error_ns;
+}
+
+static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now)
+{
+	(void)k2, (void)e, (void)now;
+}
+#endif
+
 #include "../../../sched/k2.c"
 
 static struct machine {
@@ -107,6 +131,33 @@ static void broken(const char *condition, int line)
 	fflush(stdout);
 	_exit(1);
 }
+
+#ifdef K2_OBSERVED
+static bool held; /* protected by k2->held_lock */
+
+/* Every other schedule. */
+static unsigned int k2_observer(void)
+{
+	return seed % 2;
+}
+
+static void k2_observe_hold(const struct k2 *drive, enum k2_hold why, unsigned int sectors,
+			    unsigned int limit)
+{
+	(void)drive, (void)limit;
+	must(!held);
+	held = true;
+	must(sectors || why == K2_HOLD_COUNT);
+	must(why != K2_HOLD_AHEAD || machine.is_ahead);
+}
+
+static void k2_observe_release(const struct k2 *drive, enum k2_release why, u64 held_ns)
+{
+	(void)drive, (void)why, (void)held_ns;
+	must(held);
+	held = false;
+}
+#endif
 
 /* Now and then real-time activity seems to have ended. */
 static u64 k2_now(const struct k2 *drive)
@@ -421,6 +472,9 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	memset(picked_sequence, 0, sizeof(picked_sequence));
 	INIT_LIST_HEAD(&machine.drive);
 	INIT_LIST_HEAD(&machine.returned);
+#ifdef K2_OBSERVED
+	held = false;
+#endif
 	machine.is_ahead = machine_random(2);
 	machine.owes = machine_random(2);
 	machine.io_count = io_count;

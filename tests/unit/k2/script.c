@@ -3,7 +3,9 @@
  * K2 under a script: reads commands from standard input, a line each, and answers each with a line. One thread, so that
  * a test knows after every step what must hold. Entries are named by numbers.
  *
- * A timer that is armed comes first in an answer: arm:NS.
+ * A timer that is armed comes first in an answer: arm:NS. While somebody observes, so does what is seen:
+ * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction);
+ * and, with slow_log_us, slow:ID:MET_SECTORS:ERROR_NS.
  *
  *   new CTXS                      a drive with so many hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
@@ -25,6 +27,7 @@
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
  *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
  *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
+ *   observe SESSION               somebody begins to look; 0: nobody does
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */
@@ -32,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define K2_OBSERVED
 #include "../../../sched/k2.h"
 
 struct io {
@@ -41,6 +45,8 @@ struct io {
 	unsigned int sectors;
 	bool whole;
 	bool writes;
+	unsigned int met_sectors;
+	s64 error_ns;
 };
 
 static struct list_head *k2_node(struct k2_entry *e)
@@ -74,6 +80,64 @@ static u64 k2_now(const struct k2 *k2)
 {
 	(void)k2;
 	return now_ns;
+}
+
+static unsigned int session;
+
+static unsigned int k2_observer(void)
+{
+	return session;
+}
+
+static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
+			    unsigned int limit)
+{
+	static const char *const whys[] = { "count", "bytes", "ahead", "idle" };
+
+	(void)k2;
+	printf("hold:%s:%u:%u ", whys[why], sectors, limit);
+}
+
+static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
+{
+	static const char *const whys[] = { "completion", "timer", "knob", "run" };
+
+	(void)k2;
+	printf("release:%s:%llu ", whys[why], (unsigned long long)held_ns);
+}
+
+static const char *error_text(s64 error_ns)
+{
+	static char text[32];
+
+	if (error_ns == K2_UNPREDICTED)
+		return "-";
+	snprintf(text, sizeof(text), "%lld", (long long)error_ns);
+	return text;
+}
+
+static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
+			       bool in_time)
+{
+	(void)k2;
+	printf("arrival:%u:%llu:%s:%d ", flow, (unsigned long long)arrived_ns, error_text(error_ns),
+	       in_time);
+}
+
+static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
+			 s64 error_ns)
+{
+	(void)k2;
+	((struct io *)e)->met_sectors = met_sectors;
+	((struct io *)e)->error_ns = error_ns;
+}
+
+static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now)
+{
+	const struct io *io = (struct io *)e;
+
+	(void)k2, (void)now;
+	printf("slow:%u:%u:%s ", io->id, io->met_sectors, error_text(io->error_ns));
 }
 
 #include "../../../sched/k2.c"
@@ -132,6 +196,7 @@ static void set_up(unsigned int count)
 	unsigned int i;
 
 	tear_down();
+	session = 0;
 	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(count));
 	ctxs = calloc(count, sizeof(*ctxs));
@@ -207,6 +272,8 @@ static void obey(char *line)
 		printf("ok");
 	} else if (!strcmp(line, "predicted\n")) {
 		printf("%lu", k2->ahead.predicted);
+	} else if (sscanf(line, "observe %u", &session) == 1) {
+		printf("ok");
 	} else if (!strcmp(line, "rate\n")) {
 		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
 	} else if (!strcmp(line, "drain\n")) {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The tracepoints of k2, /sys/kernel/tracing/events/k2/: when a bound begins to hold the background and when that goes
+ * again, and what was predicted of real-time requests. sched/observe.h says when they come.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM k2
+
+#if !defined(TAILGATE_K2_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define TAILGATE_K2_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "../sched/k2.h"
+
+/* The first of those who look begins, the last ends. */
+int k2_trace_begin(void);
+void k2_trace_end(void);
+
+TRACE_DEFINE_ENUM(K2_HOLD_COUNT);
+TRACE_DEFINE_ENUM(K2_HOLD_BYTES);
+TRACE_DEFINE_ENUM(K2_HOLD_DEBT);
+TRACE_DEFINE_ENUM(K2_HOLD_AHEAD);
+TRACE_DEFINE_ENUM(K2_HOLD_IDLE);
+TRACE_DEFINE_ENUM(K2_RELEASE_COMPLETION);
+TRACE_DEFINE_ENUM(K2_RELEASE_TIMER);
+TRACE_DEFINE_ENUM(K2_RELEASE_KNOB);
+TRACE_DEFINE_ENUM(K2_RELEASE_RUN);
+
+/* clang-format off */
+
+/* What is next of the background does not fit. The limit is of requests with reason count, else of bytes. */
+TRACE_EVENT_FN(hold,
+	TP_PROTO(dev_t dev, enum k2_hold reason, u64 bytes, unsigned int inflight, u64 inflight_bytes,
+		 u64 limit),
+	TP_ARGS(dev, reason, bytes, inflight, inflight_bytes, limit),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(int, reason)
+		__field(u64, bytes)
+		__field(u64, inflight_bytes)
+		__field(u64, limit)
+		__field(unsigned int, inflight)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->reason = reason;
+		__entry->bytes = bytes;
+		__entry->inflight_bytes = inflight_bytes;
+		__entry->limit = limit;
+		__entry->inflight = inflight;
+	),
+	TP_printk("%d,%d reason=%s bytes=%llu inflight=%u inflight_bytes=%llu limit=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __print_symbolic(__entry->reason,
+				   { K2_HOLD_COUNT, "count" }, { K2_HOLD_BYTES, "bytes" },
+				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_IDLE, "idle" }),
+		  __entry->bytes, __entry->inflight, __entry->inflight_bytes, __entry->limit),
+	k2_trace_begin, k2_trace_end
+);
+
+/* It goes. */
+TRACE_EVENT_FN(release,
+	TP_PROTO(dev_t dev, enum k2_release reason, u64 held_ns),
+	TP_ARGS(dev, reason, held_ns),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(int, reason)
+		__field(u64, held_ns)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->reason = reason;
+		__entry->held_ns = held_ns;
+	),
+	TP_printk("%d,%d reason=%s held_ns=%llu", MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __print_symbolic(__entry->reason,
+				   { K2_RELEASE_COMPLETION, "completion" },
+				   { K2_RELEASE_TIMER, "timer" }, { K2_RELEASE_KNOB, "knob" },
+				   { K2_RELEASE_RUN, "run" }),
+		  __entry->held_ns),
+	k2_trace_begin, k2_trace_end
+);
+
+/*
+ * A request of a flow goes to the drive. It arrived at due_ns + error_ns, if it was expected; the next is expected gap_ns
+ * after its arrival or end.
+ */
+TRACE_EVENT_FN(predict,
+	TP_PROTO(dev_t dev, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time,
+		 bool is_predicted, unsigned int way, u32 gap_ns),
+	TP_ARGS(dev, flow, arrived_ns, error_ns, in_time, is_predicted, way, gap_ns),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(unsigned int, flow)
+		__field(u64, due_ns)
+		__field(s64, error_ns)
+		__field(u32, gap_ns)
+		__field(u8, way)
+		__field(bool, was_predicted)
+		__field(bool, in_time)
+		__field(bool, is_predicted)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->flow = flow;
+		__entry->was_predicted = error_ns != K2_UNPREDICTED;
+		__entry->error_ns = __entry->was_predicted ? error_ns : 0;
+		__entry->due_ns = __entry->was_predicted ? arrived_ns - error_ns : 0;
+		__entry->in_time = __entry->was_predicted && in_time;
+		__entry->is_predicted = is_predicted;
+		__entry->way = way;
+		__entry->gap_ns = gap_ns;
+	),
+	TP_printk("%d,%d flow=%u was_predicted=%d due_ns=%llu error_ns=%lld in_time=%d is_predicted=%d "
+		  "from=%s gap_ns=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->was_predicted,
+		  __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
+		  __entry->way ? "arrival" : "end", __entry->gap_ns),
+	k2_trace_begin, k2_trace_end
+);
+
+/* clang-format on */
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE k2_trace
+#include <trace/define_trace.h>

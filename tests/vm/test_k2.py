@@ -39,14 +39,14 @@ PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt")
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
-    *("bounds", "ahead", "debt", "reserve", "starve", "split", "pieces", "auto"),
+    *("bounds", "ahead", "debt", "observe", "reserve", "starve", "split", "pieces", "auto"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
 #: Of these, what another number of CPUs may do otherwise on the same kernel, and what only several may do.
 OTHERWISE = (
     *("levels", "inherit", "order", "loads", "paths", "merges", "scsi"),
-    *("ahead", "debt", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0"),
+    *("ahead", "debt", "observe", "split", "pieces", "auto", "unplug", "hotplug", "data vflash0"),
 )
 MEETING = ("loads", "pieces", "unplug", "hotplug", "data vflash0")
 #: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.

@@ -10,9 +10,9 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	insmod $EXTRA/k2.ko || fail "k2 does not load"
 	[ -d /proc/tailgate ] || fail "no /proc/tailgate"
 	scheduler vflash0 k2
-	expect "disks" "$(ls /proc/tailgate)" vflash0
+	expect "disks" "$(ls /proc/tailgate | tr '\n' ' ')" "vflash0 vflash0.slow "
 	scheduler nullb0 k2
-	expect "disks" "$(ls /proc/tailgate | tr '\n' ' ')" "nullb0 vflash0 "
+	expect "disks" "$(ls /proc/tailgate | tr '\n' ' ')" "nullb0 nullb0.slow vflash0 vflash0.slow "
 	echo 1 > /sys/block/vflash0/queue/iosched/inflight_max
 	progress vflash0 30
 	progress nullb0 30
@@ -20,7 +20,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	rmmod k2 2> /dev/null && fail "k2 unloads while disks use it"
 	insmod $EXTRA/k2.ko 2> /dev/null && fail "k2 loads twice"
 	scheduler vflash0 none
-	expect "disks" "$(ls /proc/tailgate)" nullb0
+	expect "disks" "$(ls /proc/tailgate | tr '\n' ' ')" "nullb0 nullb0.slow "
 	rmmod k2 2> /dev/null && fail "k2 unloads while a disk uses it"
 	scheduler nullb0 mq-deadline
 	rmmod k2 || fail "k2 does not unload"

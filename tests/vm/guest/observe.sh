@@ -107,7 +107,7 @@ go_on 20
 expect "lines while nobody traces" "$(grep -c '^[^#]' $T/trace)" 0
 stop reader
 account vflash0
-rmmod vflash || fail "vflash does not unload"
+await 30 "vflash does not unload" rmmod vflash # who was killed may still be ending
 
 # --- the log of slow requests ---
 
@@ -153,7 +153,7 @@ requests --number_ios=100 --bs=8k
 for pid in $(pidof sh); do ! grep -q "cat $SLOW" /proc/$pid/cmdline || kill -9 $pid; done
 end look 10 137
 expect "rows of 100" "$(rows)" 64
-slow | awk '$4 != 16 || $7 > 64 || $1 < last { print; wrong = 1 } { last = $1; met += $7 > 0 } END { exit wrong || !met }' ||
+slow | awk '$4 != 16 || $7 > 128 || $1 < last { print; wrong = 1 } { last = $1; met += $7 > 0 } END { exit wrong || !met }' ||
 	fail "the log beside a background is wrong"
 echo 0 > $K/slow_log_us
 expect "rows after it was switched off" "$(rows)" 0

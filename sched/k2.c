@@ -550,17 +550,17 @@ static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned i
 	return *limit == fixed ? K2_HOLD_BYTES : K2_HOLD_AHEAD;
 }
 
-/* Somebody found no room, and @observer wants to know when that begins. */
-static noinline void k2_note_held(struct k2 *k2, unsigned int observer, unsigned int next,
-				  bool soon)
+/* Somebody found no room, and somebody else wants to know when that begins. Return: false. */
+static noinline bool k2_note_held(struct k2 *k2, unsigned int next, bool soon)
 {
+	unsigned int observer = k2_observer();
 	unsigned long flags;
 	unsigned int limit;
 	int why;
 
 	raw_spin_lock_irqsave(&k2->held_lock, flags);
 	WRITE_ONCE(k2->released_by, K2_RELEASE_RUN);
-	if (k2->held != observer && k2_background_is_next(k2)) {
+	if (observer && k2->held != observer && k2_background_is_next(k2)) {
 		why = k2_refused_by(k2, next, soon, &limit);
 		if (why >= 0) {
 			k2->held = observer;
@@ -569,13 +569,17 @@ static noinline void k2_note_held(struct k2 *k2, unsigned int observer, unsigned
 		}
 	}
 	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
+	return false;
 }
 
-/* One of the background goes. */
-static noinline void k2_note_released(struct k2 *k2, unsigned int observer)
+/* One goes, and somebody wants to know when the background does. */
+static noinline void k2_note_released(struct k2 *k2, unsigned int list)
 {
+	unsigned int observer = k2_observer();
 	unsigned long flags;
 
+	if (!observer || list != K2_BACKGROUND + 1)
+		return;
 	raw_spin_lock_irqsave(&k2->held_lock, flags);
 	if (k2->held == observer) {
 		k2->held = 0;
@@ -600,14 +604,9 @@ static inline bool k2_wait_for_room(struct k2 *k2, unsigned int next, bool soon)
 /* As k2_has_room(), for whoever then dispatches, or else waits for room. */
 static inline bool k2_may_go(struct k2 *k2, unsigned int next, bool soon)
 {
-	unsigned int observer;
-
 	if (k2_has_room(k2, next, soon) || k2_wait_for_room(k2, next, soon))
 		return true;
-	observer = k2_observer();
-	if (unlikely(observer))
-		k2_note_held(k2, observer, next, soon);
-	return false;
+	return unlikely(k2_observer()) && k2_note_held(k2, next, soon);
 }
 
 /**
@@ -841,7 +840,7 @@ static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u6
 static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = NULL;
-	unsigned int list, sectors = 0, next = 0, observer;
+	unsigned int list, sectors = 0, next = 0;
 
 	spin_lock(&k2->lock);
 	k2_collect(k2);
@@ -862,14 +861,13 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, void (*picked)(struct 
 		picked(e);
 		e->state = K2_IN_FLIGHT;
 		atomic_inc(&k2->inflight);
+		if (unlikely(k2_observer()))
+			k2_note_released(k2, list);
 		if (K2_STATISTICS)
 			k2_count_dispatch(k2, e, k2_now(k2));
 		e->tracked = 0;
 		if (unlikely(READ_ONCE(k2->uses)) || e->level != K2_BACKGROUND)
 			k2_track(k2, e, list, sectors);
-		observer = k2_observer();
-		if (unlikely(observer) && list == K2_BACKGROUND + 1)
-			k2_note_released(k2, observer);
 	}
 out:
 	spin_unlock(&k2->lock);

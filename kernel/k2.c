@@ -9,6 +9,8 @@
  * driver that is busy and makes the block layer hold a request back changes it. FUA and flush requests on kernels that
  * keep them from schedulers, and passthrough commands everywhere, are not in the bound.
  */
+#include <linux/blk-cgroup.h>
+#include <linux/cgroup.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
 #include <linux/module.h>
@@ -61,6 +63,15 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 static inline bool k2_writes(struct k2_entry *e)
 {
 	return op_is_write(req_op(k2_request(e)));
+}
+
+/* The cgroup's number: it is never used again for another. */
+static inline u64 k2_key(struct k2_entry *e)
+{
+	struct bio *bio = k2_request(e)->bio;
+	struct cgroup_subsys_state *css = bio ? bio_blkcg_css(bio) : NULL;
+
+	return css ? cgroup_id(css->cgroup) : 0;
 }
 
 static inline bool k2_may_split(struct k2_entry *e)
@@ -251,8 +262,9 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 {
 	const struct arrivals *arrivals = &k2->ahead.flows[flow].arrivals;
 
-	trace_predict(k2_dev(k2), flow, arrived_ns, error_ns, in_time,
-		      k2->ahead.predicted & BIT(flow), arrivals->way, arrivals_gap_ns(arrivals));
+	trace_predict(k2_dev(k2), flow, k2->flows[flow].list - 1, k2->flows[flow].key, arrived_ns,
+		      error_ns, in_time, k2->ahead.predicted & BIT(flow), arrivals->way,
+		      arrivals_gap_ns(arrivals));
 }
 
 static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
@@ -556,6 +568,8 @@ static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 
 		if (!READ_ONCE(arrivals->arrived_ns))
 			continue;
+		seq_printf(m, "flow%u.level %u\n", i, READ_ONCE(k2->flows[i].list) - 1);
+		seq_printf(m, "flow%u.cgroup %llu\n", i, READ_ONCE(k2->flows[i].key));
 		seq_printf(m, "flow%u.predicted %u\n", i, !!(READ_ONCE(ahead->predicted) & BIT(i)));
 		seq_printf(m, "flow%u.from_arrival %u\n", i, READ_ONCE(arrivals->way));
 		seq_printf(m, "flow%u.gap_us %u\n", i, arrivals_gap_ns(arrivals) / 1000);

@@ -87,15 +87,17 @@ TRACE_EVENT_FN(release,
  * after its arrival or end.
  */
 TRACE_EVENT_FN(predict,
-	TP_PROTO(dev_t dev, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time,
-		 bool is_predicted, unsigned int way, u32 gap_ns),
-	TP_ARGS(dev, flow, arrived_ns, error_ns, in_time, is_predicted, way, gap_ns),
+	TP_PROTO(dev_t dev, unsigned int flow, unsigned int level, u64 cgroup, u64 arrived_ns,
+		 s64 error_ns, bool in_time, bool is_predicted, unsigned int way, u32 gap_ns),
+	TP_ARGS(dev, flow, level, cgroup, arrived_ns, error_ns, in_time, is_predicted, way, gap_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, flow)
+		__field(u64, cgroup)
 		__field(u64, due_ns)
 		__field(s64, error_ns)
 		__field(u32, gap_ns)
+		__field(u8, level)
 		__field(u8, way)
 		__field(bool, was_predicted)
 		__field(bool, in_time)
@@ -104,6 +106,8 @@ TRACE_EVENT_FN(predict,
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->flow = flow;
+		__entry->cgroup = cgroup;
+		__entry->level = level;
 		__entry->was_predicted = error_ns != K2_UNPREDICTED;
 		__entry->error_ns = __entry->was_predicted ? error_ns : 0;
 		__entry->due_ns = __entry->was_predicted ? arrived_ns - error_ns : 0;
@@ -112,10 +116,10 @@ TRACE_EVENT_FN(predict,
 		__entry->way = way;
 		__entry->gap_ns = gap_ns;
 	),
-	TP_printk("%d,%d flow=%u was_predicted=%d due_ns=%llu error_ns=%lld in_time=%d is_predicted=%d "
+	TP_printk("%d,%d flow=%u level=%u cgroup=%llu was_predicted=%d due_ns=%llu error_ns=%lld in_time=%d is_predicted=%d "
 		  "from=%s gap_ns=%u",
-		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->was_predicted,
-		  __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->level,
+		  __entry->cgroup, __entry->was_predicted, __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
 		  __entry->way ? "arrival" : "end", __entry->gap_ns),
 	k2_trace_begin, k2_trace_end
 );

@@ -3,6 +3,7 @@
 #include <linux/bitops.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
+#include <linux/string.h>
 
 #include "ahead.h"
 #include "arrivals.c"
@@ -139,6 +140,44 @@ static bool ahead_overloaded(const struct ahead *a)
 	return a->rate && load > a->rate / AHEAD_LOAD_SHARE;
 }
 
+/*
+ * The flow that is gone for longest, whose place another may take; AHEAD_FLOWS: none is. A flow is gone when none of it is
+ * under way and it does not count as there any more: its next arrival would come after a silence, and all be forgotten. With
+ * the caller's lock.
+ */
+static unsigned int ahead_gone(const struct ahead *a, u64 now_ns)
+{
+	unsigned int i, number = AHEAD_FLOWS;
+	u64 until_ns = now_ns;
+
+	for (i = 0; i < AHEAD_FLOWS; i++) {
+		const struct ahead_flow *flow = &a->flows[i];
+
+		if (atomic_read(&flow->under_way) || flow->present_until_ns >= until_ns)
+			continue;
+		until_ns = flow->present_until_ns;
+		number = i;
+	}
+	return number;
+}
+
+/* Another takes this place. Who looks at the flow meanwhile sees one that restricts nothing. With the caller's lock. */
+static void ahead_forget(struct ahead *a, unsigned int number)
+{
+	unsigned long bit = 1UL << number;
+
+	a->predictable &= ~bit;
+	WRITE_ONCE(a->predicted, a->predicted & ~bit);
+	WRITE_ONCE(a->unpredicted, a->unpredicted & ~bit);
+	memset(&a->flows[number], 0, sizeof(a->flows[number]));
+}
+
+/* A real-time request goes to the drive of which no flow is known. With the caller's lock. */
+static void ahead_arrive_alone(struct ahead *a, u64 arrived_ns)
+{
+	WRITE_ONCE(a->others_until_ns, arrived_ns + AHEAD_PRESENT_NS_MIN);
+}
+
 /**
  * ahead_arrive() - a real-time request goes to the drive
  * @a: of the drive
@@ -213,11 +252,13 @@ static bool ahead_restricts(const struct ahead_flow *flow, u64 now_ns)
 	return (s64)(now_ns - READ_ONCE(flow->due_ns)) <= (s64)READ_ONCE(flow->late_ns);
 }
 
-/* Is a flow there that cannot be predicted? */
+/* Is somebody there who cannot be predicted? */
 static bool ahead_has_others(const struct ahead *a, u64 now_ns)
 {
 	unsigned long flows;
 
+	if ((s64)(now_ns - READ_ONCE(a->others_until_ns)) < 0)
+		return true;
 	for (flows = READ_ONCE(a->unpredicted); flows; flows &= flows - 1)
 		if ((s64)(now_ns - READ_ONCE(a->flows[__ffs(flows)].present_until_ns)) < 0)
 			return true;

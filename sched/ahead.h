@@ -19,7 +19,10 @@
 
 #include "arrivals.h"
 
+/* So many flows are known at a time, a power of two. */
+#ifndef AHEAD_FLOWS
 #define AHEAD_FLOWS 16
+#endif
 
 /* A flow that cannot be predicted counts as there for so long after an arrival: so many of its gaps, and at least ... */
 #define AHEAD_PRESENT_GAPS 8
@@ -98,6 +101,7 @@ struct ahead_flow {
  * @predictable: bitmap of flows that could be predicted
  * @predicted: of those that are: all, or none if they are too much
  * @unpredicted: bitmap of the others that were seen
+ * @others_until_ns: somebody who has no flow counts as there
  * @rate: what the drive serves, sectors a ns, shifted left by 32
  * @served_sectors: since the rate was computed last, while the bound was full
  * @served_ns: in this time
@@ -115,6 +119,7 @@ struct ahead {
 	u32 lead_ns;
 	u32 slope;
 	unsigned long predictable, predicted, unpredicted;
+	u64 others_until_ns;
 	u32 rate;
 	u64 served_sectors, served_ns;
 	unsigned int peak_sectors, full_sectors;

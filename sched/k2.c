@@ -729,17 +729,46 @@ static s64 k2_error_ns(const struct ahead *ahead, unsigned int flow, u64 arrived
 	return arrived_ns - READ_ONCE(ahead->flows[flow].due_ns);
 }
 
-/* One of a flow goes. Return: as k2_error_ns(), if anybody wants to know. */
-static s64 k2_note_arrival(struct k2 *k2, struct k2_entry *e, unsigned int flow,
-			   unsigned int sectors)
+/*
+ * The number of a flow; AHEAD_FLOWS: none. A new one takes the place of one that is gone. While none is, requests without a
+ * flow are real-time requests that nobody predicts.
+ */
+static unsigned int k2_find_flow(struct k2 *k2, unsigned int level, u64 key, u64 now)
+{
+	struct k2_flow *flows = k2->flows;
+	unsigned int i;
+
+	lockdep_assert_held(&k2->lock);
+	for (i = 0; i < AHEAD_FLOWS; i++)
+		if (flows[i].list == level + 1 && flows[i].key == key)
+			return i;
+	i = ahead_gone(&k2->ahead, now);
+	if (i < AHEAD_FLOWS) {
+		ahead_forget(&k2->ahead, i);
+		WRITE_ONCE(flows[i].key, key);
+		WRITE_ONCE(flows[i].list, level + 1);
+	}
+	return i;
+}
+
+/* A real-time one goes. Return: as k2_error_ns(), if anybody wants to know. */
+static s64 k2_note_arrival(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
 {
 	struct ahead *ahead = &k2->ahead;
+	u64 now = k2_now(k2);
+	unsigned int flow = k2_find_flow(k2, e->level, k2_key(e), now);
+	s64 late_ns, error_ns = K2_UNPREDICTED;
 	bool observed = k2_observer();
-	s64 late_ns = READ_ONCE(ahead->flows[flow].late_ns), error_ns = K2_UNPREDICTED;
 
+	if (flow == AHEAD_FLOWS) {
+		ahead_arrive_alone(ahead, e->since_ns);
+		return K2_UNPREDICTED;
+	}
+	e->tracked |= K2_FLOW | flow << K2_FLOW_SHIFT;
+	late_ns = READ_ONCE(ahead->flows[flow].late_ns);
 	if (unlikely(observed) || READ_ONCE(k2->uses) & K2_USES_LOG)
 		error_ns = k2_error_ns(ahead, flow, e->since_ns);
-	ahead_arrive(ahead, flow, sectors, k2_writes(e), e->since_ns, k2_now(k2));
+	ahead_arrive(ahead, flow, sectors, k2_writes(e), e->since_ns, now);
 	if (unlikely(observed))
 		k2_observe_arrival(k2, flow, e->since_ns, error_ns, error_ns <= late_ns);
 	return error_ns;
@@ -761,10 +790,7 @@ static s64 k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors
 					    READ_ONCE(k2->inflight_limit),
 				    k2_byte_limit(k2), k2_now(k2));
 	} else if (!e->urgent) {
-		unsigned int flow = e->level;
-
-		e->tracked |= K2_FLOW | flow << K2_FLOW_SHIFT;
-		return k2_note_arrival(k2, e, flow, sectors);
+		return k2_note_arrival(k2, e, sectors);
 	}
 	return K2_UNPREDICTED;
 }

@@ -19,10 +19,12 @@
  *	static unsigned int k2_sectors(struct k2_entry *e);
  *	static bool k2_may_split(struct k2_entry *e);
  *	static bool k2_writes(struct k2_entry *e);
+ *	static u64 k2_key(struct k2_entry *e);
  *	static u64 k2_now(const struct k2 *k2);
  *
  * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
- * but two is asked of a staged entry of the background that is too large. The last is a monotone clock in ns, callable from
+ * but three is asked of a staged entry of the background that is too large. The last but one says whose it
+ * is: real-time entries of one level and key are a flow of the bound that looks ahead; 0 is not known. The last is a monotone clock in ns, callable from
  * any context; it is read only where times matter. What it may want to see, observe.h says.
  */
 #ifndef TAILGATE_SCHED_K2_H
@@ -193,6 +195,16 @@ struct k2_entry {
 };
 
 /**
+ * struct k2_flow - who a flow of the bound that looks ahead is
+ * @key: as k2_key()
+ * @list: of its level; 0: nobody yet
+ */
+struct k2_flow {
+	u64 key;
+	unsigned int list;
+};
+
+/**
  * struct k2_ctx - insertion lists of one hardware queue
  * @lock: protects @lists, @filled, @inserted
  * @filled: bit i: lists[i] is not empty
@@ -257,6 +269,7 @@ struct k2_ctx {
  * @lists: staged entries
  * @ahead: the bound that looks ahead
  * @debt: the debt of writes
+ * @flows: who its flows are, by number
  * @pending: bitmap of ctxs with something to collect
  */
 struct k2 {
@@ -306,6 +319,7 @@ struct k2 {
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 	struct ahead ahead ____cacheline_aligned_in_smp;
 	struct debt debt;
+	struct k2_flow flows[AHEAD_FLOWS];
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;
 };

@@ -26,6 +26,12 @@ static inline bool k2_writes(struct k2_entry *e)
 	return false;
 }
 
+static inline u64 k2_key(struct k2_entry *e)
+{
+	(void)e;
+	return 0;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;

@@ -25,13 +25,14 @@ HI_KIB, LO_KIB, LEAD_US = 64, 8, 100
 
 @dataclass
 class Flow:
-    """Real-time requests of a level: when the next comes, after this arrival and this end."""
+    """Real-time requests of a level, and key: when the next comes, after this arrival and this end."""
 
     level: int
     after: Callable[[float, float], float]
     first_us: float = 5_000.0
     until_us: float = float("inf")
     writes: bool = False
+    key: int = 0
 
 
 def thinks(us: float) -> Callable[[float, float], float]:
@@ -53,7 +54,7 @@ def varies(
 
 @dataclass
 class Lab:
-    """Plays until a time. `met`: when each real-time request went to the drive, and the sectors there."""
+    """Plays until a time. `met`, by flow: when its requests went to the drive, and the sectors there."""
 
     script: Script
     flows: list[Flow]
@@ -86,14 +87,14 @@ class Lab:
         self.order = itertools.count()
         self.numbers = itertools.cycle(range(1, 4000))
         self.origin = self.now_us
-        self.levels: dict[int, int] = {}
+        self.owners: dict[int, int] = {}  # index of the flow of an entry; none: BACKGROUND's
         self.arrived: dict[int, float] = {}
         self.armed_us = self.ticked_us = float("inf")
-        self.met = {flow.level: [] for flow in self.flows}
-        for flow in self.flows:
-            self.at(self.origin + flow.first_us, "arrival", flow.level)
+        self.met = {which: [] for which in range(len(self.flows))}
+        for which, flow in enumerate(self.flows):
+            self.at(self.origin + flow.first_us, "arrival", which)
         for _ in range(self.depth):
-            self.insert(BACKGROUND)
+            self.insert()
 
     @property
     def ns(self) -> int:
@@ -111,12 +112,19 @@ class Lab:
                 self.at(max(self.armed_us, self.now_us), "timer", 0)
         return [word for word in words if not word.startswith("arm:")]
 
-    def insert(self, level: int) -> None:
+    def insert(self, which: int | None = None) -> None:
+        """One of this flow, or of the background."""
         number = next(self.numbers)
-        self.levels[number] = level
+        self.owners.pop(number, None)
+        level = BACKGROUND
         self.arrived[number] = self.now_us
-        if any(flow.level == level and flow.writes for flow in self.flows):
-            self.ask(f"writes {number}")
+        if which is not None:
+            flow = self.flows[which]
+            level = flow.level
+            self.owners[number] = which
+            self.ask(f"key {number} {flow.key}")
+            if flow.writes:
+                self.ask(f"writes {number}")
         self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS}")
 
     def run(self) -> None:
@@ -125,8 +133,8 @@ class Lab:
             (word,) = self.ask(f"dispatch {self.ns}")
             assert word != "-", "blk-mq would look again after 3 ms"
             number = int(word)
-            if self.levels[number] != BACKGROUND:
-                self.met[self.levels[number]].append(
+            if number in self.owners:
+                self.met[self.owners[number]].append(
                     (self.now_us - self.origin, len(self.in_drive) * SECTORS)
                 )
             else:
@@ -154,19 +162,18 @@ class Lab:
         self.now_us = self.origin + until_us
 
     def end(self, number: int) -> None:
-        level = self.levels[number]
         woken = self.ask(f"finish {number} 0 {self.ns}")
         if self.in_drive:
             self.at(self.now_us + SERVICE_US, "end", 0)
-        if level == BACKGROUND:
+        if number not in self.owners:
             self.background_us.append(self.now_us - self.origin)
-            self.insert(BACKGROUND)
+            self.insert()
             self.run()
         else:
-            flow = next(flow for flow in self.flows if flow.level == level)
+            flow = self.flows[self.owners[number]]
             when = flow.after(self.arrived[number], self.now_us)
             if when - self.origin < flow.until_us:
-                self.at(when, "arrival", level)
+                self.at(when, "arrival", self.owners[number])
         if woken:
             self.run()
 
@@ -176,6 +183,11 @@ class Lab:
 
     def predicted(self) -> int:
         return int(self.script.ask("predicted"))
+
+    def known(self) -> list[tuple[int, int, int, str]]:
+        """Level, key, requests under way and state of each flow that has a place."""
+        words = [word.split(":") for word in self.script.ask("flows").split()]
+        return [(int(level), int(key), int(under_way), state) for level, key, under_way, state in words]
 
 
 def check_little_is_in_the_drive(script: Script, after: Callable[[float, float], float]) -> None:
@@ -323,6 +335,106 @@ def check_the_placebo_holds_as_much_and_does_not_hit(script: Script) -> None:
     assert hits[1] < 0.3
 
 
+def check_two_of_a_level(script: Script) -> None:
+    """Told apart both are predicted; as one flow neither is."""
+    flows = [Flow(0, thinks(2_000), key=1), Flow(0, thinks(3_100), key=2)]
+    lab = Lab(script, flows)
+    lab.play(200_000)
+    assert [(level, key, state) for level, key, _, state in lab.known()] == [(0, 1, "p"), (0, 2, "p")]
+    late = [s for met in lab.met.values() for us, s in met if us > 50_000]
+    assert sorted(late)[len(late) * 9 // 10] <= 2 * LO_KIB + SECTORS
+    flows = [Flow(0, thinks(2_000)), Flow(0, thinks(3_100))]
+    lab = Lab(script, flows)
+    lab.play(200_000)
+    assert [state for *_, state in lab.known()] == ["u"]
+
+
+def check_more_flows_than_places(script: Script) -> None:
+    """16 have one. Who has none is not predicted, and the fixed bound holds; until one of them is gone."""
+    flows = [
+        Flow(
+            key % 8,
+            thinks(20_000),
+            first_us=5_000 + 1_100 * key,
+            key=key,
+            until_us=600_000 if key < 18 else 400_000,
+        )
+        for key in range(1, 19)
+    ]
+    lab = Lab(script, flows, {"inflight_kib_max": 16})
+    lab.play(380_000)
+    assert [(level, key) for level, key, *_ in lab.known()] == [(key % 8, key) for key in range(1, 17)]
+    assert lab.predicted() == 0xFFFF
+    assert all(
+        sectors <= 2 * 16 + 3 * SECTORS for met in lab.met.values() for us, sectors in met if us > 100_000
+    )
+    # 17 goes on, 18 has gone: so the fixed bound still holds; the others stop, and 17 takes a place
+    flows[16].until_us = float("inf")
+    lab.play(900_000)
+    places = lab.known()
+    assert (1, 17) in [(level, key) for level, key, *_ in places]
+    assert next(state for _, key, _, state in places if key == 17) == "p"
+    lab.play(1_500_000)
+    assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[16] if us > 1_000_000)
+
+
+def check_a_place_is_kept_while_under_way(script: Script) -> None:
+    """However long a request takes; and who takes over a place begins anew."""
+    script.ask("new 1")
+    for name, value in {"inflight_max": 1000, "bound_mode": 1}.items():
+        script.ask(f"set {name} {value}")
+    lab = Lab.__new__(Lab)
+    lab.script = script
+    ms = 10**6
+    for key in range(1, 17):
+        script.ask(f"key {key} {key}")
+        script.ask(f"insert 0 {1000 * ms} {key}:3:0:8")
+        assert script.ask(f"dispatch {1000 * ms}") == str(key)
+    places = [(3, key, 1, "u") for key in range(1, 17)]
+    assert lab.known() == places
+    script.ask("key 17 17")
+    script.ask(f"insert 0 {9000 * ms} 17:3:0:8")
+    assert script.ask(f"dispatch {9000 * ms}") == "17"
+    assert lab.known() == places
+    script.ask(f"finish 17 0 {9001 * ms}")
+    script.ask(f"finish 5 0 {9002 * ms}")
+    script.ask(f"insert 0 {9003 * ms} 17:3:0:8")
+    assert script.ask(f"dispatch {9003 * ms}") == "17"
+    assert lab.known() == [place if place[1] != 5 else (3, 17, 1, "u") for place in places]
+    for key in (*range(1, 5), *range(6, 18)):
+        script.ask(f"finish {key} 0 {9004 * ms}")
+    assert [under_way for _, _, under_way, _ in lab.known()] == [0] * 16
+    # those that are gone leave nothing but the new one's own
+    for key in range(20, 36):
+        script.ask(f"key {key} {key}")
+        script.ask(f"insert 0 {9500 * ms} {key}:3:0:8")
+        assert script.ask(f"dispatch {9500 * ms}") == str(key)
+    assert sorted(lab.known()) == [(3, key, 1, "u") for key in range(20, 36)]
+    for key in range(20, 36):
+        script.ask(f"finish {key} 0 {9501 * ms}")
+    assert script.ask("end") == "1"
+
+
+def check_a_new_flow_begins_anew(script: Script) -> None:
+    """Whatever was known of the one whose place it takes: that it writes, or when it comes."""
+    flows = [Flow(key % 8, thinks(20_000), 5_000 + 1_100 * key, 300_000, key=key) for key in range(1, 17)]
+    flows[0].writes = True
+    flows[0].until_us, flows[1].until_us = 200_000, 250_000
+    flows.append(Flow(0, thinks(20_000), first_us=600_000, key=17))
+    lab = Lab(script, flows)
+    lab.play(190_000)
+    assert lab.predicted() == 0xFFFE
+    lab.play(900_000)
+    assert lab.known()[0][1::2] == (17, "p")
+    assert lab.known()[1][1::2] == (2, "p")
+    script.ask("observe 1")
+    script.ask("key 4000 18")
+    script.ask(f"insert 0 {lab.ns} 4000:5:0:8")
+    arrival = next(word for word in script.ask(f"dispatch {lab.ns}").split() if word.startswith("arrival:"))
+    assert arrival == f"arrival:1:{lab.ns}:-:0"
+    assert lab.known()[1] == (5, 18, 1, "u")
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
@@ -340,6 +452,10 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "much": check_who_needs_much_is_not_predicted,
     "writes": check_writes_are_not_predicted,
     "placebo": check_the_placebo_holds_as_much_and_does_not_hit,
+    "two-of-a-level": check_two_of_a_level,
+    "places": check_more_flows_than_places,
+    "kept": check_a_place_is_kept_while_under_way,
+    "anew": check_a_new_flow_begins_anew,
     "one-at-a-time": check_the_rate_is_not_what_holding_leaves,
 }
 
@@ -410,6 +526,13 @@ MUTATIONS = [
     Mutation("writes-too", "writes", "!flow->writes &&", ""),
     Mutation("hi-as-at-first", "auto", "!a->rate || !device_ns ?", "true ?"),
     Mutation("placebo-knows", "placebo", "gap_ns = ahead_roll(a, gap_ns);", "(void)ahead_roll(a, gap_ns);"),
+    Mutation("a-level-is-a-flow", "two-of-a-level", " && flows[i].key == key", " && (key || true)"),
+    Mutation(
+        "evicted-while-under-way", "kept", "atomic_read(&flow->under_way) || flow->present", "flow->present"
+    ),
+    Mutation("who-has-no-flow-is-not-there", "places", "ahead_arrive_alone(ahead, e->since_ns);", ""),
+    Mutation("a-new-flow-inherits", "anew", "memset(&a->flows[number], 0, sizeof(a->flows[number]));", ""),
+    Mutation("bits-stay", "anew", "WRITE_ONCE(a->predicted, a->predicted & ~bit);", "(void)bit;"),
     Mutation("never-forgets", "slower", "(gaps->count && gap > (u64)ARRIVALS_SILENCE * gaps->mean)", "false"),
 ]
 

@@ -39,7 +39,7 @@ PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt")
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
-    *("bounds", "ahead", "debt", "observe", "reserve", "starve", "split", "pieces", "auto"),
+    *("bounds", "ahead", "flows", "debt", "observe", "reserve", "starve", "split", "pieces", "auto"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* few, so that they run short */
+#define AHEAD_FLOWS 2
 #include "../../../sched/k2.h"
 
 #define MACHINE_CTXS 4
@@ -26,6 +28,7 @@ struct io {
 	unsigned int ctx;
 	unsigned int level;
 	unsigned int sectors;
+	unsigned int key;
 	bool urgent;
 	bool writes;
 	u64 sequence; /* of its insertion, by ctx */
@@ -51,6 +54,12 @@ static unsigned int k2_sectors(struct k2_entry *e)
 static bool k2_writes(struct k2_entry *e)
 {
 	return ((struct io *)e)->writes;
+}
+
+/* Some have a flow of their own. */
+static u64 k2_key(struct k2_entry *e)
+{
+	return ((struct io *)e)->key;
 }
 
 static bool k2_may_split(struct k2_entry *e)
@@ -269,8 +278,10 @@ static u64 arrival_ns(const struct io *io)
 {
 	if (!machine.is_ahead && !machine.owes)
 		return 0;
-	return __atomic_add_fetch(&machine.now_ns, io->level == K2_BACKGROUND ? 0 : 1000000,
-				  __ATOMIC_RELAXED);
+	if (io->level == K2_BACKGROUND)
+		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
+	/* when one with a flow of its own comes, others are gone */
+	return __atomic_add_fetch(&machine.now_ns, io->key ? 200000000 : 1000000, __ATOMIC_RELAXED);
 }
 
 static void insert(struct io *io, bool urgent)
@@ -450,13 +461,16 @@ static void learn(void)
 {
 	unsigned int flow, i;
 
+	spin_lock(&k2->lock);
 	for (i = 0; i < 4; i++) {
 		machine.now_ns += 1000000;
 		for (flow = 0; flow < 2; flow++) {
+			must(k2_find_flow(k2, flow, 0, machine.now_ns) == flow);
 			ahead_arrive(&k2->ahead, flow, 8, false, machine.now_ns, machine.now_ns);
 			ahead_end(&k2->ahead, flow, machine.now_ns + 100000);
 		}
 	}
+	spin_unlock(&k2->lock);
 	must(k2->ahead.predicted == 3);
 	machine.now_ns += machine_random(1500) * 1000;
 	k2->ahead.rate = machine_random(4) ? 1 + machine_random(1 << 20) : 0;
@@ -488,6 +502,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		io->level = machine_random(2) ? K2_BACKGROUND : machine_random(K2_LEVELS);
 		if (machine.is_ahead && io->level != K2_BACKGROUND)
 			io->level = machine_random(2);
+		io->key = i % 3 == 2 ? i : 0;
 		io->sectors = machine_random(3) ? 8 : 8 * (1 + machine_random(32));
 		io->writes = machine_random(2);
 		io->returns = machine_random(5) ? 0 : machine_random(3);
@@ -529,6 +544,8 @@ static void machine_deinit(void)
 	u64 inserted, dispatched = 0, all = 0;
 
 	must(all_left());
+	for (i = 0; i < AHEAD_FLOWS; i++)
+		must(!atomic_read(&k2->ahead.flows[i].under_way));
 	for (i = 0; i < machine.io_count; i++)
 		must(machine.ios[i].left == 1);
 	must(k2_deinit(k2));

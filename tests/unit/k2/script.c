@@ -14,6 +14,7 @@
  *   finish ID CTX [NOW]           -> the ctxs woken
  *   whole ID                      the entry may not be split
  *   writes ID                     the entry is a write
+ *   key ID KEY                    whose it is
  *   piece LEVEL                   -> most sectors in an entry of the level
  *   requeue ID CTX AGAIN          -> the ctxs woken
  *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
@@ -23,6 +24,7 @@
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due
+ *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted, - neither
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
  *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
@@ -45,6 +47,7 @@ struct io {
 	unsigned int sectors;
 	bool whole;
 	bool writes;
+	u64 key;
 	unsigned int met_sectors;
 	s64 error_ns;
 };
@@ -67,6 +70,11 @@ static unsigned int k2_sectors(struct k2_entry *e)
 static bool k2_writes(struct k2_entry *e)
 {
 	return ((struct io *)e)->writes;
+}
+
+static u64 k2_key(struct k2_entry *e)
+{
+	return ((struct io *)e)->key;
 }
 
 static bool k2_may_split(struct k2_entry *e)
@@ -250,6 +258,24 @@ static void counters(void)
 	}
 }
 
+static void flows(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < AHEAD_FLOWS; i++) {
+		unsigned long bit = 1UL << i;
+
+		if (!k2->flows[i].list)
+			continue;
+		printf("%u:%llu:%d:%s ", k2->flows[i].list - 1,
+		       (unsigned long long)k2->flows[i].key,
+		       atomic_read(&k2->ahead.flows[i].under_way),
+		       k2->ahead.predicted & bit   ? "p" :
+		       k2->ahead.unpredicted & bit ? "u" :
+						     "-");
+	}
+}
+
 static void obey(char *line)
 {
 	unsigned int a, b, c;
@@ -270,6 +296,11 @@ static void obey(char *line)
 		now_ns = value;
 		k2_tick(k2);
 		printf("ok");
+	} else if (sscanf(line, "key %u %llu", &a, &value) == 2) {
+		ios[a].key = value;
+		printf("ok");
+	} else if (!strcmp(line, "flows\n")) {
+		flows();
 	} else if (!strcmp(line, "predicted\n")) {
 		printf("%lu", k2->ahead.predicted);
 	} else if (sscanf(line, "observe %u", &session) == 1) {

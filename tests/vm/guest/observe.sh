@@ -80,7 +80,7 @@ grep -q 'hold: .* reason=ahead' /tmp/trace || fail "the bound that looks ahead h
 grep -q 'release: .* reason=timer' /tmp/trace || grep -q 'release: .* reason=completion' /tmp/trace || fail "nobody releases it"
 traced 'predict: .* was_predicted=1' 20
 awk '/ predict: / { for (i = 1; i <= NF; i++) { split($i, part, "="); value[part[1]] = part[2] } }
-	/ predict: / && value["flow"] != 1 { print "whose is it? " $0; wrong = 1 }
+	/ predict: / && (value["flow"] || value["level"] != 1 || value["cgroup"] != 1) { print "whose is it? " $0; wrong = 1 }
 	/was_predicted=0/ && (value["due_ns"] || value["error_ns"] || value["in_time"]) { print "of nothing: " $0; wrong = 1 }
 	/was_predicted=1/ {
 		all++

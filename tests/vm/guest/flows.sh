@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that real-time tasks of one level are told apart by their cgroups: each is predicted, the statistics say whose a flow
+# is, and cgroups come and go beside.
+[ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
+vflash read_fixed_ns=200000
+k2 vflash0 1000
+K=/sys/block/vflash0/queue/iosched
+echo ahead > $K/bound_mode
+echo 256 > $K/inflight_kib_max
+echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
+mkdir -p /cg/first /cg/second
+in_cgroup() ( # NAME COMMAND...
+	echo 0 > /cg/$1/cgroup.procs || exit 1
+	shift
+	exec "$@"
+)
+reader() { # CGROUP THINKTIME
+	begin $1 in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=$1 --rw=randread --bs=4k --ioengine=psync --prioclass=1 \
+		--prio=3 --thinktime=$2 --time_based --runtime=600 --thread
+}
+shows() { # FIELD: of all flows, by number
+	sed -n "s/^flow[0-9]*\.$1 //p" /proc/tailgate/vflash0 | tr '\n' ' '
+}
+begin background fio $QUIET --filename=/dev/vflash0 --name=b --rw=randread --bs=16k --ioengine=libaio --iodepth=8 \
+	--norandommap --time_based --runtime=600
+reader first 20ms
+first() {
+	[ "$(shows cgroup)" = "$(stat -c %i /cg/first) " ]
+}
+await 30 "no flow of the cgroup" first
+reader second 33ms
+both() {
+	[ "$(counted vflash0 ahead_predicted)" = 2 ]
+}
+await 100 "not both are predicted" both
+expect "cgroups" "$(shows cgroup)" "$(stat -c %i /cg/first) $(stat -c %i /cg/second) "
+expect "levels" "$(shows level)" "3 3 "
+grep ^flow /proc/tailgate/vflash0
+
+place=0
+a_read() { # CGROUP: of what nobody has read
+	place=$((place + 1))
+	in_cgroup $1 ionice -c 1 -n 3 dd if=/dev/vflash0 of=/dev/null bs=4k count=1 skip=$((place * 256)) 2> /dev/null ||
+		fail "no read from cgroup $1"
+}
+# more than there are places for, one after the other: who is gone leaves its place, and the cgroup may be gone too
+for number in $(seq 20); do
+	mkdir /cg/short
+	whose=$(stat -c %i /cg/short)
+	a_read short
+	await 30 "the cgroup cannot be removed" rmdir /cg/short 2> /dev/null
+	known() {
+		shows cgroup | grep -qw $whose
+	}
+	[ $number -gt 14 ] || known || fail "no flow of cgroup number $number"
+done
+expect "flows" "$(shows level | wc -w)" 16
+gone() { # the last of them has taken the place of one that was gone
+	mkdir -p /cg/last
+	a_read last
+	shows cgroup | grep -qw $(stat -c %i /cg/last)
+}
+await 30 "a new flow finds no place" gone
+shows cgroup | grep -qw $(stat -c %i /cg/first) || fail "who goes on has lost its place"
+still_both() { # of those that are gone what was known stays until another comes
+	for name in first second; do
+		number=$(sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$name)$/\1/p" /proc/tailgate/vflash0)
+		[ "$(counted vflash0 flow$number.predicted)" = 1 ] || return 1
+	done
+}
+await 100 "not both are predicted any more" still_both
+stop background first second
+account vflash0
+await 30 "a cgroup cannot be removed" rmdir /cg/first /cg/second /cg/last 2> /dev/null
+echo -io > /cg/cgroup.subtree_control

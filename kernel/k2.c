@@ -240,8 +240,9 @@ void k2_trace_end(void)
 static dev_t k2_dev(const struct k2 *k2)
 {
 	const struct k2_queue_data *d = k2->argument;
+	struct gendisk *disk = READ_ONCE(d->q->disk);
 
-	return d->q->disk ? disk_devt(d->q->disk) : 0;
+	return disk ? disk_devt(disk) : 0;
 }
 
 static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
@@ -630,10 +631,11 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 static int k2_show_slow(struct seq_file *m, void *unused)
 {
 	struct k2_queue_data *d = m->private;
+	struct slow_log *log = smp_load_acquire(&d->slow);
 
 	seq_puts(m, K2_SLOW_VERSION "\n" K2_SLOW_COLUMNS "\n");
-	if (READ_ONCE(d->k2.knobs[K2_KNOB_slow_log_us]))
-		slow_show(m, d->slow);
+	if (log && READ_ONCE(d->k2.knobs[K2_KNOB_slow_log_us]))
+		slow_show(m, log);
 	return 0;
 }
 
@@ -771,7 +773,7 @@ static int k2_check_split(struct request_queue *q, u64 kib)
 static int k2_prepare_slow(struct k2_queue_data *d)
 {
 	if (!d->slow)
-		d->slow = slow_new(d->k2.ctx_count);
+		smp_store_release(&d->slow, slow_new(d->k2.ctx_count)); /* for k2_show_slow() */
 	else if (!d->k2.knobs[K2_KNOB_slow_log_us])
 		slow_clear(d->slow);
 	return d->slow ? 0 : -ENOMEM;

@@ -976,19 +976,21 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
 	}
 }
 
-/* What was to be known of its end. */
-static noinline void k2_tell_end(struct k2 *k2, struct k2_entry *e)
+/* As k2_leave(), of one of whose end there is more to be known. */
+static noinline void k2_leave_noted(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
-	u64 now = k2_now(k2), log_us = READ_ONCE(k2->knobs[K2_KNOB_slow_log_us]);
+	u64 now = k2_now(k2), took_ns = now - e->since_ns;
+	u64 log_us = READ_ONCE(k2->knobs[K2_KNOB_slow_log_us]);
 
 	if (e->tracked & K2_MEASURED) {
 		/* the sum first: who counts to the end takes both */
-		atomic_add(min_t(u64, div_u64(now - e->since_ns, 1000), K2_MEASURED_US_MAX),
+		atomic_add(min_t(u64, div_u64(took_ns, 1000), K2_MEASURED_US_MAX),
 			   &k2->measured_us);
 		atomic_inc(&k2->measured);
-	} else if (log_us && (s64)(now - e->since_ns) > (s64)(log_us * 1000)) {
+	} else if (log_us && (s64)took_ns > (s64)(log_us * 1000)) {
 		k2_log_slow(k2, e, now);
 	}
+	k2_leave(k2, ctx, e);
 }
 
 /**
@@ -1003,10 +1005,11 @@ static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry 
 {
 	if (e->state != K2_IN_FLIGHT)
 		return;
-	if (unlikely(e->tracked & (K2_MEASURED | K2_LOGGED)))
-		k2_tell_end(k2, e);
 	e->state = K2_NEW;
-	k2_leave(k2, ctx, e);
+	if (unlikely(e->tracked & (K2_MEASURED | K2_LOGGED)))
+		k2_leave_noted(k2, ctx, e);
+	else
+		k2_leave(k2, ctx, e);
 }
 
 /**

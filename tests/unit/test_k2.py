@@ -842,10 +842,10 @@ MUTATIONS = [
     Mutation(
         "finish-counts-whatever-ends",
         "script",
-        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\tif (unlikely(e->tracked & K2_MEASURED))",
-        "if (unlikely(e->tracked & K2_MEASURED))",
+        "if (e->state != K2_IN_FLIGHT)\n\t\treturn;\n\te->state = K2_NEW;",
+        "e->state = K2_NEW;",
     ),
-    Mutation("ends-twice", "script", "e->state = K2_NEW;\n\tk2_leave", "k2_leave"),
+    Mutation("ends-twice", "script", "e->state = K2_NEW;\n\tif (unlikely(", "if (unlikely("),
     Mutation("level-count-drifts", "script", "atomic_dec(&k2->inflight_level[e->level]);", "(void)e;"),
     Mutation("removal-not-counted", "script", "k2->removed[e->level]++;", ""),
     Mutation(
@@ -905,6 +905,12 @@ MUTATIONS = [
     ),
     Mutation("nobody-arms-the-timer", "interleave", "k2->arm(k2->argument, until_ns);", ";"),
     Mutation("armed-for-ever", "interleave", "WRITE_ONCE(k2->armed_ns, 0);", "(void)k2;"),
+    Mutation(
+        "evicted-while-under-way",
+        "interleave",
+        "if (atomic_read(&flow->under_way) || flow->present",
+        "if (flow->present",
+    ),
     Mutation("no-floor", "floor", "return K2_BACKGROUND + 1;", "return first;"),
     Mutation(
         "floor-without-end", "floor", "k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], k2_now(k2));", "(void)0;"

@@ -100,7 +100,7 @@ static unsigned int k2_observer(void)
 static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
 			    unsigned int limit)
 {
-	static const char *const whys[] = { "count", "bytes", "ahead", "idle" };
+	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "idle" };
 
 	(void)k2;
 	printf("hold:%s:%u:%u ", whys[why], sectors, limit);

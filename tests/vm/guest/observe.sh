@@ -197,5 +197,7 @@ no_faults
 account vflash0
 exec 3< $SLOW
 scheduler vflash0 none
-rmmod k2 || fail "k2 does not unload while its log is open"
+echo 1 > $T/events/k2/enable
+rmmod k2 || fail "k2 does not unload while its log is open and somebody traces it"
 exec 3<&-
+[ ! -e $T/events/k2 ] || fail "tracepoints of a module that is gone"

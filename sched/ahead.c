@@ -70,10 +70,11 @@ static void ahead_apply(struct ahead *a)
 	WRITE_ONCE(a->slope, div_u64((u64)a->rate * ramp_pct, 100));
 }
 
-/* Each a number, or AHEAD_AUTO; @placebo: at random times. */
-static void ahead_configure(struct ahead *a, bool placebo, u32 lo_sectors, u32 hi_sectors,
-			    u32 lead_ns, u32 ramp_pct)
+/* Each a number, or AHEAD_AUTO; @placebo: at random times; @pauses: it only learns. */
+static void ahead_configure(struct ahead *a, bool placebo, bool pauses, u32 lo_sectors,
+			    u32 hi_sectors, u32 lead_ns, u32 ramp_pct)
 {
+	WRITE_ONCE(a->pauses, pauses);
 	if (placebo != !!a->dice)
 		a->dice = placebo ? AHEAD_DICE_FIRST : 0;
 	a->set_lo_sectors = lo_sectors;
@@ -287,6 +288,8 @@ static unsigned int ahead_limit(const struct ahead *a, unsigned int fixed_sector
 	bool there = false;
 
 	*until_ns = 0;
+	if (READ_ONCE(a->pauses))
+		return fixed_sectors;
 	if (!slope)
 		return min(fixed_sectors, hi);
 	for (flows = READ_ONCE(a->predicted); flows; flows &= flows - 1) {

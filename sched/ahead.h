@@ -110,6 +110,7 @@ struct ahead_flow {
  * @full_ns: when that was
  * @held_ns: since when an idle drive is held free; 0: it is not
  * @patience_ns: for so long at most
+ * @pauses: it learns, and the fixed bound holds
  * @dice: of the control that predicts at random; 0: it does not
  * @flows: by number
  */
@@ -127,6 +128,7 @@ struct ahead {
 	u64 held_ns;
 	u64 patience_ns;
 	u32 dice;
+	bool pauses;
 	struct ahead_flow flows[AHEAD_FLOWS];
 };
 

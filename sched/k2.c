@@ -13,6 +13,7 @@
 #include "k2.h"
 #include "ahead.c"
 #include "debt.c"
+#include "target.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
@@ -59,33 +60,53 @@ static inline void k2_apply(struct k2 *k2)
 {
 	const unsigned int *knobs = k2->knobs;
 	unsigned int sectors = 2 * knobs[K2_KNOB_split_kib], uses = 0;
+	unsigned int hi = k2_times(knobs[K2_KNOB_ahead_hi_kib], 2), limit = UINT_MAX;
+	unsigned int debt = k2_times(knobs[K2_KNOB_write_debt_kib_max], 2);
 	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
 	bool is_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
-	bool owes = knobs[K2_KNOB_write_debt_kib_max] && constrains;
+	bool has_target = knobs[K2_KNOB_rt_target_us] && constrains;
 	bool logs = knobs[K2_KNOB_slow_log_us];
 
 	if (is_auto && knobs[K2_KNOB_rt_wait_us])
 		sectors = sectors ? min(sectors, k2->fitting_sectors) : k2->fitting_sectors;
-	if (!constrains)
+	if (knobs[K2_KNOB_inflight_kib_max])
+		limit = 2 * knobs[K2_KNOB_inflight_kib_max];
+	target_configure(&k2->target, 1000 * knobs[K2_KNOB_rt_target_us],
+			 knobs[K2_KNOB_rt_quantile], is_ahead);
+	if (has_target) {
+		unsigned int bound = k2->target.limit_sectors;
+
+		limit = min(limit, bound);
+		debt = debt ? min(debt, bound) : bound;
+		hi = min(hi, limit);
+		bound = max(bound - bound % k2->granule_sectors, k2->granule_sectors);
+		if (bound <= K2_PIECE_SECTORS_MAX)
+			sectors = sectors ? min(sectors, bound) : bound;
+	}
+	if (!constrains) {
 		sectors = 0;
-	uses |= knobs[K2_KNOB_inflight_kib_max] || is_ahead || owes || logs ? K2_USES_BYTES : 0;
+		debt = 0;
+		limit = UINT_MAX;
+	}
+	uses |= limit != UINT_MAX || is_ahead || debt || logs ? K2_USES_BYTES : 0;
 	uses |= is_ahead ? K2_USES_AHEAD : 0;
-	uses |= owes ? K2_USES_DEBT : 0;
+	uses |= debt ? K2_USES_DEBT : 0;
+	uses |= has_target ? K2_USES_TARGET : 0;
 	uses |= knobs[K2_KNOB_be_floor_iops] ? K2_USES_FLOOR : 0;
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
 	uses |= logs ? K2_USES_LOG : 0;
 	ahead_configure(&k2->ahead, knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO,
-			k2_times(knobs[K2_KNOB_ahead_lo_kib], 2),
-			k2_times(knobs[K2_KNOB_ahead_hi_kib], 2),
+			has_target && k2->target.arm == TARGET_PLAIN,
+			k2_times(knobs[K2_KNOB_ahead_lo_kib], 2), hi,
 			k2_times(knobs[K2_KNOB_ahead_lead_us], 1000),
 			k2_times(knobs[K2_KNOB_ahead_ramp_pct], 1));
-	debt_configure(&k2->debt, k2_times(knobs[K2_KNOB_write_debt_kib_max], 2));
+	debt_configure(&k2->debt, debt);
 	WRITE_ONCE(k2->uses, uses);
 	WRITE_ONCE(k2->piece_sectors, sectors);
 	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
-	WRITE_ONCE(k2->kib_limit, constrains ? knobs[K2_KNOB_inflight_kib_max] : 0);
+	WRITE_ONCE(k2->byte_limit, limit);
 }
 
 /**
@@ -248,7 +269,7 @@ static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 		sectors = k2_sectors(e);
 	next = sectors;
 	if (list != K2_BACKGROUND + 1)
-		next = uses & K2_USES_AHEAD ? 0 : sectors;
+		next = uses & (K2_USES_AHEAD | K2_USES_TARGET) ? 0 : sectors;
 	else if (uses & K2_USES_PIECES && sectors > READ_ONCE(k2->piece_sectors))
 		next = 0;
 	else
@@ -386,14 +407,6 @@ static inline bool k2_queued(const struct k2 *k2)
 	return READ_ONCE(k2->filled);
 }
 
-/* The fixed bound on bytes, in sectors. */
-static inline unsigned int k2_byte_limit(const struct k2 *k2)
-{
-	unsigned int kib_max = READ_ONCE(k2->kib_limit);
-
-	return kib_max ? 2 * kib_max : UINT_MAX;
-}
-
 /* The bound is low because a request is expected, and no completion may come: a timer runs the queues. */
 static noinline void k2_hold(struct k2 *k2, u64 until_ns)
 {
@@ -412,7 +425,7 @@ static noinline bool k2_has_room_ahead(struct k2 *k2, unsigned int sectors, unsi
 	u64 now = k2_now(k2), until_ns;
 
 	if (ahead_has_room(&k2->ahead, sectors, atomic_read(&k2->inflight_sectors) + owed,
-			   inflight + !!owed, k2_byte_limit(k2), now, soon, &until_ns))
+			   inflight + !!owed, READ_ONCE(k2->byte_limit), now, soon, &until_ns))
 		return true;
 	if (owed && !inflight)
 		until_ns = debt_until_ns(&k2->debt, owed, now);
@@ -435,6 +448,14 @@ static noinline bool k2_may_owe(struct k2 *k2, unsigned int next, unsigned int *
 	return false;
 }
 
+/* A bound on bytes is what holds the background. Return: false. */
+static inline bool k2_refuse(struct k2 *k2)
+{
+	if (READ_ONCE(k2->uses) & K2_USES_TARGET && !READ_ONCE(k2->target.held))
+		WRITE_ONCE(k2->target.held, true);
+	return false;
+}
+
 /* Is there room for so much beside @inflight entries? */
 static noinline bool k2_has_room_for(struct k2 *k2, unsigned int next, unsigned int inflight,
 				     bool soon)
@@ -443,16 +464,17 @@ static noinline bool k2_has_room_for(struct k2 *k2, unsigned int next, unsigned 
 	u64 all;
 
 	if (next & K2_ROOM_OWED && !k2_may_owe(k2, next, &owed))
-		return false;
+		return k2_refuse(k2);
 	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
-		return k2_has_room_ahead(k2, sectors, owed, inflight, soon);
+		return k2_has_room_ahead(k2, sectors, owed, inflight, soon) || k2_refuse(k2);
 	all = atomic_read(&k2->inflight_sectors) + (u64)sectors + owed;
-	if ((!inflight && !owed) || all <= k2_byte_limit(k2))
+	if ((!inflight && !owed) || all <= READ_ONCE(k2->byte_limit))
 		return true;
 	if (owed)
-		k2_hold(k2, debt_until_ns(&k2->debt, min_t(u64, owed, all - k2_byte_limit(k2)),
-					  k2_now(k2)));
-	return false;
+		k2_hold(k2,
+			debt_until_ns(&k2->debt, min_t(u64, owed, all - READ_ONCE(k2->byte_limit)),
+				      k2_now(k2)));
+	return k2_refuse(k2);
 }
 
 /*
@@ -527,7 +549,7 @@ static bool k2_background_is_next(const struct k2 *k2)
 static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned int *limit)
 {
 	unsigned int inflight = atomic_read(&k2->inflight), sectors = next & K2_ROOM_SECTORS;
-	unsigned int fixed = k2_byte_limit(k2), owed = 0;
+	unsigned int fixed = READ_ONCE(k2->byte_limit), owed = 0;
 	bool is_ahead = READ_ONCE(k2->uses) & K2_USES_AHEAD;
 	u64 until_ns = 0, now = k2_now(k2);
 
@@ -788,14 +810,14 @@ static s64 k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors
 			ahead_learn(ahead, sectors, atomic_read(&k2->inflight_sectors),
 				    (unsigned int)atomic_read(&k2->inflight) >=
 					    READ_ONCE(k2->inflight_limit),
-				    k2_byte_limit(k2), k2_now(k2));
+				    READ_ONCE(k2->byte_limit), k2_now(k2));
 	} else if (!e->urgent) {
 		return k2_note_arrival(k2, e, sectors);
 	}
 	return K2_UNPREDICTED;
 }
 
-/* @e goes: a write will be owed, and what a real-time read takes, from its arrival on, tells how much is. */
+/* @e goes: a write will be owed, and what a real-time request takes, from its arrival on, tells what it has met. */
 static noinline void k2_owe_write(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
 {
 	u64 now = k2_now(k2);
@@ -828,10 +850,15 @@ static noinline void k2_track_more(struct k2 *k2, struct k2_entry *e, unsigned i
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int list,
 			      unsigned int sectors)
 {
+	/* not before, or who was told that there is room finds none */
+	if (READ_ONCE(k2->uses) & K2_USES_TARGET && target_learn(&k2->target, k2_now(k2)))
+		k2_apply(k2);
 	if (READ_ONCE(k2->uses) & K2_USES_FLOOR && list == K2_BACKGROUND + 1)
 		k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], k2_now(k2));
 	if (sectors)
 		atomic_add(sectors, &k2->inflight_sectors);
+	if (e->level == K2_BACKGROUND)
+		k2->target.window_sectors += sectors;
 	k2_look_again(k2);
 	e->tracked = K2_TRACKED | sectors;
 	if (k2_measures(k2, e, list)) {
@@ -938,6 +965,9 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 static noinline void k2_end_timed(struct k2 *k2, struct k2_entry *e)
 {
 	u64 took_ns = k2_now(k2) - e->since_ns;
+
+	if (e->level != K2_BACKGROUND && !e->urgent)
+		target_end(&k2->target, took_ns);
 
 	if (k2_writes(e))
 		debt_end_write(&k2->debt, e->tracked & K2_SECTORS, e->level == K2_BACKGROUND,

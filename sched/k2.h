@@ -39,6 +39,7 @@
 #include "ahead.h"
 #include "debt.h"
 #include "observe.h"
+#include "target.h"
 
 /* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
 #define K2_RT_LEVELS 8
@@ -80,6 +81,10 @@
 	     "with ahead, share of the drive's rate at which the bound falls") \
 	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", \
 	     "most that the drive has acknowledged of writes and not worked off, as far as can be told; 0 is no bound") \
+	knob(rt_target_us, "us", 0, 10000000, 1, 0, "log", \
+	     "bounds on bytes, and pieces, are what makes real-time latency meet this; 0: as they are set") \
+	knob(rt_quantile, "percent", 50, 99, 1, 99, "linear", \
+	     "with rt_target_us, so many of the real-time requests are to meet it") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", \
 	     "most in a request that is not real-time: what is larger is split; 0 splits nothing") \
 	knob(split_mode, "mode", 0, 1, 1, 0, "choice", \
@@ -111,13 +116,15 @@ enum k2_split_mode { K2_SPLIT_ALWAYS, K2_SPLIT_AUTO };
 enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 
 /* What of it is in use, so that who uses nothing of it pays for one test. */
-#define K2_USES_BYTES 1 /* inflight_kib_max, bound_mode, write_debt_kib_max or slow_log_us */
+#define K2_USES_BYTES \
+	1 /* inflight_kib_max, bound_mode, write_debt_kib_max, rt_target_us or slow_log_us */
 #define K2_USES_FLOOR 2 /* be_floor_iops */
 #define K2_USES_AUTO 4 /* split_mode */
 #define K2_USES_PIECES 8 /* now: split_kib or rt_wait_us */
 #define K2_USES_AHEAD 16 /* bound_mode */
 #define K2_USES_DEBT 32 /* write_debt_kib_max */
 #define K2_USES_LOG 64 /* slow_log_us */
+#define K2_USES_TARGET 128 /* rt_target_us */
 
 /* With a bound on bytes, in the word that says what there must be room for: */
 #define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
@@ -228,7 +235,7 @@ struct k2_ctx {
  * @knobs: current values
  * @uses: K2_USES_...
  * @inflight_limit: inflight_max, while the bounds are in force
- * @kib_limit: inflight_kib_max, likewise; 0: none
+ * @byte_limit: most sectors of the background in the drive, from inflight_kib_max and rt_target_us, likewise; UINT_MAX: any
  * @piece_sectors: most in a request of the background; 0: any number
  * @granule_sectors: pieces are a multiple of it
  * @ctx_count: hardware queues
@@ -269,6 +276,7 @@ struct k2_ctx {
  * @lists: staged entries
  * @ahead: the bound that looks ahead
  * @debt: the debt of writes
+ * @target: what rt_target_us makes of the bounds
  * @flows: who its flows are, by number
  * @pending: bitmap of ctxs with something to collect
  */
@@ -276,7 +284,7 @@ struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
 	unsigned int uses;
 	unsigned int inflight_limit;
-	unsigned int kib_limit;
+	unsigned int byte_limit;
 	unsigned int piece_sectors;
 	unsigned int granule_sectors;
 	unsigned int ctx_count;
@@ -319,6 +327,7 @@ struct k2 {
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 	struct ahead ahead ____cacheline_aligned_in_smp;
 	struct debt debt;
+	struct target target;
 	struct k2_flow flows[AHEAD_FLOWS];
 
 	unsigned long pending[] ____cacheline_aligned_in_smp;

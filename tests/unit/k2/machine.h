@@ -109,6 +109,7 @@ static struct machine {
 	unsigned int bound_max; /* no knob was ever larger */
 	bool is_auto; /* bounds and pieces come and go */
 	bool is_ahead; /* the bound on bytes looks ahead */
+	bool has_target; /* which moves the bounds */
 	bool owes; /* there is a bound on the debt of writes */
 	u64 now_ns; /* with these two: the clock, which stands still between arrivals and ticks */
 	u64 armed_ns; /* the timer; 0: it is not armed */
@@ -221,7 +222,8 @@ static void run_here(unsigned int ctx)
 		must(++machine.in_drive <= machine.bound_max || machine.is_auto);
 		machine.sectors_in_drive += ((struct io *)e)->sectors;
 		must(!machine.kib_max || machine.is_auto || machine.is_ahead ||
-		     machine.in_drive == 1 || machine.sectors_in_drive <= 2 * machine.kib_max);
+		     machine.has_target || machine.in_drive == 1 ||
+		     machine.sectors_in_drive <= 2 * machine.kib_max);
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
 		machine_leave();
@@ -527,6 +529,9 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	must(!k2_configure(k2, K2_KNOB_ahead_lo_kib, machine_random(2) * machine_random(16)));
 	must(!k2_configure(k2, K2_KNOB_ahead_hi_kib, 1 + machine_random(32)));
 	must(!k2_configure(k2, K2_KNOB_ahead_lead_us, machine_random(2) * 200));
+	machine.has_target = (machine.is_ahead || machine.owes) && machine_random(2);
+	must(!k2_configure(k2, K2_KNOB_rt_target_us,
+			   machine.has_target ? 1 + machine_random(2000) : 0));
 	must(!k2_configure(k2, K2_KNOB_write_debt_kib_max,
 			   machine.owes ? 1 + machine_random(150) : 0));
 	if (machine.is_ahead)

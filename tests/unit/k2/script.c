@@ -27,6 +27,7 @@
  *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted, - neither
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
+ *   target                        -> which arm is used, or that it was given up
  *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
  *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
  *   observe SESSION               somebody begins to look; 0: nobody does
@@ -309,6 +310,10 @@ static void obey(char *line)
 		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
 	} else if (!strcmp(line, "drain\n")) {
 		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->debt.rate, 32));
+	} else if (!strcmp(line, "target\n")) {
+		printf("%s", k2->target.given_up	    ? "given up" :
+			     k2->target.arm == TARGET_AHEAD ? "ahead" :
+							      "plain");
 	} else if (!strcmp(line, "owed\n")) {
 		printf("%d",
 		       atomic_read(&k2->inflight_sectors) + (int)debt_owed(&k2->debt, now_ns));

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2's target: sched/k2.c with sched/target.c, before the drive of the bound that looks ahead. Times are in us."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+from tests.unit.test_k2_ahead import Flow, Lab, thinks, ticks
+
+#: Seven of the background and the request itself, 40 us each.
+TARGET_US = 300
+
+
+@dataclass
+class TargetLab(Lab):
+    """`latencies`: when each real-time request ended, and what it took."""
+
+    latencies: list[tuple[float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.knobs = {"bound_mode": 0, "rt_target_us": TARGET_US} | self.knobs
+        self.auto = True
+        super().__post_init__()
+
+    def end(self, number: int) -> None:
+        if number in self.owners:
+            self.latencies.append((self.now_us - self.origin, self.now_us - self.arrived[number]))
+        super().end(number)
+
+    def late(self, begin_us: float, limit_us: float = TARGET_US) -> float:
+        """The share above the limit."""
+        took = [us for end, us in self.latencies if end >= begin_us]
+        assert len(took) > 50
+        return sum(us > limit_us for us in took) / len(took)
+
+    def in_drive_typically(self, begin_us: float) -> float:
+        """Requests that a real-time one met, the median."""
+        met = sorted(sectors for times in self.met.values() for us, sectors in times if us >= begin_us)
+        return met[len(met) // 2] / 8
+
+
+def by_chance(us: float) -> Callable[[float, float], float]:
+    rng = random.Random(1)
+    return lambda arrived, ended: ended + rng.expovariate(1 / us)
+
+
+def check_so_many_are_late(script: Script) -> None:
+    """One in a hundred at the quantile 99, one in ten at 90; and the background gets what that allows."""
+    for quantile in (99, 90):
+        lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_quantile": quantile})
+        lab.play(400_000)
+        allowed = 1 - quantile / 100
+        assert allowed / 4 < lab.late(60_000) < 1.7 * allowed
+        assert lab.in_drive_typically(60_000) >= 3
+
+
+def check_it_follows_the_load(script: Script) -> None:
+    """A target that the full drive meets does not bind; a lower one does, from now on."""
+    lab = TargetLab(script, [Flow(0, thinks(400))], {"rt_target_us": 5_000})
+    lab.play(60_000)
+    assert lab.in_drive_typically(30_000) > 12
+    script.ask(f"set rt_target_us {TARGET_US}")
+    lab.forgiven = 1
+    lab.play(200_000)
+    assert lab.late(100_000) < 0.03
+    assert lab.in_drive_typically(100_000) < 8
+    script.ask("set rt_target_us 0")
+    lab.forgiven = 1_000  # a bound on bytes alone holds what is real-time too, and nobody knows before it looks
+    lab.play(230_000)
+    assert lab.in_drive_typically(210_000) > 12
+
+
+def check_a_target_below_the_idle_drive_is_given_up(script: Script) -> None:
+    lab = TargetLab(script, [Flow(0, thinks(160))], {"rt_target_us": 30})
+    lab.play(60_000)
+    assert lab.in_drive_typically(30_000) <= 1
+    lab.play(500_000)
+    assert script.ask("target") == "given up"
+    assert lab.in_drive_typically(450_000) > 8
+
+
+def check_who_is_not_held_learns_nothing(script: Script) -> None:
+    """What the background does not use is no room: when it comes it meets the target at once."""
+    lab = TargetLab(script, [Flow(0, thinks(400))], depth=2)
+    lab.play(250_000)
+    for _ in range(38):
+        lab.insert()
+    lab.play(300_000)
+    assert lab.late(250_000) < 0.2
+
+
+def check_looking_ahead_is_used_where_it_gains(script: Script) -> None:
+    """By the clock it lets the background fill the drive between two requests."""
+    lab = TargetLab(script, [Flow(0, ticks(1_000))], {"bound_mode": 1, "rt_target_us": 85})
+    lab.play(1_400_000)
+    assert script.ask("target") == "ahead"
+    assert lab.late(300_000, 85) < 0.03
+
+
+CHECKS: dict[str, Callable[[Script], None]] = {
+    "late": check_so_many_are_late,
+    "follows": check_it_follows_the_load,
+    "impossible": check_a_target_below_the_idle_drive_is_given_up,
+    "unused": check_who_is_not_held_learns_nothing,
+    "ahead": check_looking_ahead_is_used_where_it_gains,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_the_target_is_met(script: Script, check: Callable[[Script], None]) -> None:
+    check(script)
+
+
+MUTATIONS = [
+    Mutation("any-quantile", "late", "(100 - t->quantile);\n\tif", "50;\n\tif"),
+    Mutation("never-falls", "follows", "*log -= (int)late", "*log -= 0 * (int)late"),
+    Mutation("never-rises", "late", "*log += (int)in_time * up;", "*log += 0 * (int)in_time * up;"),
+    Mutation("chased", "impossible", "t->given_up = TARGET_AGAIN_REQUESTS;", "t->given_up = 0;"),
+    Mutation("rises-unused", "unused", "if (READ_ONCE(t->held))", "if (true)"),
+    Mutation("never-ahead", "ahead", "t->arm = t->window;", "t->arm = TARGET_PLAIN;"),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_broken_target_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
+    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
+    try:
+        with pytest.raises(AssertionError):
+            CHECKS[mutation.noticed_by](script)
+    finally:
+        script.process.kill()
+        script.stop()

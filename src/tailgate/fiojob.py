@@ -276,7 +276,11 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             options["number_ios"] = str(load.rt_samples)
             options["exitall"] = "1"
         if load.sampler and section.name == (load.real_time or (load.background,))[0]:
-            options["exec_prerun"] = options["exec_postrun"] = load.sampler
+            for when in ("exec_prerun", "exec_postrun"):
+                options[when] = load.sampler
+                if integer(job, section, "numjobs", 1) > 1:
+                    # All would write to one file and cut each other off; fio gives up where one fails.
+                    options[when] = f"! mkdir {when} 2>/dev/null || {load.sampler}"
         lines = {key: option.line for key, option in section.options.items()}
         placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}
         sections.append(Section(section.name, section.line, placed))

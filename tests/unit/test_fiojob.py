@@ -103,6 +103,18 @@ def test_traces_are_found_beside_the_job_and_dilated(tmp_path: Path) -> None:
         fiojob.traces(job(tmp_path, "[a]\nread_iolog=other.log\n"))
 
 
+def test_one_process_of_several_samples_the_machine(tmp_path: Path) -> None:
+    """fio runs it for each, into one file, and gives up where one fails."""
+    load = replace(LOAD, sampler="echo sampled")
+    several = options(derive(job(tmp_path, "[background]\n[rt]\nnumjobs=4\n"), load))["rt"]
+    one = options(derive(job(tmp_path, "[background]\n[rt]\n"), load))["rt"]
+    assert one["exec_prerun"] == one["exec_postrun"] == "echo sampled"
+    for key in ("exec_prerun", "exec_postrun"):
+        for _ in range(4):
+            subprocess.run(["sh", "-c", f"{several[key]} > {key}.txt"], cwd=tmp_path, check=True)
+        assert (tmp_path / f"{key}.txt").read_text() == "sampled\n"
+
+
 def test_no_background_at_no_load() -> None:
     derived = options(derive(fiojob.parse(EXPERIMENTS / "k2/fig8.fio"), replace(LOAD, background_mib_s=0)))
     assert list(derived) == ["rt"]

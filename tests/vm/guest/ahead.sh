@@ -17,6 +17,8 @@ for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct; do
 	expect "$knob" "$(cat $K/$knob)" auto
 done
 expect "auto to inflight_max" "$(put $K/inflight_max auto)" EINVAL
+echo placebo > $K/bound_mode || fail "the placebo is refused"
+expect "bound_mode" "$(cat $K/bound_mode)" placebo
 # With this lead the drive is kept free for most of a period of 20 ms.
 look_ahead() {
 	echo ahead > $K/bound_mode || fail "ahead is refused"

@@ -229,6 +229,7 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 	f->slc_drain_ns = k * p->slc_drain_ns;
 	f->flush_ns = k * p->flush_ns;
 	f->discard_ns = k * p->discard_ns;
+	f->discard_kib_ns = k * p->discard_kib_ns;
 	flash_place_all(f, p);
 }
 
@@ -305,7 +306,7 @@ static inline u64 flash_read_ns(struct flash *f)
 
 static void flash_read(struct flash *f, struct flash_command *c)
 {
-	u64 start = f->now_ns + f->read_half_fixed_ns, end = start;
+	u64 start = max(f->controller_free_ns, f->now_ns) + f->read_half_fixed_ns, end = start;
 	u64 unit = c->sector >> f->unit_shift;
 	u64 last = (c->sector + c->sectors - 1) >> f->unit_shift;
 	u64 ns;
@@ -409,7 +410,7 @@ static void flash_write(struct flash *f, struct flash_command *c)
 	u64 unit = c->sector >> f->unit_shift, end, programmed = 0;
 	u32 units = flash_command_units(f, c);
 
-	f->link_in_free_ns = max(f->link_in_free_ns, f->now_ns) +
+	f->link_in_free_ns = max(f->link_in_free_ns, max(f->controller_free_ns, f->now_ns)) +
 			     c->sectors * f->write_transfer_ns / FLASH_SECTORS_PER_KIB;
 	end = f->link_in_free_ns + f->write_fixed_ns;
 	f->buffered_units += units;
@@ -435,7 +436,9 @@ static void flash_discard(struct flash *f, struct flash_command *c)
 
 	for (; unit < end; unit++)
 		f->places[unit] = 0;
-	flash_complete_at(f, &f->others, f->now_ns + f->discard_ns, c);
+	f->controller_free_ns = max(f->controller_free_ns, f->now_ns) +
+				(c->sectors * f->discard_kib_ns / FLASH_SECTORS_PER_KIB);
+	flash_complete_at(f, &f->others, f->controller_free_ns + f->discard_ns, c);
 }
 
 static void flash_flush(struct flash *f, struct flash_command *c)

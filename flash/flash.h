@@ -71,7 +71,9 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 	parameter(slc_drain_ns, "ns", 0, 4000000000, 0, \
 		"idle time that empties program_kib of the SLC cache; 0 never") \
 	parameter(flush_ns, "ns", 0, 1000000000, 0, "a flush, after the buffer was programmed") \
-	parameter(discard_ns, "ns", 0, 1000000000, 0, "a discard") \
+	parameter(discard_ns, "ns", 0, 1000000000, 0, "a discard, beside its size") \
+	parameter(discard_kib_ns, "ns/KiB", 0, 1000000, 0, \
+		"of a discard; the controller begins no other read, write or discard meanwhile") \
 	parameter(dilation, "factor", 1, 10000, 1, "multiplies every time above") \
 	parameter(seed, "number", 0, 4294967295, 1, "of places and of read times")
 /* clang-format on */
@@ -262,6 +264,8 @@ struct flash {
 
 	u64 flush_ns;
 	u64 discard_ns;
+	u64 discard_kib_ns;
+	u64 controller_free_ns; /* when it has worked off the discards that it was given */
 	struct flash_statistics statistics;
 };
 

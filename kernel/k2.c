@@ -74,10 +74,17 @@ static inline u64 k2_key(struct k2_entry *e)
 	return css ? cgroup_id(css->cgroup) : 0;
 }
 
+static inline bool k2_discards(struct k2_entry *e)
+{
+	return req_op(k2_request(e)) == REQ_OP_DISCARD;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
-	return split_may_take(k2_request(e));
+	return split_may_take(k2_request(e), 0);
 }
+
+static bool k2_flushes(const struct k2 *k2);
 
 static inline u64 k2_now(const struct k2 *k2)
 {
@@ -132,6 +139,7 @@ struct k2_queue_data {
 	struct proc_dir_entry *proc, *slow_proc;
 	struct slow_log *slow; /* once slow_log_us was set */
 	struct split *split;
+	struct split *discard_split; /* apart: its worker waits for tags while discards are held */
 	struct hrtimer timer;
 	unsigned int tag_word_bits; /* scheduler tags in a word of their bitmap */
 	struct k2_ctx **ctxs;
@@ -143,6 +151,31 @@ struct k2_hctx_data {
 	struct k2_ctx ctx;
 	struct blk_mq_hw_ctx *hctx;
 };
+
+/*
+ * From the block layer's flush machinery: while its two indices differ, a flush is in flight (block/blk-flush.c,
+ * blk_kick_flush()). They are bits of one byte, which is read without the lock that they are changed under.
+ */
+#if KAPI_FLUSH_INDICES
+static bool k2_flushes(const struct k2 *k2)
+{
+	unsigned int i;
+
+	for (i = 0; i < k2->ctx_count; i++) {
+		struct k2_hctx_data *hd = container_of(k2->ctxs[i], struct k2_hctx_data, ctx);
+		u8 indices = READ_ONCE(((u8 *)hd->hctx->fq)[KBTF_FLUSH_INDICES_BYTE]);
+
+		if (!!(indices & KBTF_FLUSH_PENDING_MASK) != !!(indices & KBTF_FLUSH_RUNNING_MASK))
+			return true;
+	}
+	return false;
+}
+#else
+static bool k2_flushes(const struct k2 *k2)
+{
+	return false;
+}
+#endif
 
 static struct proc_dir_entry *k2_proc;
 
@@ -299,19 +332,31 @@ static inline bool k2_may_run_here(struct blk_mq_hw_ctx *hctx)
 	return !current->plug && task_is_running(current) && !(hctx->flags & BLK_MQ_F_BLOCKING);
 }
 
-/* Takes from @list what has to be split. */
-static noinline void k2_split_new(struct k2_queue_data *d, struct list_head *list,
-				  unsigned int piece)
+/* Takes from @list what has to be split: discards, or all else. */
+static void k2_split_those(struct list_head *list, bool discards, unsigned int piece,
+			   struct split *split)
 {
 	struct request *rq, *next;
 	LIST_HEAD(large);
 
 	list_for_each_entry_safe(rq, next, list, queuelist)
-		if (blk_rq_sectors(rq) > piece && !k2_is_rt(req_get_ioprio(rq)) &&
-		    k2_entry(rq)->state == K2_NEW && split_may_take(rq))
+		if (discards == (req_op(rq) == REQ_OP_DISCARD) && blk_rq_sectors(rq) > piece &&
+		    !k2_is_rt(req_get_ioprio(rq)) && k2_entry(rq)->state == K2_NEW &&
+		    split_may_take(rq, piece))
 			list_move_tail(&rq->queuelist, &large);
 	if (!list_empty(&large))
-		split_take(d->split, &large, piece);
+		split_take(split, &large, piece);
+}
+
+static noinline void k2_split_new(struct k2_queue_data *d, struct list_head *list)
+{
+	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
+	unsigned int discard = k2_discard_piece(&d->k2, K2_BACKGROUND);
+
+	if (piece)
+		k2_split_those(list, false, piece, d->split);
+	if (discard)
+		k2_split_those(list, true, discard, d->discard_split);
 }
 
 /* May be called from schedule(): must not sleep. */
@@ -322,13 +367,12 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	struct k2_queue_data *d = k2_data(q);
 	struct k2_ctx *ctx = k2_hctx_ctx(hctx);
 	bool at_head = elv_insert_at_head(flags);
-	unsigned int piece = k2_piece(&d->k2, K2_BACKGROUND);
 	struct request *rq, *next;
 
 	/* Once they are visible the requests may complete, and with the last reference the elevator could go. */
 	percpu_ref_get(&q->q_usage_counter);
-	if (unlikely(piece) && !at_head)
-		k2_split_new(d, list, piece);
+	if (unlikely(READ_ONCE(d->k2.uses) & K2_USES_SPLIT) && !at_head)
+		k2_split_new(d, list);
 	k2_insert_begin(ctx);
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		struct k2_entry *e = k2_entry(rq);
@@ -434,9 +478,11 @@ static void k2_offer(struct k2_entry *e, void *argument)
 
 static noinline bool k2_split_bio(struct k2_queue_data *d, struct bio *bio)
 {
-	unsigned int piece = k2_piece(&d->k2, k2_level(bio->bi_ioprio));
+	unsigned int level = k2_level(bio->bi_ioprio);
+	bool discards = bio_op(bio) == REQ_OP_DISCARD;
+	unsigned int piece = discards ? k2_discard_piece(&d->k2, level) : k2_piece(&d->k2, level);
 
-	return piece && split_bio(d->split, bio, piece);
+	return piece && split_bio(discards ? d->discard_split : d->split, bio, piece);
 }
 
 /*
@@ -454,7 +500,7 @@ static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	struct request *freed = NULL, *next;
 	bool merged;
 
-	if (unlikely(READ_ONCE(k2->piece_sectors)) && k2_split_bio(d, bio))
+	if (unlikely(READ_ONCE(k2->uses) & K2_USES_SPLIT) && k2_split_bio(d, bio))
 		return true;
 	if (!k2_queued(k2) || !k2_may_end_at(&d->ends, bio->bi_iter.bi_sector) ||
 	    !spin_trylock(&k2->lock))
@@ -502,10 +548,16 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct k2_queue_data *d = k2_data(data->q);
 	unsigned int tags = data->q->nr_requests, limit;
+	bool discards;
 
-	if (!READ_ONCE(d->k2.knobs[K2_KNOB_rt_tags]) || k2_is_rt(get_current_ioprio()))
+	discards = unlikely(READ_ONCE(d->k2.uses) & K2_USES_DISCARDS) &&
+		   (opf & REQ_OP_MASK) == REQ_OP_DISCARD;
+	if ((!READ_ONCE(d->k2.knobs[K2_KNOB_rt_tags]) && !discards) ||
+	    k2_is_rt(get_current_ioprio()))
 		return;
 	limit = k2_limit(&d->k2, tags);
+	if (unlikely(discards))
+		limit = k2_limit_discards(limit);
 	/* a word is larger than a map that was made smaller, or that is tiny */
 	if (k2_depth_is_per_word)
 		limit = max(limit * min(READ_ONCE(d->tag_word_bits), tags) / tags, 1U);
@@ -601,6 +653,11 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));
 	k2_show_ahead(m, k2);
 	k2_show_debt(m, k2);
+	seq_printf(m, "discards_inflight %d\n", atomic_read(&k2->discards));
+	seq_printf(m, "discards_dispatched %llu\n", READ_ONCE(k2->discarded));
+	seq_printf(m, "flush_gated %llu\n", READ_ONCE(k2->gated));
+	seq_printf(m, "discard_requests %ld\n", atomic_long_read(&d->discard_split->requests));
+	seq_printf(m, "discard_pieces %ld\n", atomic_long_read(&d->discard_split->pieces));
 	seq_printf(m, "split_staged %llu\n", READ_ONCE(k2->taken));
 	seq_printf(m, "split_requests %ld\n", atomic_long_read(&d->split->requests));
 	seq_printf(m, "split_pieces %ld\n", atomic_long_read(&d->split->pieces));
@@ -687,6 +744,8 @@ static void k2_free(struct k2_queue_data *d)
 	if (d->split)
 		split_put(d->split);
 	slow_free(d->slow);
+	if (d->discard_split)
+		split_put(d->discard_split);
 	kfree(d->ctxs);
 	kfree(d);
 }
@@ -701,7 +760,8 @@ static int k2_setup(struct request_queue *q, struct elevator_queue *eq)
 		return -ENOMEM;
 	d->ctxs = kcalloc_node(q->nr_hw_queues, sizeof(*d->ctxs), GFP_KERNEL, q->node);
 	d->split = split_new(q->node);
-	if (!d->ctxs || !d->split) {
+	d->discard_split = split_new(q->node);
+	if (!d->ctxs || !d->split || !d->discard_split) {
 		k2_free(d);
 		return -ENOMEM;
 	}
@@ -809,6 +869,8 @@ static ssize_t k2_store(struct elevator_queue *eq, const char *page, size_t leng
 		err = k2_check_split(d->q, value);
 	if (!err && knob == K2_KNOB_slow_log_us)
 		err = k2_prepare_slow(d);
+	if (!err && knob == K2_KNOB_flush_gate_us && value && !KAPI_FLUSH_INDICES)
+		err = -EOPNOTSUPP;
 	if (!err)
 		err = k2_configure(&d->k2, knob, value);
 	if (err)

@@ -21,6 +21,7 @@ TRACE_DEFINE_ENUM(K2_HOLD_COUNT);
 TRACE_DEFINE_ENUM(K2_HOLD_BYTES);
 TRACE_DEFINE_ENUM(K2_HOLD_DEBT);
 TRACE_DEFINE_ENUM(K2_HOLD_AHEAD);
+TRACE_DEFINE_ENUM(K2_HOLD_FLUSH);
 TRACE_DEFINE_ENUM(K2_HOLD_IDLE);
 TRACE_DEFINE_ENUM(K2_RELEASE_COMPLETION);
 TRACE_DEFINE_ENUM(K2_RELEASE_TIMER);
@@ -54,7 +55,7 @@ TRACE_EVENT_FN(hold,
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __print_symbolic(__entry->reason,
 				   { K2_HOLD_COUNT, "count" }, { K2_HOLD_BYTES, "bytes" },
-				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_IDLE, "idle" }),
+				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_FLUSH, "flush" }, { K2_HOLD_IDLE, "idle" }),
 		  __entry->bytes, __entry->inflight, __entry->inflight_bytes, __entry->limit),
 	k2_trace_begin, k2_trace_end
 );

@@ -68,13 +68,34 @@ static inline void split_put(struct split *s)
 /* What a cut would break is left alone: atomic writes, the order of writes to a zone, protection information. */
 static inline bool split_may(struct bio *bio)
 {
-	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE)
+	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE &&
+	    bio_op(bio) != REQ_OP_DISCARD)
 		return false;
 #ifdef REQ_ATOMIC
 	if (bio->bi_opf & REQ_ATOMIC)
 		return false;
 #endif
 	return !bio_integrity(bio) && !(op_is_write(bio_op(bio)) && bdev_is_zoned(bio->bi_bdev));
+}
+
+/*
+ * Sectors of the first piece; 0: @bio is not too large, or cannot be cut. As in bio_split_discard(), pieces of a discard end
+ * where a granule of the drive does, or the drive would ignore the ends of all of them.
+ */
+static unsigned int split_point(struct bio *bio, unsigned int sectors)
+{
+	const struct queue_limits *limits = &bdev_get_queue(bio->bi_bdev)->limits;
+
+	if (bio_op(bio) == REQ_OP_DISCARD) {
+		unsigned int granule = max(limits->discard_granularity >> SECTOR_SHIFT, 1U);
+		sector_t end;
+
+		sectors = max(rounddown(sectors, granule), granule);
+		end = bio->bi_iter.bi_sector + sectors -
+		      (limits->discard_alignment >> SECTOR_SHIFT) % granule;
+		sectors -= sector_div(end, granule);
+	}
+	return bio_sectors(bio) > sectors ? sectors : 0;
 }
 
 /* @piece has some of what @bio reads or writes, and @bio does not complete before it. */
@@ -132,13 +153,15 @@ static void split_submit_rest(struct bio *bio, gfp_t gfp)
  */
 static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 {
+	unsigned int first;
 	struct bio *piece;
 
 	if (!split_may(bio))
 		return false;
-	if (bio_sectors(bio) <= sectors) {
-		/* two of these are too large, and a plug asks nobody */
-		if (bio_sectors(bio) * 2 > sectors)
+	first = split_point(bio, sectors);
+	if (!first) {
+		/* two of these are too large, and a plug asks nobody; but the drive may like several discards at once */
+		if (bio_sectors(bio) * 2 > sectors && bio_op(bio) != REQ_OP_DISCARD)
 			bio->bi_opf |= REQ_NOMERGE;
 		return false;
 	}
@@ -153,12 +176,12 @@ static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 		bio->bi_opf &= ~REQ_NOWAIT;
 	}
 	bio_clear_polled(bio);
-	piece = split_front(bio, sectors, GFP_NOWAIT | __GFP_NOWARN);
+	piece = split_front(bio, first, GFP_NOWAIT | __GFP_NOWARN);
 	if (!piece)
 		return false;
 	atomic_long_inc(&s->pieces);
 	submit_bio_noacct(piece);
-	if (bio_sectors(bio) <= sectors) { /* the last cut */
+	if (!split_point(bio, sectors)) { /* the last cut */
 		atomic_long_inc(&s->pieces);
 		atomic_long_inc(&s->requests);
 		split_submit_rest(bio, GFP_NOWAIT | __GFP_NOWARN);
@@ -171,7 +194,7 @@ static bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 static void split_work(struct work_struct *work)
 {
 	struct split *s = container_of(work, struct split, work);
-	unsigned int sectors;
+	unsigned int sectors, first;
 	struct bio_list bios;
 	struct blk_plug plug;
 	struct bio *bio;
@@ -186,8 +209,8 @@ static void split_work(struct work_struct *work)
 	while ((bio = bio_list_pop(&bios))) {
 		bool is_cut = false;
 
-		while (bio_sectors(bio) > sectors) {
-			struct bio *piece = split_front(bio, sectors, GFP_NOIO);
+		while ((first = split_point(bio, sectors))) {
+			struct bio *piece = split_front(bio, first, GFP_NOIO);
 
 			if (!piece)
 				break;
@@ -221,9 +244,18 @@ static struct split *split_new(int node)
 	return s;
 }
 
-/* At insertion: may this request, which was never dispatched, be taken apart? */
-static inline bool split_may_take(struct request *rq)
+/* Is there something to gain? Several ranges that the block layer made one command, as the drive likes them, stay one. */
+static inline bool split_may_take_discard(struct request *rq, unsigned int sectors)
 {
+	return rq->bio == rq->biotail ? split_point(rq->bio, sectors) :
+					queue_max_discard_segments(rq->q) == 1;
+}
+
+/* At insertion: may this request, which was never dispatched, be taken apart into @sectors each? */
+static inline bool split_may_take(struct request *rq, unsigned int sectors)
+{
+	if (req_op(rq) == REQ_OP_DISCARD && !split_may_take_discard(rq, sectors))
+		return false;
 	return rq->bio && !blk_rq_is_passthrough(rq) && !rq->end_io &&
 	       !blk_mq_request_started(rq) &&
 	       !(rq->rq_flags & (RQF_FLUSH_SEQ | RQF_SPECIAL_PAYLOAD | RQF_DONTPREP)) &&

@@ -62,6 +62,7 @@ static inline void k2_apply(struct k2 *k2)
 	unsigned int sectors = 2 * knobs[K2_KNOB_split_kib], uses = 0;
 	unsigned int hi = k2_times(knobs[K2_KNOB_ahead_hi_kib], 2), limit = UINT_MAX;
 	unsigned int debt = k2_times(knobs[K2_KNOB_write_debt_kib_max], 2);
+	unsigned int discard_kib = READ_ONCE(knobs[K2_KNOB_discard_kib_max]);
 	bool is_auto = knobs[K2_KNOB_split_mode] == K2_SPLIT_AUTO;
 	bool constrains = !is_auto || k2->active;
 	bool is_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
@@ -97,6 +98,8 @@ static inline void k2_apply(struct k2 *k2)
 	uses |= is_auto ? K2_USES_AUTO : 0;
 	uses |= sectors ? K2_USES_PIECES : 0;
 	uses |= logs ? K2_USES_LOG : 0;
+	uses |= discard_kib ? K2_USES_DISCARDS : 0;
+	uses |= READ_ONCE(knobs[K2_KNOB_flush_gate_us]) ? K2_USES_GATE : 0;
 	ahead_configure(&k2->ahead, knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO,
 			has_target && k2->target.arm == TARGET_PLAIN,
 			k2_times(knobs[K2_KNOB_ahead_lo_kib], 2), hi,
@@ -105,6 +108,7 @@ static inline void k2_apply(struct k2 *k2)
 	debt_configure(&k2->debt, debt);
 	WRITE_ONCE(k2->uses, uses);
 	WRITE_ONCE(k2->piece_sectors, sectors);
+	WRITE_ONCE(k2->discard_sectors, 2 * discard_kib);
 	WRITE_ONCE(k2->inflight_limit, constrains ? knobs[K2_KNOB_inflight_max] : UINT_MAX);
 	WRITE_ONCE(k2->byte_limit, limit);
 }
@@ -200,10 +204,22 @@ static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags)
 	return tags > kept ? tags - kept : 1;
 }
 
+/* The same for discards that may be held: they keep their tags for long. */
+static inline unsigned int k2_limit_discards(unsigned int limit)
+{
+	return max(limit / K2_DISCARD_TAGS_SHARE, 1U);
+}
+
 /* Most sectors in a request of this level; 0: any number. What is larger is split before it is inserted. */
 static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level)
 {
 	return level == K2_BACKGROUND ? READ_ONCE(k2->piece_sectors) : 0;
+}
+
+/* The same of a discard. */
+static inline unsigned int k2_discard_piece(const struct k2 *k2, unsigned int level)
+{
+	return level == K2_BACKGROUND ? READ_ONCE(k2->discard_sectors) : 0;
 }
 
 /* Locks the ctx's lists for k2_insert(). */
@@ -229,7 +245,7 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 	e->since_ns = now;
 	e->level = level;
 	e->state = K2_QUEUED;
-	e->urgent = urgent;
+	e->list = list;
 	e->visited = false;
 	list_add_tail(k2_node(e), &ctx->lists[list]);
 	ctx->filled |= 1UL << list;
@@ -237,15 +253,89 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 		ctx->inserted[level]++;
 }
 
-/* The list whose first entry is next: the most urgent one, unless the background is owed a request. */
-static inline unsigned int k2_choose(struct k2 *k2)
+/* Real-time activity, if there was some, ends at this time, unless more of it comes. */
+static inline u64 k2_quiet_ns(const struct k2 *k2)
 {
-	unsigned int first = __ffs(k2->filled);
+	return READ_ONCE(k2->rt_seen_ns) +
+	       max_t(u64, 2 * READ_ONCE(k2->period_ns), K2_GRACE_NS_MIN) + 1;
+}
+
+/* When a discard may go: 0 is at once, U64_MAX is when the one in the drive has ended. Any context, no lock. */
+static u64 k2_discard_ns(const struct k2 *k2, u64 now)
+{
+	u64 due_ns = READ_ONCE(k2->discard_due_ns), quiet_ns = k2_quiet_ns(k2);
+
+	if (atomic_read(&k2->discards))
+		return U64_MAX;
+	if (!READ_ONCE(k2->active) || now >= due_ns)
+		return 0;
+	/* what is real-time and in the drive keeps the activity up: look again later */
+	if (quiet_ns <= now)
+		quiet_ns = atomic_read(&k2->rt_inflight) ? now + K2_GRACE_NS_MIN : 0;
+	return min(due_ns, quiet_ns);
+}
+
+/* Is the next of the background a write that is held for a flush? */
+static bool k2_gates(struct k2 *k2, u64 now)
+{
+	u64 gate_ns = k2->gate_ns;
+
+	if (!(READ_ONCE(k2->uses) & K2_USES_GATE) || !(k2->filled & 1UL << (K2_BACKGROUND + 1)))
+		return false;
+	if (!k2_writes(k2_entry_of(k2->lists[K2_BACKGROUND + 1].next)) || !k2_flushes(k2)) {
+		gate_ns = 0;
+	} else if (!gate_ns) {
+		gate_ns = now + 1000ULL * k2->knobs[K2_KNOB_flush_gate_us];
+		k2->gated++;
+	}
+	WRITE_ONCE(k2->gate_ns, gate_ns);
+	return now < gate_ns;
+}
+
+/* When to look again whether it still is; 0: it is not. Any context, no lock. */
+static u64 k2_gate_look_ns(const struct k2 *k2, u64 now)
+{
+	u64 gate_ns = READ_ONCE(k2->gate_ns), held_ns;
+
+	if (now >= gate_ns || !k2_flushes(k2))
+		return 0;
+	held_ns = now + 1000ULL * READ_ONCE(k2->knobs[K2_KNOB_flush_gate_us]) - gate_ns;
+	return min(gate_ns, now + max_t(u64, held_ns / 8, K2_LOOK_NS_MIN));
+}
+
+/* Of these lists, the one whose first entry is next: the most urgent one, unless the background is owed a request. */
+static inline unsigned int k2_choose_of(struct k2 *k2, unsigned long filled)
+{
+	unsigned int first = __ffs(filled);
 
 	if (!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || !first ||
-	    !(k2->filled & 1UL << (K2_BACKGROUND + 1)) || k2_now(k2) < k2->background_due_ns)
+	    !(filled & 1UL << (K2_BACKGROUND + 1)) || k2_now(k2) < k2->background_due_ns)
 		return first;
 	return K2_BACKGROUND + 1;
+}
+
+/* The same where some may be held; K2_LISTS: all are. */
+static noinline unsigned int k2_choose_unheld(struct k2 *k2)
+{
+	unsigned long filled = k2->filled, discards = 1UL << K2_DISCARDS;
+	u64 now = k2_now(k2);
+
+	if (k2_gates(k2, now))
+		filled &= ~(1UL << (K2_BACKGROUND + 1));
+	if (filled & discards && k2_discard_ns(k2, now))
+		filled &= ~discards;
+	else if (filled & discards && !(filled & 1) &&
+		 (k2->active || k2->discard_passed >= K2_DISCARD_AFTER))
+		return K2_DISCARDS;
+	return filled ? k2_choose_of(k2, filled) : K2_LISTS;
+}
+
+/* The list whose first entry is next; K2_LISTS: what is queued is held. */
+static inline unsigned int k2_choose(struct k2 *k2)
+{
+	if (likely(!(READ_ONCE(k2->uses) & K2_USES_HOLDS)))
+		return k2_choose_of(k2, k2->filled);
+	return k2_choose_unheld(k2);
 }
 
 /* With a bound on bytes: what there must be room for if this entry of the background is to go. */
@@ -282,8 +372,29 @@ static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 /* What is next may have changed. */
 static inline void k2_look_again(struct k2 *k2)
 {
-	if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES) && k2->filled)
-		k2_look(k2, k2_choose(k2));
+	unsigned int list;
+
+	if (likely(!(READ_ONCE(k2->uses) & K2_USES_BYTES)) || !k2->filled)
+		return;
+	list = k2_choose(k2);
+	if (list != K2_LISTS)
+		k2_look(k2, list);
+	else
+		WRITE_ONCE(k2->next, 0);
+}
+
+/* Discards are what they were without the knob: of the background, before what has come since. */
+static void k2_release_discards(struct k2 *k2)
+{
+	struct list_head *discards = &k2->lists[K2_DISCARDS], *node;
+
+	if (READ_ONCE(k2->uses) & K2_USES_DISCARDS || list_empty(discards))
+		return;
+	for (node = discards->next; node != discards; node = node->next)
+		k2_entry_of(node)->list = K2_BACKGROUND + 1;
+	list_splice_tail_init(&k2->lists[K2_BACKGROUND + 1], discards);
+	list_splice_tail_init(discards, &k2->lists[K2_BACKGROUND + 1]);
+	WRITE_ONCE(k2->filled, (k2->filled & ~(1UL << K2_DISCARDS)) | 1UL << (K2_BACKGROUND + 1));
 }
 
 /* For who observes: why somebody is about to look whether there is room. */
@@ -316,6 +427,8 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 	spin_lock(&k2->lock);
 	WRITE_ONCE(k2->knobs[knob], value);
 	k2_apply(k2);
+	k2_release_discards(k2);
+	WRITE_ONCE(k2->gate_ns, 0);
 	/* what was noted under other bounds */
 	for (i = 0; i < k2->ctx_count; i++)
 		if (k2->ctxs[i])
@@ -350,6 +463,26 @@ static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 	spin_unlock(&ctx->lock);
 }
 
+/* Discards of the background wait apart, or one that is behind others could not go when it is owed. */
+static noinline void k2_sort_discards(struct k2_ctx *ctx)
+{
+	struct list_head *background = &ctx->lists[K2_BACKGROUND + 1], *node, *next;
+
+	for (node = background->next; node != background; node = next) {
+		struct k2_entry *e = k2_entry_of(node);
+
+		next = node->next;
+		if (!k2_discards(e))
+			continue;
+		list_del_init(node);
+		e->list = K2_DISCARDS;
+		list_add_tail(node, &ctx->lists[K2_DISCARDS]);
+		ctx->filled |= 1UL << K2_DISCARDS;
+	}
+	if (list_empty(background))
+		ctx->filled &= ~(1UL << (K2_BACKGROUND + 1));
+}
+
 /*
  * Moves what was inserted to the staged lists; O(ctxs with insertions), whatever their number.
  *
@@ -369,12 +502,14 @@ static inline void k2_collect(struct k2 *k2)
 			unsigned long lists;
 
 			spin_lock(&ctx->lock);
+			if (unlikely(READ_ONCE(k2->uses) & K2_USES_DISCARDS))
+				k2_sort_discards(ctx);
 			for (lists = ctx->filled; lists; lists &= lists - 1) {
 				unsigned int i = __ffs(lists);
 
 				list_splice_tail_init(&ctx->lists[i], &k2->lists[i]);
 			}
-			if (unlikely(READ_ONCE(k2->uses) & K2_USES_AUTO) &&
+			if (unlikely(READ_ONCE(k2->uses) & K2_USES_ACTIVITY) &&
 			    ctx->filled & K2_RT_LISTS)
 				k2->rt_arrived = true;
 			WRITE_ONCE(k2->filled, k2->filled | ctx->filled);
@@ -448,6 +583,31 @@ static noinline bool k2_may_owe(struct k2 *k2, unsigned int next, unsigned int *
 	return false;
 }
 
+/* Lists that may be held. */
+static inline unsigned long k2_holdable(const struct k2 *k2)
+{
+	return 1UL << K2_DISCARDS | (READ_ONCE(k2->gate_ns) ? 1UL << (K2_BACKGROUND + 1) : 0);
+}
+
+/* Is all that is staged held? The end of a discard in the drive, or a timer, runs the queues. */
+static noinline bool k2_is_held(struct k2 *k2)
+{
+	unsigned long filled = READ_ONCE(k2->filled);
+	u64 now = k2_now(k2), until_ns = U64_MAX;
+
+	if (!filled || filled & ~k2_holdable(k2))
+		return false;
+	if (filled & 1UL << (K2_BACKGROUND + 1))
+		until_ns = k2_gate_look_ns(k2, now);
+	if (filled & 1UL << K2_DISCARDS)
+		until_ns = min(until_ns, k2_discard_ns(k2, now));
+	if (until_ns <= now)
+		return false;
+	if (until_ns != U64_MAX)
+		k2_hold(k2, until_ns);
+	return true;
+}
+
 /* A bound on bytes is what holds the background. Return: false. */
 static inline bool k2_refuse(struct k2 *k2)
 {
@@ -463,6 +623,8 @@ static noinline bool k2_has_room_for(struct k2 *k2, unsigned int next, unsigned 
 	unsigned int sectors = next & K2_ROOM_SECTORS, owed = 0;
 	u64 all;
 
+	if (next == K2_HELD)
+		return !k2_is_held(k2);
 	if (next & K2_ROOM_OWED && !k2_may_owe(k2, next, &owed))
 		return k2_refuse(k2);
 	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
@@ -497,8 +659,9 @@ static inline bool k2_has_room(struct k2 *k2, unsigned int next, bool soon)
 static inline unsigned int k2_next(const struct k2 *k2)
 {
 	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), next = 0;
+	unsigned long filled;
 
-	if (likely(!(READ_ONCE(k2->uses) & K2_USES_BYTES)))
+	if (likely(!(READ_ONCE(k2->uses) & (K2_USES_BYTES | K2_USES_HOLDS))))
 		return 0;
 	for (word = 0; word < words; word++) {
 		unsigned long ctxs;
@@ -513,7 +676,12 @@ static inline unsigned int k2_next(const struct k2 *k2)
 		}
 	}
 	smp_rmb(); /* pairs with k2_collect() */
-	return READ_ONCE(k2->filled) ? READ_ONCE(k2->next) : next;
+	filled = READ_ONCE(k2->filled);
+	if (filled && !next && !(filled & ~k2_holdable(k2)))
+		return K2_HELD;
+	if (!(READ_ONCE(k2->uses) & K2_USES_BYTES))
+		return 0;
+	return filled ? READ_ONCE(k2->next) : next;
 }
 
 /**
@@ -556,6 +724,8 @@ static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned i
 	*limit = READ_ONCE(k2->inflight_limit);
 	if (inflight >= *limit)
 		return K2_HOLD_COUNT;
+	if (next == K2_HELD)
+		return K2_HOLD_FLUSH;
 	*limit = READ_ONCE(k2->debt.limit_sectors);
 	if (next & K2_ROOM_WRITES && !debt_fits(&k2->debt, sectors, now))
 		return K2_HOLD_DEBT;
@@ -587,7 +757,8 @@ static noinline bool k2_note_held(struct k2 *k2, unsigned int next, bool soon)
 		if (why >= 0) {
 			k2->held = observer;
 			k2->held_ns = k2_now(k2);
-			k2_observe_hold(k2, why, next & K2_ROOM_SECTORS, limit);
+			k2_observe_hold(k2, why, next == K2_HELD ? 0 : next & K2_ROOM_SECTORS,
+					limit);
 		}
 	}
 	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
@@ -658,7 +829,7 @@ static inline void k2_fit(struct k2 *k2)
 	k2->fitting_sectors = clamp_t(u64, sectors, k2->granule_sectors, K2_PIECE_SECTORS_MAX);
 }
 
-/* Called in mode auto before every dispatch: is there real-time activity, and how large may pieces be? */
+/* Called before every dispatch of who must know: is there real-time activity, and how large may pieces be? */
 static inline void k2_watch(struct k2 *k2, u64 now)
 {
 	bool was_active = k2->active;
@@ -673,8 +844,8 @@ static inline void k2_watch(struct k2 *k2, u64 now)
 		k2->activations += !was_active;
 	} else if (was_active) {
 		/* the clock of another CPU may have been ahead by a little */
-		k2->active = (s64)gap <= (s64)max_t(u64, 2 * k2->period_ns, K2_GRACE_NS_MIN) ||
-			     k2->filled & K2_RT_LISTS || atomic_read(&k2->rt_inflight);
+		k2->active = (s64)(k2_quiet_ns(k2) - now) > 0 || k2->filled & K2_RT_LISTS ||
+			     atomic_read(&k2->rt_inflight);
 	}
 	if (atomic_read(&k2->measured) >= K2_PIECES_MEASURED)
 		k2_fit(k2);
@@ -685,7 +856,7 @@ static inline void k2_watch(struct k2 *k2, u64 now)
 
 static inline void k2_unstage(struct k2 *k2, struct k2_entry *e)
 {
-	unsigned int list = e->urgent ? 0 : e->level + 1;
+	unsigned int list = e->list;
 
 	list_del_init(k2_node(e));
 	if (list_empty(&k2->lists[list]))
@@ -722,14 +893,19 @@ static noinline unsigned int k2_prepare(struct k2 *k2, void (*picked)(struct k2_
 {
 	unsigned int list;
 
-	if (READ_ONCE(k2->uses) & K2_USES_AUTO)
+	if (READ_ONCE(k2->uses) & K2_USES_ACTIVITY)
 		k2_watch(k2, k2_now(k2));
-	do {
-		if (!k2->filled)
-			return K2_LISTS;
+	while (k2->filled) {
 		list = k2_choose(k2);
-	} while (READ_ONCE(k2->uses) & K2_USES_PIECES && k2_set_aside(k2, list, picked));
-	return list;
+		if (list == K2_LISTS) {
+			if (!k2_wait_for_room(k2, K2_HELD, false))
+				break;
+			continue; /* it ended meanwhile */
+		}
+		if (!(READ_ONCE(k2->uses) & K2_USES_PIECES && k2_set_aside(k2, list, picked)))
+			return list;
+	}
+	return K2_LISTS;
 }
 
 /* How long a piece is in the drive is measured where nothing real-time is in it as well. */
@@ -811,7 +987,7 @@ static s64 k2_look_ahead(struct k2 *k2, struct k2_entry *e, unsigned int sectors
 				    (unsigned int)atomic_read(&k2->inflight) >=
 					    READ_ONCE(k2->inflight_limit),
 				    READ_ONCE(k2->byte_limit), k2_now(k2));
-	} else if (!e->urgent) {
+	} else if (e->list) {
 		return k2_note_arrival(k2, e, sectors);
 	}
 	return K2_UNPREDICTED;
@@ -824,7 +1000,7 @@ static noinline void k2_owe_write(struct k2 *k2, struct k2_entry *e, unsigned in
 
 	if (k2_writes(e))
 		debt_charge(&k2->debt, sectors, now);
-	else if (e->level == K2_BACKGROUND || e->urgent)
+	else if (e->level == K2_BACKGROUND || !e->list)
 		return;
 	e->tracked |= K2_TIMED;
 	if (e->level == K2_BACKGROUND)
@@ -843,6 +1019,21 @@ static noinline void k2_track_more(struct k2 *k2, struct k2_entry *e, unsigned i
 	if (READ_ONCE(k2->uses) & K2_USES_LOG && e->level != K2_BACKGROUND) {
 		e->tracked |= K2_LOGGED;
 		k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors, error_ns);
+	}
+}
+
+/* @e goes: when the next discard may. */
+static void k2_pace_discards(struct k2 *k2, struct k2_entry *e, unsigned int list)
+{
+	if (e->level == K2_BACKGROUND && k2_discards(e)) {
+		e->tracked |= K2_DISCARDING;
+		atomic_inc(&k2->discards);
+		WRITE_ONCE(k2->discard_due_ns,
+			   k2_now(k2) + 1000000000 / k2->knobs[K2_KNOB_discard_floor_iops]);
+		k2->discard_passed = 0;
+		k2->discarded++;
+	} else if (list == K2_BACKGROUND + 1 && k2->filled & 1UL << K2_DISCARDS) {
+		k2->discard_passed++;
 	}
 }
 
@@ -867,6 +1058,10 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int li
 	}
 	if (e->level != K2_BACKGROUND)
 		atomic_inc(&k2->rt_inflight);
+	if (READ_ONCE(k2->uses) & K2_USES_DISCARDS)
+		k2_pace_discards(k2, e, list);
+	if (list == K2_BACKGROUND + 1)
+		WRITE_ONCE(k2->gate_ns, 0);
 	if (READ_ONCE(k2->uses) & (K2_USES_AHEAD | K2_USES_LOG | K2_USES_DEBT))
 		k2_track_more(k2, e, sectors);
 }
@@ -956,6 +1151,7 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 {
 	lockdep_assert_held(&k2->lock);
 	k2_unstage(k2, e);
+	WRITE_ONCE(k2->gate_ns, 0); /* it may have been the next */
 	k2_look_again(k2);
 	e->state = K2_NEW;
 	k2->removed[e->level]++;
@@ -966,7 +1162,7 @@ static noinline void k2_end_timed(struct k2 *k2, struct k2_entry *e)
 {
 	u64 took_ns = k2_now(k2) - e->since_ns;
 
-	if (e->level != K2_BACKGROUND && !e->urgent)
+	if (e->level != K2_BACKGROUND && e->list)
 		target_end(&k2->target, took_ns);
 
 	if (k2_writes(e))
@@ -983,6 +1179,8 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		k2_end_timed(k2, e);
 	if (e->level != K2_BACKGROUND)
 		atomic_dec(&k2->rt_inflight);
+	if (e->tracked & K2_DISCARDING)
+		atomic_dec(&k2->discards);
 	if (e->tracked & K2_FLOW)
 		ahead_end(&k2->ahead, e->tracked >> K2_FLOW_SHIFT & (AHEAD_FLOWS - 1), k2_now(k2));
 	if (e->tracked & K2_SECTORS)

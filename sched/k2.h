@@ -20,12 +20,16 @@
  *	static bool k2_may_split(struct k2_entry *e);
  *	static bool k2_writes(struct k2_entry *e);
  *	static u64 k2_key(struct k2_entry *e);
+ *	static bool k2_discards(struct k2_entry *e);
+ *	static bool k2_flushes(const struct k2 *k2);
  *	static u64 k2_now(const struct k2 *k2);
  *
- * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The last
- * but three is asked of a staged entry of the background that is too large. The last but one says whose it
- * is: real-time entries of one level and key are a flow of the bound that looks ahead; 0 is not known. The last is a monotone clock in ns, callable from
- * any context; it is read only where times matter. What it may want to see, observe.h says.
+ * The third is what the entry reads or writes, in units of 512 bytes; 0 for all else, such as discard and flush. The
+ * fourth is asked of a staged entry of the background that is too large. The sixth says whose the entry is: real-time
+ * entries of one level and key are a flow of the bound that looks ahead; 0 is not known. The last but one: is a flush in
+ * the drive? It is asked in any context, with flush_gate_us only, and nobody need say when the answer changes. The last is
+ * a monotone clock in ns, callable from any context; it is read only where times matter. What it may want to see,
+ * observe.h says.
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -48,9 +52,10 @@
 
 /*
  * List 0 holds what the block layer wants back in the drive before anything else (requeued requests, data of a flush
- * sequence); lists 1 to 9 hold the levels.
+ * sequence); lists 1 to 9 hold the levels; the last, discards of the background that may be held.
  */
-#define K2_LISTS (K2_LEVELS + 1)
+#define K2_DISCARDS (K2_LEVELS + 1)
+#define K2_LISTS (K2_DISCARDS + 1)
 
 /* Lists of the real-time levels. */
 #define K2_RT_LISTS ((1UL << (K2_RT_LEVELS + 1)) - 2)
@@ -93,6 +98,13 @@
 	     "with auto, pieces are as large as the drive serves in this time, and split_kib at most; 0: split_kib") \
 	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 0, "log", \
 	     "background requests that go to the drive each second whatever is real-time; 0 is strict priority") \
+	knob(discard_kib_max, "KiB", 0, 1048576, 4, 0, "log", \
+	     "discards that are not real-time go one at a time, in pieces of so much, and wait while there is " \
+	     "real-time activity; 0 treats them as all else") \
+	knob(discard_floor_iops, "requests/s", 1, 1000000, 1, 1, "log", \
+	     "with discard_kib_max, pieces that go each second whatever is real-time") \
+	knob(flush_gate_us, "us", 0, 1000000, 1, 0, "log", \
+	     "while a flush is in the drive no write goes that is not real-time, for so long at most; 0 holds none") \
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", \
 	     "share of the scheduler tags of each hardware queue that only real-time tasks may take") \
 	knob(slow_log_us, "us", 0, 10000000, 1, 0, "log", \
@@ -129,7 +141,24 @@ enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 /* With a bound on bytes, in the word that says what there must be room for: */
 #define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
 #define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
-#define K2_ROOM_SECTORS 0x007fffffU /* so many sectors; 0: it needs no room, or nobody knows */
+#define K2_ROOM_SECTORS 0x003fffffU /* so many sectors; 0: it needs no room, or nobody knows */
+#define K2_USES_DISCARDS 256 /* discard_kib_max */
+#define K2_USES_GATE 512 /* flush_gate_us */
+
+/* Requests may have to be split. */
+#define K2_USES_SPLIT (K2_USES_PIECES | K2_USES_DISCARDS)
+/* Somebody has to know whether there is real-time activity. */
+#define K2_USES_ACTIVITY (K2_USES_AUTO | K2_USES_DISCARDS)
+/* What is queued may be held although the drive has room. */
+#define K2_USES_HOLDS (K2_USES_DISCARDS | K2_USES_GATE)
+
+/* Instead of that: all that is staged may be held. */
+#define K2_HELD UINT_MAX
+
+/* Without real-time activity so many of best effort that waits go before a discard. */
+#define K2_DISCARD_AFTER 16
+/* Held requests keep scheduler tags: discards get one of so many. */
+#define K2_DISCARD_TAGS_SHARE 8
 
 /*
  * Real-time activity lasts for twice the longest of the latest gaps between arrivals, and for so long at least: a first
@@ -174,14 +203,18 @@ enum k2_state {
 	K2_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
 };
 
+/* Nobody says when a flush ends: looked for again after an eighth of the time that something has been held, and this. */
+#define K2_LOOK_NS_MIN 50000
+
 /* In struct k2_entry's @tracked: */
 #define K2_TRACKED 0x80000000U /* there is something */
 #define K2_MEASURED 0x40000000U /* its time in the drive tells how long a piece takes */
 #define K2_FLOW 0x20000000U /* it is under way in its flow */
 #define K2_LOGGED 0x10000000U /* if it is slow, the log is to have it */
 #define K2_TIMED 0x00800000U /* its time in the drive counts for what is owed */
+#define K2_DISCARDING 0x00400000U /* it is a discard that others wait for */
 #define K2_FLOW_SHIFT 24 /* four bits: which */
-#define K2_SECTORS 0x007fffffU /* by which it counts against the bound on bytes */
+#define K2_SECTORS 0x003fffffU /* by which it counts against the bound on bytes */
 
 /**
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into a request's private words
@@ -189,7 +222,7 @@ enum k2_state {
  * @tracked: while in flight: 0, or K2_TRACKED with what else changes when it leaves the drive
  * @level: 0 to K2_LEVELS - 1
  * @state: enum k2_state
- * @urgent: it is, or was last, on list 0
+ * @list: that it is, or was last, on
  * @visited: k2_visit_new() has shown it
  */
 struct k2_entry {
@@ -197,7 +230,7 @@ struct k2_entry {
 	u32 tracked;
 	u8 level;
 	u8 state;
-	bool urgent;
+	u8 list;
 	bool visited;
 };
 
@@ -238,6 +271,7 @@ struct k2_ctx {
  * @byte_limit: most sectors of the background in the drive, from inflight_kib_max and rt_target_us, likewise; UINT_MAX: any
  * @piece_sectors: most in a request of the background; 0: any number
  * @granule_sectors: pieces are a multiple of it
+ * @discard_sectors: most in a discard of the background; 0: any number
  * @ctx_count: hardware queues
  * @ctxs: array of @ctx_count pointers, owned by the environment
  * @wake: runs the ctx: asks it to dispatch soon; called from any context, also from hard interrupt
@@ -247,6 +281,7 @@ struct k2_ctx {
  * @inflight_sectors: what they read and write, if there was a bound on it when they were dispatched
  * @inflight_level: dispatched and neither finished nor returned, by level
  * @rt_inflight: the real-time ones among @inflight
+ * @discards: those among @inflight that the next one waits for
  * @measured: pieces whose time in the drive was added to @measured_us
  * @measured_us: sum, since the size of pieces was chosen last
  * @waiting: somebody found the bound full while something was queued; the next completion that makes room wakes
@@ -267,6 +302,11 @@ struct k2_ctx {
  * @period_ns: longest of the latest gaps between such arrivals
  * @fitting_sectors: what the drive serves within rt_wait_us, as far as that was measured
  * @activations: times that real-time activity began
+ * @discard_due_ns: with real-time activity, when the next discard goes
+ * @discard_passed: entries of the background that went before one that waits
+ * @discarded: discards that went, since the start
+ * @gate_ns: the next of the background is a write that a flush holds, until then; 0: it is not
+ * @gated: times that began
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @taken: entries of the background that left to be split
@@ -287,6 +327,7 @@ struct k2 {
 	unsigned int byte_limit;
 	unsigned int piece_sectors;
 	unsigned int granule_sectors;
+	unsigned int discard_sectors;
 	unsigned int ctx_count;
 	struct k2_ctx **ctxs;
 	void (*wake)(void *argument, struct k2_ctx *ctx);
@@ -297,6 +338,7 @@ struct k2 {
 	atomic_t inflight_sectors;
 	atomic_t inflight_level[K2_LEVELS];
 	atomic_t rt_inflight;
+	atomic_t discards;
 	atomic_t measured;
 	atomic_t measured_us;
 	int waiting;
@@ -318,6 +360,11 @@ struct k2 {
 	u64 period_ns;
 	unsigned int fitting_sectors;
 	u64 activations;
+	u64 discard_due_ns;
+	unsigned int discard_passed;
+	u64 discarded;
+	u64 gate_ns;
+	u64 gated;
 	struct list_head lists[K2_LISTS];
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];

@@ -36,6 +36,7 @@ enum k2_hold {
 	K2_HOLD_BYTES, /* inflight_kib_max */
 	K2_HOLD_DEBT, /* write_debt_kib_max */
 	K2_HOLD_AHEAD, /* the one that looks ahead: something is expected */
+	K2_HOLD_FLUSH, /* flush_gate_us */
 	K2_HOLD_IDLE, /* the same, and the drive is idle */
 };
 

@@ -323,6 +323,23 @@ static void write_features(void)
 		fprintf(features, "#define %s %d\n", table[i].macro, table[i].value);
 }
 
+/* Where the two indices of the flush machinery are, if they are bits of one byte. */
+static void write_flush_indices(void)
+{
+	const struct btf_member *pending = find_member("blk_flush_queue", "flush_pending_idx");
+	const struct btf_member *running = find_member("blk_flush_queue", "flush_running_idx");
+	bool found = pending && running && pending->offset >> 24 == 1 &&
+		     running->offset >> 24 == 1 &&
+		     (pending->offset & 0xffffff) / 8 == (running->offset & 0xffffff) / 8;
+
+	fprintf(features, "#define KAPI_FLUSH_INDICES %d\n", found);
+	if (!found)
+		return;
+	fprintf(features, "#define KBTF_FLUSH_INDICES_BYTE %u\n", (pending->offset & 0xffffff) / 8);
+	fprintf(features, "#define KBTF_FLUSH_PENDING_MASK %u\n", 1U << (pending->offset & 7));
+	fprintf(features, "#define KBTF_FLUSH_RUNNING_MASK %u\n", 1U << (running->offset & 7));
+}
+
 static void load(const char *path)
 {
 	FILE *file = fopen(path, "rb");
@@ -390,6 +407,7 @@ int main(int argc, char **argv)
 	fputs("/* SPDX-License-Identifier: GPL-2.0-only */\n/* made by btfcheck from the target kernel's types */\n",
 	      asserts);
 	write_features();
+	write_flush_indices();
 	for (i = 0; i < sizeof(structures) / sizeof(*structures); i++)
 		assert_structure(structures[i]);
 	for (i = 0; i < sizeof(functions) / sizeof(*functions); i++)

@@ -12,6 +12,7 @@
  *   KAPI_ELV_ATTRS_CONST        constant attribute tables (v6.14)
  *   KAPI_ELV_FEATURES           elevator_features exists (until v6.9)
  *   KAPI_EQ_TAGS, KAPI_EQ_FLAGS members of struct elevator_queue (v6.16; v6.2)
+ *   KAPI_FLUSH_INDICES          where those of struct blk_flush_queue are is known (KBTF_FLUSH_...)
  *   KAPI_CACHED_RQS             struct rq_list instead of a bare list in blk_mq_alloc_data (v6.13, in 6.12.y stable)
  */
 #ifndef TAILGATE_COMPAT_ELEVATOR_H

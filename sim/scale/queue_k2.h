@@ -32,10 +32,22 @@ static inline u64 k2_key(struct k2_entry *e)
 	return 0;
 }
 
+static inline bool k2_discards(struct k2_entry *e)
+{
+	(void)e;
+	return false;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
 	return false;
+}
+
+static inline bool k2_flushes(const struct k2 *k2)
+{
+	(void)k2;
+	return false; /* nothing here makes flushes */
 }
 
 static inline u64 k2_now(const struct k2 *k2)

@@ -63,6 +63,11 @@ static inline u64 k2_key(struct k2_entry *e)
 	return 0;
 }
 
+static inline bool k2_discards(struct k2_entry *e)
+{
+	return k2_request(e)->op == SIM_DISCARD;
+}
+
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
@@ -87,6 +92,12 @@ struct k2_drive {
 	struct k2_ctx *memory;
 	struct k2 *k2;
 };
+
+static inline bool k2_flushes(const struct k2 *k2)
+{
+	(void)k2;
+	return false; /* nothing here makes flushes */
+}
 
 static inline u64 k2_now(const struct k2 *k2)
 {
@@ -259,14 +270,19 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 {
 	struct k2_drive *d = s;
 
-	(void)op, (void)sync;
-	return k2_is_rt(ioprio) ? tags : k2_limit(d->k2, tags);
+	(void)sync;
+	if (k2_is_rt(ioprio))
+		return tags;
+	tags = k2_limit(d->k2, tags);
+	return op == SIM_DISCARD && d->k2->discard_sectors ? k2_limit_discards(tags) : tags;
 }
 
 static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 {
 	struct k2_drive *d = s;
 
+	if (op == SIM_DISCARD)
+		return k2_discard_piece(d->k2, k2_level(ioprio));
 	return op == SIM_READ || op == SIM_WRITE ? k2_piece(d->k2, k2_level(ioprio)) : 0;
 }
 

@@ -248,7 +248,7 @@ def _is_about(fact: paper.Row, p: Point) -> bool:
         return fact["scheduler"] in p.scheduler.papers and bool(
             p.sweep.lines and all(fact.get(k) == v for k, v in p.sweep.lines.items())
         )
-    op = {"read": "read", "write": "write", "readwrite": "read/write"}[p.sweep.op]
+    op = {"read": "read", "write": "write", "readwrite": "read/write", "trim": "trim"}[p.sweep.op]
     pattern, size, who = fact["access_pattern"], fact["block_size_kib"], fact["scheduler"]
     return (
         (pattern in (f"{p.sweep.access} {op}", "") or pattern.startswith("all of"))

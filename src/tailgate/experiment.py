@@ -84,7 +84,7 @@ class Sweep(_Strict):
     #: Names the load where an experiment has several.
     label: Label | None = None
     access: Literal["random", "sequential"]
-    op: Literal["read", "write", "readwrite"]
+    op: Literal["read", "write", "readwrite", "trim"]
     block_size_kib: Annotated[int, Field(gt=0)]
     #: Of the real-time flows, where theirs is another one.
     rt_block_size_kib: Annotated[int, Field(gt=0)] | None = None
@@ -142,7 +142,8 @@ class Sweep(_Strict):
     def _words(self, *size: str) -> str:
         if self.file_system:
             return self.file_system.type
-        op = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}[self.op]
+        words = {"read": "reads", "write": "writes", "readwrite": "reads and writes", "trim": "discards"}
+        op = words[self.op]
         keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.carried.items())
         return ", ".join([f"{self.access} {op}", *size, *keys])
 

@@ -242,8 +242,8 @@ def read_flows(
         seen = (delays or {}).get(name, {})
         jobs = [j for j in fio["jobs"] if j["jobname"] == flow.section]
         parts = []
-        for op in ("read", "write"):
-            sides = [j[op] for j in jobs if j[op]["total_ios"]]
+        for op in ("read", "write", "trim"):
+            sides = [j[op] for j in jobs if j.get(op, {}).get("total_ios")]
             if sides:
                 histogram = analysis.merge(analysis.from_fio(s["clat_ns"], dilation) for s in sides)
                 iops = sum(s["iops"] for s in sides) * dilation

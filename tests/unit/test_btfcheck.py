@@ -35,6 +35,7 @@ FEATURES_OF_NEW_KERNELS = {
     "KAPI_DISK_LIMITS",
     "KAPI_LIMITS_FEATURES",
     "KAPI_HRTIMER_SETUP",
+    "KAPI_FLUSH_INDICES",
 }
 
 
@@ -127,6 +128,8 @@ def small_kernel(new: bool, without: str = "") -> bytes:
         ("insert_requests", b.pointer(b.prototype(VOID, hctx, lists, flags if new else boolean)), 16),
     ]
     if new:
+        indices = [("flush_pending_idx", unsigned, 32, 1), ("flush_running_idx", unsigned, 33, 1)]
+        b.structure_with_bits("blk_flush_queue", 64, [("mq_flush_lock", number, 0, 0), *indices])
         operations.append(("alloc_sched_data", b.pointer(b.prototype(pointer, queue)), 24))
     structure("elevator_mq_ops", 8 * len(operations), operations)
 
@@ -205,8 +208,12 @@ def check(btfcheck: Path, blob: bytes | None, folder: Path) -> Checked:
 def test_features_are_decided_from_types(btfcheck: Path, tmp_path: Path, new: bool) -> None:
     checked = check(btfcheck, small_kernel(new), tmp_path)
     assert checked.status == 0, checked.said
-    assert set(checked.features) == FEATURES_OF_OLD_KERNELS | FEATURES_OF_NEW_KERNELS
-    present = {name for name, value in checked.features.items() if value == "1"}
+    features = {name: value for name, value in checked.features.items() if name.startswith("KAPI_")}
+    assert set(features) == FEATURES_OF_OLD_KERNELS | FEATURES_OF_NEW_KERNELS
+    places = {name: value for name, value in checked.features.items() if name not in features}
+    bits = {"KBTF_FLUSH_INDICES_BYTE": "4", "KBTF_FLUSH_PENDING_MASK": "1", "KBTF_FLUSH_RUNNING_MASK": "2"}
+    assert places == (bits if new else {})
+    present = {name for name, value in features.items() if value == "1"}
     assert present == (FEATURES_OF_NEW_KERNELS if new else FEATURES_OF_OLD_KERNELS)
 
 

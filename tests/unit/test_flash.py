@@ -41,6 +41,20 @@ MISTAKES = {
         "max(f->programmed_ns, f->now_ns) + f->flush_ns",
         "f->now_ns + f->flush_ns",
     ),
+    "a discard whose size does not matter": ("c->sectors * f->discard_kib_ns", "0 * f->discard_kib_ns"),
+    "reads beside a discard": (
+        "max(f->controller_free_ns, f->now_ns) + f->read_half",
+        "f->now_ns + f->read_half",
+    ),
+    "writes beside a discard": (
+        "max(f->link_in_free_ns, max(f->controller_free_ns, f->now_ns))",
+        "max(f->link_in_free_ns, f->now_ns)",
+    ),
+    "two discards at once": (
+        "f->controller_free_ns = max(f->controller_free_ns, f->now_ns)",
+        "f->controller_free_ns = f->now_ns",
+    ),
+    "a discard's size that is not dilated": ("k * p->discard_kib_ns", "p->discard_kib_ns"),
     "a write through the buffer that does not wait": ("end = max(end, programmed);", ""),
     "reads that pass in order": (
         "!(f->in_order || flash_is_write(c))",

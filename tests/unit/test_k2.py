@@ -801,9 +801,11 @@ EACH_CTX = """ctxs; ctxs &= ctxs - 1) {
 			unsigned long"""
 
 MUTATIONS = [
-    Mutation("urgent-last-of-its-level", "script", "list = urgent ? 0 : level + 1", "list = level + 1"),
+    Mutation(
+        "urgent-last-of-its-level", "script", "list = urgent ? 0 : level + 1", "list = level + 1 + 0 * urgent"
+    ),
     Mutation("newest-first", "script", "list_add_tail(k2_node(e), &ctx", "list_add(k2_node(e), &ctx"),
-    Mutation("least-urgent-first", "script", "first = __ffs(k2->filled)", "first = fls64(k2->filled) - 1"),
+    Mutation("least-urgent-first", "script", "first = __ffs(filled)", "first = fls64(filled) - 1"),
     Mutation(
         "collect-only-when-nothing-is-staged",
         "script",
@@ -925,13 +927,18 @@ MUTATIONS = [
         "always-active", "activity", "bool constrains = !is_auto || k2->active;", "bool constrains = true;"
     ),
     Mutation("never-active", "activity", "k2->active = true;", ""),
-    Mutation("gone-while-in-the-drive", "activity", " || atomic_read(&k2->rt_inflight);", ";"),
-    Mutation("gone-while-queued", "activity", "k2->filled & K2_RT_LISTS || ", ""),
+    Mutation("gone-while-in-the-drive", "activity", " ||\n\t\t\t     atomic_read(&k2->rt_inflight);", ";"),
+    Mutation("gone-while-queued", "activity", "|| k2->filled & K2_RT_LISTS ||", "||"),
     Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight);", "(void)e;"),
     Mutation("silence-is-a-period", "grace", " && gap <= K2_PERIOD_NS_MAX", ""),
     Mutation("latest-gap", "grace", "max(gap, k2->period_ns - (k2->period_ns >> 3))", "gap"),
     Mutation("longest-gap-ever", "grace", " - (k2->period_ns >> 3)", ""),
-    Mutation("shortest-grace", "grace", "max_t(u64, 2 * k2->period_ns, K2_GRACE_NS_MIN)", "K2_GRACE_NS_MIN"),
+    Mutation(
+        "shortest-grace",
+        "grace",
+        "max_t(u64, 2 * READ_ONCE(k2->period_ns), K2_GRACE_NS_MIN)",
+        "K2_GRACE_NS_MIN",
+    ),
     Mutation("staged-stays-whole", "staged", "k2_sectors(e) <= READ_ONCE(k2->piece_sectors)", "true"),
     Mutation("whole-is-split", "staged", " ||\n\t    !k2_may_split(e)", ""),
     Mutation(

@@ -90,6 +90,7 @@ static void draw_parameters(struct flash_parameters *p)
 	p->slc_drain_ns = even_below(2000000);
 	p->flush_ns = even_below(100000);
 	p->discard_ns = even_below(100000);
+	p->discard_kib_ns = below(2) ? even_below(1000) : 0;
 	p->seed = below(1ULL << 32);
 	require(!flash_check(p, &expected));
 }
@@ -432,6 +433,27 @@ static void known_times(void)
 	require(f->statistics.programs == 4 && f->now_ns == start + 203000);
 	require(alone(f, command(FLASH_FLUSH, 0, 0)) == 3000);
 	require(alone(f, command(FLASH_WRITE_THROUGH, 0, 4)) == 400 + 200000);
+	free(f);
+
+	/* a discard takes its time, and a part by its size, in which the controller begins nothing else */
+	p = small();
+	p.discard_ns = 5000;
+	p.discard_kib_ns = 64;
+	p.capacity_mib = 8;
+	f = make(&p);
+	require(alone(f, command(FLASH_DISCARD, 2048, 1024)) == 65536 + 5000);
+	require(alone(f, command(FLASH_DISCARD, 2048, 4096)) == 4 * 65536 + 5000);
+	start = f->now_ns;
+	c[0] = command(FLASH_DISCARD, 2048, 1024);
+	c[1] = command(FLASH_READ, 0, 4);
+	c[2] = command(FLASH_WRITE, 64, 4);
+	c[3] = command(FLASH_DISCARD, 4096, 512);
+	for (i = 0; i < 4; i++)
+		flash_submit(f, 0, &c[i], start);
+	require(next_done(f, &done) == start + 65536 + 5000 && done == &c[0]);
+	require(next_done(f, &done) == start + 65536 + 8400 && done == &c[2]);
+	require(next_done(f, &done) == start + 98304 + 5000 && done == &c[3]);
+	require(next_done(f, &done) == start + 65536 + 60400 && done == &c[1]);
 	free(f);
 
 	/* a die that erases is not waited for while another is free earlier */

@@ -172,6 +172,11 @@ static void machine_changed(void)
 		threads[i].waits = false;
 }
 
+static void flush_often(void)
+{
+	flusher(1 + machine_random(6));
+}
+
 static void merge_often(void)
 {
 	merger(6);
@@ -258,6 +263,8 @@ static void schedule(void)
 		add_thread(merge_often);
 	if (machine_random(2))
 		add_thread(configure_often);
+	if (machine.has_flushes)
+		add_thread(flush_often);
 	play();
 	if (!all_left())
 		printf("seed %llu: nobody goes on, %u queued, %d of %u in flight\n",

@@ -30,6 +30,7 @@ struct io {
 	unsigned int sectors;
 	unsigned int key;
 	bool urgent;
+	bool discards;
 	bool writes;
 	u64 sequence; /* of its insertion, by ctx */
 	unsigned int left; /* times it ended, by completion or by removal */
@@ -62,12 +63,18 @@ static u64 k2_key(struct k2_entry *e)
 	return ((struct io *)e)->key;
 }
 
+static bool k2_discards(struct k2_entry *e)
+{
+	return ((struct io *)e)->discards;
+}
+
 static bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
 	return true;
 }
 
+static bool k2_flushes(const struct k2 *k2);
 static u64 k2_now(const struct k2 *k2);
 
 #ifdef K2_OBSERVED
@@ -111,7 +118,13 @@ static struct machine {
 	bool is_ahead; /* the bound on bytes looks ahead */
 	bool has_target; /* which moves the bounds */
 	bool owes; /* there is a bound on the debt of writes */
-	u64 now_ns; /* with these two: the clock, which stands still between arrivals and ticks */
+	bool has_discards; /* they may be held */
+	bool has_flushes; /* and writes, for them */
+	int flushing; /* one is in the drive; nobody is told when it ends */
+	bool discards_switched; /* that was switched off for a time */
+	unsigned int discards_in_drive; /* that did not go as urgent ones */
+	unsigned int empty_in_drive; /* of no bytes */
+	u64 now_ns; /* with any of these: the clock, which stands still between arrivals and ticks */
 	u64 armed_ns; /* the timer; 0: it is not armed */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
 } machine;
@@ -157,7 +170,7 @@ static void k2_observe_hold(const struct k2 *drive, enum k2_hold why, unsigned i
 	(void)drive, (void)limit;
 	must(!held);
 	held = true;
-	must(sectors || why == K2_HOLD_COUNT);
+	must(sectors || why == K2_HOLD_COUNT || why == K2_HOLD_FLUSH);
 	must(why != K2_HOLD_AHEAD || machine.is_ahead);
 }
 
@@ -169,13 +182,35 @@ static void k2_observe_release(const struct k2 *drive, enum k2_release why, u64 
 }
 #endif
 
+static bool k2_flushes(const struct k2 *drive)
+{
+	(void)drive;
+	return __atomic_load_n(&machine.flushing, __ATOMIC_RELAXED);
+}
+
+/* The last may never end. */
+static void flusher(unsigned int times)
+{
+	for (; times; times--) {
+		machine_enter();
+		__atomic_store_n(&machine.flushing, machine_random(2), __ATOMIC_RELAXED);
+		machine_leave();
+		(void)k2_queued(k2);
+	}
+}
+
+static bool machine_has_clock(void)
+{
+	return machine.is_ahead || machine.owes || machine.has_discards || machine.has_flushes;
+}
+
 /* Now and then real-time activity seems to have ended. */
 static u64 k2_now(const struct k2 *drive)
 {
 	static u64 now_ns;
 
 	(void)drive;
-	if (machine.is_ahead || machine.owes)
+	if (machine_has_clock())
 		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
 	if (!machine.is_auto)
 		return 0;
@@ -186,14 +221,22 @@ static u64 k2_now(const struct k2 *drive)
 static void machine_picked(struct k2_entry *e)
 {
 	struct io *io = (struct io *)e;
-	u64 *last = &picked_sequence[io->ctx][io->urgent ? 0 : io->level + 1];
-	unsigned int list;
+	u64 *last = &picked_sequence[io->ctx][io->urgent   ? 0 :
+					      io->discards ? K2_DISCARDS :
+							     io->level + 1];
+	unsigned int list, before = io->urgent ? 0 : io->discards ? 1 : io->level + 1;
 
 	must(e->state == K2_QUEUED);
-	must(io->sequence > *last); /* first in, first out, for each ctx and level */
+	/* first in, first out, for each ctx and level; discards from before and after a switch wait apart */
+	must(io->sequence > *last || (io->discards && machine.discards_switched));
 	*last = io->sequence;
-	for (list = 0; list < (io->urgent ? 0 : io->level + 1); list++)
+	for (list = 0; list < before; list++)
 		must(list_empty(&k2->lists[list])); /* nothing more urgent is staged */
+}
+
+static bool may_be_held(const struct io *io)
+{
+	return io->discards && !io->urgent;
 }
 
 static void run_here(unsigned int ctx)
@@ -221,8 +264,11 @@ static void run_here(unsigned int ctx)
 		}
 		must(++machine.in_drive <= machine.bound_max || machine.is_auto);
 		machine.sectors_in_drive += ((struct io *)e)->sectors;
+		machine.empty_in_drive += !((struct io *)e)->sectors;
+		machine.discards_in_drive += may_be_held((struct io *)e);
+		must(machine.discards_in_drive <= 1 || machine.discards_switched);
 		must(!machine.kib_max || machine.is_auto || machine.is_ahead ||
-		     machine.has_target || machine.in_drive == 1 ||
+		     machine.has_target || machine.in_drive - machine.empty_in_drive <= 1 ||
 		     machine.sectors_in_drive <= 2 * machine.kib_max);
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
@@ -278,7 +324,7 @@ static void tick(void)
 /* When this one comes: real-time ones at regular intervals. */
 static u64 arrival_ns(const struct io *io)
 {
-	if (!machine.is_ahead && !machine.owes)
+	if (!machine_has_clock())
 		return 0;
 	if (io->level == K2_BACKGROUND)
 		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
@@ -389,6 +435,8 @@ static void completer(void)
 		if (!given_back || again) {
 			machine.in_drive--;
 			machine.sectors_in_drive -= io->sectors;
+			machine.empty_in_drive -= !io->sectors;
+			machine.discards_in_drive -= may_be_held(io);
 		}
 		machine_leave();
 		if (given_back)
@@ -442,6 +490,16 @@ static void merger(unsigned int times)
 	}
 }
 
+/* Off, and on again: what was held goes as all else; what is in the drive by then nobody has counted. */
+static void switch_discards(void)
+{
+	machine_enter();
+	machine.discards_switched = true;
+	machine_leave();
+	must(!k2_configure(k2, K2_KNOB_discard_kib_max, 0));
+	must(!k2_configure(k2, K2_KNOB_discard_kib_max, 64));
+}
+
 static void configurer(unsigned int times)
 {
 	unsigned int ctx;
@@ -453,6 +511,8 @@ static void configurer(unsigned int times)
 			must(!k2_configure(k2, K2_KNOB_inflight_kib_max,
 					   1 + machine_random(machine.kib_max)));
 		must(!k2_configure(k2, K2_KNOB_split_kib, 4 * machine_random(10)));
+		if (machine.has_discards && !machine_random(4))
+			switch_discards();
 		for (ctx = 0; ctx < k2->ctx_count; ctx++)
 			run(ctx, true);
 	}
@@ -493,6 +553,8 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 #endif
 	machine.is_ahead = machine_random(2);
 	machine.owes = machine_random(2);
+	machine.has_discards = machine_random(2);
+	machine.has_flushes = machine_random(2);
 	machine.io_count = io_count;
 	machine.bound_max = bound_max;
 	machine.ios = calloc(io_count, sizeof(*machine.ios));
@@ -508,6 +570,10 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		io->sectors = machine_random(3) ? 8 : 8 * (1 + machine_random(32));
 		io->writes = machine_random(2);
 		io->returns = machine_random(5) ? 0 : machine_random(3);
+		if (io->level == K2_BACKGROUND && machine.has_discards && machine_random(2)) {
+			io->discards = true;
+			io->sectors = 0;
+		}
 	}
 	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(ctx_count));
@@ -526,6 +592,8 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	machine.kib_max = machine_random(2) ? 0 : 4 + machine_random(150);
 	must(!k2_configure(k2, K2_KNOB_inflight_kib_max, machine.kib_max));
 	must(!k2_configure(k2, K2_KNOB_bound_mode, machine.is_ahead));
+	must(!k2_configure(k2, K2_KNOB_discard_kib_max, machine.has_discards * 64));
+	must(!k2_configure(k2, K2_KNOB_flush_gate_us, machine.has_flushes * 1000));
 	must(!k2_configure(k2, K2_KNOB_ahead_lo_kib, machine_random(2) * machine_random(16)));
 	must(!k2_configure(k2, K2_KNOB_ahead_hi_kib, 1 + machine_random(32)));
 	must(!k2_configure(k2, K2_KNOB_ahead_lead_us, machine_random(2) * 200));

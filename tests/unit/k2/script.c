@@ -15,6 +15,8 @@
  *   whole ID                      the entry may not be split
  *   writes ID                     the entry is a write
  *   key ID KEY                    whose it is
+ *   discards ID                   the entry is a discard
+ *   flush 0|1                     whether a flush is in the drive
  *   piece LEVEL                   -> most sectors in an entry of the level
  *   requeue ID CTX AGAIN          -> the ctxs woken
  *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
@@ -51,6 +53,7 @@ struct io {
 	u64 key;
 	unsigned int met_sectors;
 	s64 error_ns;
+	bool discards;
 };
 
 static struct list_head *k2_node(struct k2_entry *e)
@@ -78,12 +81,25 @@ static u64 k2_key(struct k2_entry *e)
 	return ((struct io *)e)->key;
 }
 
+static bool k2_discards(struct k2_entry *e)
+{
+	return ((struct io *)e)->discards;
+}
+
 static bool k2_may_split(struct k2_entry *e)
 {
 	return !((struct io *)e)->whole;
 }
 
 static u64 now_ns;
+
+static bool flush_in_drive;
+
+static bool k2_flushes(const struct k2 *k2)
+{
+	(void)k2;
+	return flush_in_drive;
+}
 
 static u64 k2_now(const struct k2 *k2)
 {
@@ -101,7 +117,7 @@ static unsigned int k2_observer(void)
 static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
 			    unsigned int limit)
 {
-	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "idle" };
+	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "flush", "idle" };
 
 	(void)k2;
 	printf("hold:%s:%u:%u ", whys[why], sectors, limit);
@@ -206,6 +222,7 @@ static void set_up(unsigned int count)
 
 	tear_down();
 	session = 0;
+	flush_in_drive = false;
 	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(count));
 	ctxs = calloc(count, sizeof(*ctxs));
@@ -341,6 +358,12 @@ static void obey(char *line)
 		printf("ok");
 	} else if (sscanf(line, "writes %u", &a) == 1) {
 		ios[a].writes = true;
+		printf("ok");
+	} else if (sscanf(line, "flush %u", &a) == 1) {
+		flush_in_drive = a;
+		printf("ok");
+	} else if (sscanf(line, "discards %u", &a) == 1) {
+		ios[a].discards = true;
 		printf("ok");
 	} else if (sscanf(line, "piece %u", &a) == 1) {
 		printf("%u", k2_piece(k2, a));

@@ -62,6 +62,11 @@ static void configure_often(void)
 	configurer(machine.io_count / 64);
 }
 
+static void flush_often(void)
+{
+	flusher(machine.io_count / 8);
+}
+
 struct role {
 	void (*body)(void);
 	unsigned int number;
@@ -79,8 +84,9 @@ static void *thread_main(void *argument)
 int main(int argc, char **argv)
 {
 	static struct role roles[] = {
-		{ submitter, 1 }, { submitter, 2 }, { kblockd, 3 },	{ kblockd, 4 },
-		{ completer, 5 }, { completer, 6 }, { merge_often, 7 }, { configure_often, 8 },
+		{ submitter, 1 },   { submitter, 2 },	    { kblockd, 3 },
+		{ kblockd, 4 },	    { completer, 5 },	    { completer, 6 },
+		{ merge_often, 7 }, { configure_often, 8 }, { flush_often, 9 },
 	};
 	pthread_t threads[ARRAY_SIZE(roles)];
 	unsigned int i;

@@ -176,7 +176,7 @@ complaints() { # since the beginning of a part; the same as the host looks for i
 		'WARNING:|BUG:|Oops|INFO: task|INFO: rcu|Call Trace|general protection|refcount_t:|list_(add|del) corruption'
 }
 clean_up() { # take all disks and k2 away: whatever the part did, this works
-	for pid in $(pidof fio sample levels order pieces); do
+	for pid in $(pidof fio sample levels order pieces sg); do
 		kill -9 $pid
 	done
 	wait

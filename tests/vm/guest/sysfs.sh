@@ -45,4 +45,4 @@ expect "shown in the statistics" "$(sed -n 's/^inflight_max //p; s/^inflight_kib
 expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/inflight_kib_max $KNOBS/rt_tags /proc/tailgate/vflash0 | tr '\n' ' ')" \
 	"644 644 644 644 444 "
 expect "version" "$(head -1 /proc/tailgate/vflash0)" "k2 1"
-expect "names" "$(ls $KNOBS | tr '\n' ' ')" "ahead_hi_kib ahead_lead_us ahead_lo_kib ahead_ramp_pct be_floor_iops bound_mode inflight_kib_max inflight_max max_inflight rt_tags rt_wait_us slow_log_us split_kib split_mode "
+expect "names" "$(ls $KNOBS | tr '\n' ' ')" "ahead_hi_kib ahead_lead_us ahead_lo_kib ahead_ramp_pct be_floor_iops bound_mode discard_floor_iops discard_kib_max flush_gate_us inflight_kib_max inflight_max max_inflight rt_quantile rt_tags rt_target_us rt_wait_us slow_log_us split_kib split_mode write_debt_kib_max "

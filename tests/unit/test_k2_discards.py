@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2's discards as a class of their own: sched/k2.c by the program `script`. Times are in ms."""
+
+import itertools
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.k2_programs import SANITIZED, Mutation, Script, compile_program, mutated
+
+BACKGROUND = 8
+RT = 0
+#: K2_GRACE_NS_MIN and K2_DISCARD_AFTER of sched/k2.h.
+GRACE_MS = 100.0
+BEHIND = 16
+
+
+class Drive:
+    """K2 with numbered requests; `armed_ms` is when its timer is due, None while it is not armed."""
+
+    def __init__(self, script: Script, **knobs: int) -> None:
+        self.script = script
+        self.now_ms = 10_000.0
+        self.armed_ms: float | None = None
+        self.count = 0
+        self.ask("new 1")
+        for name, value in ({"discard_kib_max": 1024} | knobs).items():
+            self.set(name, value)
+
+    def ask(self, line: str) -> list[str]:
+        words = self.script.ask(line).split()
+        for word in [word for word in words if word.startswith("arm:")]:
+            self.armed_ms = int(word.removeprefix("arm:")) / 1e6
+            words.remove(word)
+        return words
+
+    def set(self, name: str, value: int) -> None:
+        assert self.ask(f"set {name} {value}")[0] == "0"
+
+    @property
+    def now(self) -> int:
+        return round(self.now_ms * 1e6)
+
+    def insert(self, level: int = BACKGROUND, *, discards: bool = False, urgent: bool = False) -> int:
+        number, self.count = self.count, self.count + 1
+        if discards:
+            self.ask(f"discards {number}")
+        self.ask(f"insert 0 {self.now} {number}:{level}:{urgent:d}:{0 if discards else 8}")
+        return number
+
+    def discard(self, level: int = BACKGROUND, *, urgent: bool = False) -> int:
+        return self.insert(level, discards=True, urgent=urgent)
+
+    def dispatch(self) -> int | None:
+        words = self.ask(f"dispatch {self.now}")
+        return None if words[0] == "-" else int(words[0])
+
+    def works(self) -> bool:
+        return self.ask(f"work {self.now}")[-1] == "1"
+
+    def finish(self, number: int) -> bool:
+        """Whether that woke K2."""
+        return bool(self.ask(f"finish {number} 0 {self.now}"))
+
+    def real_time(self) -> None:
+        """One comes, goes to the drive and ends."""
+        number = self.insert(RT)
+        assert self.dispatch() == number
+        self.finish(number)
+
+    def tick(self) -> None:
+        """Time passes until the timer is due."""
+        assert self.armed_ms is not None
+        assert self.armed_ms >= self.now_ms
+        self.now_ms, self.armed_ms = self.armed_ms, None
+        self.ask(f"tick {self.now}")
+
+    def end(self) -> None:
+        assert self.ask("end") == ["1"]
+
+
+def check_one(script: Script) -> None:
+    """One in the drive at a time, beside other requests; its end wakes; a returned one is never held."""
+    drive = Drive(script)
+    first, second, write = drive.discard(), drive.discard(), drive.insert()
+    assert drive.dispatch() == write
+    assert drive.dispatch() == first
+    assert drive.dispatch() is None
+    assert not drive.works()
+    assert not drive.finish(write), "woken for nothing"
+    assert drive.finish(first)
+    assert drive.works()
+    assert drive.dispatch() == second
+    drive.script.ask(f"requeue {second} 0 1")
+    drive.ask(f"insert 0 {drive.now} {second}:{BACKGROUND}:1:0")
+    third = drive.discard(urgent=True)
+    assert (drive.dispatch(), drive.dispatch()) == (second, third)
+    fourth = drive.discard()
+    assert drive.dispatch() is None
+    assert not drive.finish(second), "beside the urgent one"
+    assert drive.dispatch() is None
+    assert drive.finish(third)
+    assert drive.dispatch() == fourth
+    drive.finish(fourth)
+    drive.end()
+
+
+def check_best_effort(script: Script) -> None:
+    """Best effort that waits goes first, but not for ever."""
+    drive = Drive(script, inflight_max=1)
+    discards = [drive.discard() for _ in range(3)]
+    passed, went = 0, []
+    for _ in range(200):
+        drive.insert()
+        drive.insert()
+        number = drive.dispatch()
+        assert number is not None
+        drive.finish(number)
+        if number in discards:
+            went.append(number)
+            assert passed == BEHIND
+        passed = 0 if number in discards else passed + 1
+    assert went == discards
+
+
+def check_activity(script: Script) -> None:
+    """Nothing goes while a real-time task is there; after its grace the timer runs the queue."""
+    drive = Drive(script)
+    for _ in range(20):
+        drive.real_time()
+        drive.now_ms += 2
+    first = drive.discard()
+    assert drive.works(), "nobody has looked yet"
+    assert drive.dispatch() == first, "the first is owed"
+    drive.finish(first)
+    last_ms = drive.now_ms
+    drive.real_time()
+    second = drive.discard()
+    assert drive.dispatch() is None
+    assert not drive.works()
+    assert drive.armed_ms == pytest.approx(last_ms + GRACE_MS, abs=0.001)
+    drive.now_ms += GRACE_MS - 1
+    assert not drive.works()
+    drive.real_time()
+    drive.tick()
+    assert not drive.works(), "another came"
+    drive.tick()
+    assert drive.works()
+    assert drive.dispatch() == second
+    drive.finish(second)
+    drive.end()
+
+
+def check_in_the_drive(script: Script) -> None:
+    """A real-time request that does not end keeps the activity up."""
+    drive = Drive(script)
+    discard = drive.discard()
+    assert drive.dispatch() == discard
+    drive.finish(discard)
+    slow = drive.insert(RT)
+    assert drive.dispatch() == slow
+    discard = drive.discard()
+    assert drive.dispatch() is None
+    for _ in range(5):
+        drive.tick()
+        assert not drive.works()
+    drive.finish(slow)
+    assert drive.works()
+    assert drive.dispatch() == discard
+    drive.finish(discard)
+    drive.end()
+
+
+def check_floor(script: Script, floor: int = 1) -> None:
+    """Whatever is real-time, so many go each second: before all, by the timer if nothing else happens."""
+    drive = Drive(script, discard_floor_iops=floor, inflight_max=2)
+    discards = [drive.discard() for _ in range(6)]
+    went_ms = []
+    end_ms = drive.now_ms + 4_000 / floor
+    while drive.now_ms < end_ms:
+        drive.insert(RT)
+        drive.insert(RT)
+        drive.insert()
+        number = drive.dispatch()
+        assert number is not None
+        if number in discards:
+            went_ms.append(drive.now_ms)
+        drive.finish(number)
+        drive.now_ms += 10 / floor
+    assert len(went_ms) in (4, 5)
+    for before, after in itertools.pairwise(went_ms):
+        assert 1000 / floor <= after - before <= 1010 / floor
+
+
+def check_quiet_floor(script: Script) -> None:
+    """The same where the real-time requests come so rarely that only the timer can run the queue."""
+    drive = Drive(script)
+    for _ in range(8):
+        drive.real_time()
+        drive.now_ms += 900
+    drive.real_time()
+    first, second = drive.discard(), drive.discard()
+    assert drive.dispatch() == first
+    went_ms = drive.now_ms
+    drive.finish(first)
+    assert drive.dispatch() is None
+    assert not drive.works()
+    drive.tick()
+    assert drive.now_ms == pytest.approx(went_ms + 1000)
+    assert drive.works()
+    assert drive.dispatch() == second
+    drive.finish(second)
+    drive.end()
+
+
+def check_off(script: Script) -> None:
+    """Without the knob a discard is of the background; switched off, what was held goes first."""
+    drive = Drive(script, discard_kib_max=0)
+    drive.real_time()
+    first, second, write = drive.discard(), drive.discard(), drive.insert()
+    assert [drive.dispatch() for _ in range(3)] == [first, second, write]
+    for number in (first, second, write):
+        drive.finish(number)
+    drive.set("discard_kib_max", 64)
+    held = [drive.discard() for _ in range(3)]
+    assert drive.dispatch() == held[0]
+    assert drive.dispatch() is None
+    late = drive.insert()
+    drive.set("inflight_max", 1)
+    assert drive.dispatch() is None
+    drive.set("discard_kib_max", 0)
+    drive.set("inflight_max", 32)
+    assert drive.works()
+    assert [drive.dispatch() for _ in range(3)] == [*held[1:], late]
+    for number in (*held, late):
+        drive.finish(number)
+    drive.end()
+
+
+def check_real_time(script: Script) -> None:
+    """Real-time discards are not touched."""
+    drive = Drive(script)
+    write = drive.insert()
+    numbers = [drive.discard(RT) for _ in range(3)]
+    assert [drive.dispatch() for _ in range(4)] == [*numbers, write]
+    for number in (*numbers, write):
+        drive.finish(number)
+    drive.end()
+
+
+CHECKS: dict[str, Callable[[Script], None]] = {
+    name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
+}
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script]:
+    program = compile_program("script", tmp_path_factory.mktemp("discards"), *SANITIZED)
+    script = Script(program)
+    yield script
+    assert script.stop() == ""
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_law(script: Script, check: str) -> None:
+    CHECKS[check](script)
+
+
+@pytest.mark.parametrize("floor", [10, 1000])
+def test_the_floor_is_a_knob(script: Script, floor: int) -> None:
+    check_floor(script, floor)
+
+
+MUTATIONS = [
+    Mutation("several-at-once", "one", "atomic_inc(&k2->discards);", ""),
+    Mutation("for-ever-in-the-drive", "one", "atomic_dec(&k2->discards);", ""),
+    Mutation("nobody-waits-for-the-end", "one", "if (!k2_wait_for_room(k2, K2_HELD, false))", "if (true)"),
+    Mutation("woken-by-anything", "one", "return !k2_is_held(k2);", "return true;"),
+    Mutation(
+        "urgent-ones-do-not-count",
+        "one",
+        "e->tracked |= K2_DISCARDING;",
+        "if (!list)\n\t\t\treturn;\n\t\te->tracked |= K2_DISCARDING;",
+    ),
+    Mutation("best-effort-starves-them", "best_effort", "k2->discard_passed >= K2_DISCARD_AFTER", "false"),
+    Mutation("before-best-effort", "best_effort", "k2->discard_passed >= K2_DISCARD_AFTER", "true"),
+    Mutation("passes-are-not-forgotten", "best_effort", "k2->discard_passed = 0;", ""),
+    Mutation(
+        "real-time-does-not-hold", "activity", "if (!READ_ONCE(k2->active) || now >= due_ns)", "if (true)"
+    ),
+    Mutation("nobody-arms", "activity", "if (until_ns != U64_MAX)\n\t\tk2_hold(k2, until_ns);", ""),
+    Mutation("ended-while-in-the-drive", "in_the_drive", "? now + K2_GRACE_NS_MIN : 0", "? 0 : 0"),
+    Mutation("no-floor", "floor", "k2->active || k2->discard_passed", "k2->discard_passed"),
+    Mutation(
+        "floor-without-end", "floor", "k2_now(k2) + 1000000000 / k2->knobs[K2_KNOB_discard_floor_iops]", "0"
+    ),
+    Mutation("no-timer-for-the-floor", "quiet_floor", "return min(due_ns, quiet_ns);", "return quiet_ns;"),
+    Mutation("held-for-ever", "off", "k2_release_discards(k2);\n", "\n"),
+    Mutation(
+        "behind-what-came-later", "off", "list_splice_tail_init(&k2->lists[K2_BACKGROUND + 1], discards);", ""
+    ),
+    Mutation(
+        "real-time-is-held",
+        "real_time",
+        "*background = &ctx->lists[K2_BACKGROUND + 1]",
+        "*background = &ctx->lists[1]",
+    ),
+    Mutation("behind-real-time", "floor", "k2_sort_discards(ctx);\n\t\t\tfor", "(void)0;\n\t\t\tfor"),
+]
+
+
+#: That nobody comes back for what is held, the exploring machine notices as well.
+STRANDING = ("nobody-waits-for-the-end", "for-ever-in-the-drive", "nobody-arms")
+
+
+@pytest.mark.parametrize("name", STRANDING)
+def test_what_strands_is_noticed_between_threads(tmp_path: Path, name: str) -> None:
+    (mutation,) = (m for m in MUTATIONS if m.name == name)
+    program = compile_program("interleave", tmp_path, root=mutated(tmp_path, mutation))
+    done = subprocess.run([program, "0", "60000"], capture_output=True, text=True, check=False, timeout=120)
+    assert "nobody goes on" in done.stdout
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_broken_law_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
+    root = mutated(tmp_path, mutation)
+    script = Script(compile_program("script", root, "-O0", root=root))
+    try:
+        with pytest.raises(AssertionError):
+            CHECKS[mutation.noticed_by](script)
+    finally:
+        script.stop()

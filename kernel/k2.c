@@ -604,6 +604,20 @@ static void k2_show_debt(struct seq_file *m, const struct k2 *k2)
 	seq_printf(m, "write_debt_read_us %u\n", READ_ONCE(debt->read_ns) / 1000);
 }
 
+/* What the target makes of the bounds. */
+static void k2_show_target(struct seq_file *m, const struct k2 *k2)
+{
+	const struct target *target = &k2->target;
+	unsigned int limit = READ_ONCE(target->limit_sectors);
+
+	seq_printf(m, "rt_target_state %s\n",
+		   !READ_ONCE(target->target_ns)	  ? "none" :
+		   READ_ONCE(target->given_up)		  ? "missed" :
+		   READ_ONCE(target->arm) == TARGET_AHEAD ? "ahead" :
+							    "fixed");
+	seq_printf(m, "rt_target_kib %u\n", limit == UINT_MAX ? 0 : limit / 2);
+}
+
 /* What the bound that looks ahead has learned. */
 static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 {
@@ -653,6 +667,7 @@ static int k2_show_statistics(struct seq_file *m, void *unused)
 	seq_printf(m, "rt_period_us %llu\n", div_u64(READ_ONCE(k2->period_ns), 1000));
 	k2_show_ahead(m, k2);
 	k2_show_debt(m, k2);
+	k2_show_target(m, k2);
 	seq_printf(m, "discards_inflight %d\n", atomic_read(&k2->discards));
 	seq_printf(m, "discards_dispatched %llu\n", READ_ONCE(k2->discarded));
 	seq_printf(m, "flush_gated %llu\n", READ_ONCE(k2->gated));

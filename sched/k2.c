@@ -837,15 +837,16 @@ static inline void k2_watch(struct k2 *k2, u64 now)
 
 	if (k2->rt_arrived) {
 		if (k2->rt_seen_ns && gap <= K2_PERIOD_NS_MAX)
-			k2->period_ns = max(gap, k2->period_ns - (k2->period_ns >> 3));
+			WRITE_ONCE(k2->period_ns, max(gap, k2->period_ns - (k2->period_ns >> 3)));
 		k2->rt_arrived = false;
-		k2->rt_seen_ns = now;
-		k2->active = true;
+		WRITE_ONCE(k2->rt_seen_ns, now);
+		WRITE_ONCE(k2->active, true);
 		k2->activations += !was_active;
 	} else if (was_active) {
 		/* the clock of another CPU may have been ahead by a little */
-		k2->active = (s64)(k2_quiet_ns(k2) - now) > 0 || k2->filled & K2_RT_LISTS ||
-			     atomic_read(&k2->rt_inflight);
+		WRITE_ONCE(k2->active, (s64)(k2_quiet_ns(k2) - now) > 0 ||
+					       k2->filled & K2_RT_LISTS ||
+					       atomic_read(&k2->rt_inflight));
 	}
 	if (atomic_read(&k2->measured) >= K2_PIECES_MEASURED)
 		k2_fit(k2);

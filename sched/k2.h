@@ -302,11 +302,6 @@ struct k2_ctx {
  * @period_ns: longest of the latest gaps between such arrivals
  * @fitting_sectors: what the drive serves within rt_wait_us, as far as that was measured
  * @activations: times that real-time activity began
- * @discard_due_ns: with real-time activity, when the next discard goes
- * @discard_passed: entries of the background that went before one that waits
- * @discarded: discards that went, since the start
- * @gate_ns: the next of the background is a write that a flush holds, until then; 0: it is not
- * @gated: times that began
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @taken: entries of the background that left to be split
@@ -314,6 +309,11 @@ struct k2_ctx {
  * @has_large: there are some
  * @wait: histogram of the time from insertion to dispatch, by level
  * @lists: staged entries
+ * @discard_due_ns: with real-time activity, when the next discard goes
+ * @discard_passed: entries of the background that went before one that waits
+ * @discarded: discards that went, since the start
+ * @gate_ns: the next of the background is a write that a flush holds, until then; 0: it is not
+ * @gated: times that began
  * @ahead: the bound that looks ahead
  * @debt: the debt of writes
  * @target: what rt_target_us makes of the bounds
@@ -360,11 +360,6 @@ struct k2 {
 	u64 period_ns;
 	unsigned int fitting_sectors;
 	u64 activations;
-	u64 discard_due_ns;
-	unsigned int discard_passed;
-	u64 discarded;
-	u64 gate_ns;
-	u64 gated;
 	struct list_head lists[K2_LISTS];
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];
@@ -372,6 +367,11 @@ struct k2 {
 	struct list_head large;
 	unsigned int has_large;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
+	u64 discard_due_ns;
+	unsigned int discard_passed;
+	u64 discarded;
+	u64 gate_ns;
+	u64 gated;
 	struct ahead ahead ____cacheline_aligned_in_smp;
 	struct debt debt;
 	struct target target;

@@ -269,7 +269,7 @@ void cpu_idle(unsigned int tries)
 {
 	(void)tries;
 	current->now_ps += IDLE_PS;
-	if (current->now_ps > 2 * end_ps) {
+	if (current->now_ps > 8 * end_ps) {
 		fprintf(stderr, "model: CPU %u waits for ever\n",
 			(unsigned int)(current - processors));
 		exit(3);

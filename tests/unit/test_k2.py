@@ -971,8 +971,8 @@ MUTATIONS = [
     Mutation(
         "bytes-plus-a-sector",
         "script",
-        "all <= k2_byte_limit(k2))",
-        "all <= k2_byte_limit(k2) + 8)",
+        "all <= READ_ONCE(k2->byte_limit))",
+        "all <= READ_ONCE(k2->byte_limit) + 8)",
     ),
     Mutation(
         "bytes-kept", "script", "atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);", "(void)e;"

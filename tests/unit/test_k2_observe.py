@@ -214,7 +214,7 @@ MUTATIONS = [
         "meets-itself", "log", "atomic_read(&k2->inflight_sectors) - sectors, error_ns", "sectors, error_ns"
     ),
     Mutation("all-are-slow", "log", "> (s64)(log_us * 1000)", ">= 0"),
-    Mutation("no-bytes-for-the-log", "log", "|| owes || logs ?", "|| owes ?"),
+    Mutation("no-bytes-for-the-log", "log", "|| debt || logs ?", "|| debt ?"),
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's target: sched/k2.c with sched/target.c, before the drive of the bound that looks ahead. Times are in us."""
+"""K2's target: sched/k2.c with sched/target.c, before the drive of the bound that looks ahead. Times in us."""
 
 import random
 from collections.abc import Callable
@@ -68,7 +68,8 @@ def check_it_follows_the_load(script: Script) -> None:
     assert lab.late(100_000) < 0.03
     assert lab.in_drive_typically(100_000) < 8
     script.ask("set rt_target_us 0")
-    lab.forgiven = 1_000  # a bound on bytes alone holds what is real-time too, and nobody knows before it looks
+    # a bound on bytes alone holds what is real-time too, and nobody knows before it looks
+    lab.forgiven = 1_000
     lab.play(230_000)
     assert lab.in_drive_typically(210_000) > 12
 

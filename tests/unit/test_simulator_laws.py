@@ -29,8 +29,8 @@ MISTAKES = {
     ),
     "a byte too many": (
         "sched/k2.c",
-        "all <= k2_byte_limit(k2))",
-        "all <= k2_byte_limit(k2) + 8)",
+        "all <= READ_ONCE(k2->byte_limit))",
+        "all <= READ_ONCE(k2->byte_limit) + 8)",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (

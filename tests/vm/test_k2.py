@@ -39,14 +39,27 @@ PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt", "blkdiscard")
 #: By machine, the parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi", "passthrough"),
-    *("bounds", "ahead", "flows", "debt", "observe", "reserve", "starve", "split", "pieces", "auto", "discard", "gate"),
+    *("bounds", "ahead", "flows", "debt", "observe", "reserve", "starve"),
+    *("split", "pieces", "auto", "discard", "gate"),
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
 #: Of these, what another number of CPUs may do otherwise on the same kernel, and what only several may do.
 OTHERWISE = (
     *("levels", "inherit", "order", "loads", "paths", "merges", "scsi"),
-    *("ahead", "debt", "observe", "split", "pieces", "auto", "discard", "gate", "unplug", "hotplug", "data vflash0"),
+    *(
+        "ahead",
+        "debt",
+        "observe",
+        "split",
+        "pieces",
+        "auto",
+        "discard",
+        "gate",
+        "unplug",
+        "hotplug",
+        "data vflash0",
+    ),
 )
 MEETING = ("loads", "pieces", "unplug", "hotplug", "data vflash0")
 #: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.

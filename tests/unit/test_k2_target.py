@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's target: sched/k2.c with sched/target.c, before the drive of the bound that looks ahead. Times in us."""
+"""K2's target: sched/k2.c with sched/target.c, before the drive of the look-ahead bound. Times are in us."""
 
 import random
 from collections.abc import Callable

@@ -106,7 +106,7 @@ static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 hel
 static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
 			       bool in_time);
 static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 s64 error_ns);
+			 unsigned int owed_sectors, s64 error_ns);
 static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns);
 
 #include "../sched/k2.c"
@@ -115,7 +115,7 @@ static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns);
 #define K2_STATISTICS_VERSION "k2 1"
 /* And of /proc/tailgate/<disk>.slow; then a line that names the columns. */
 #define K2_SLOW_VERSION "k2 slow 1"
-#define K2_SLOW_COLUMNS "end_us level op sectors queue_us device_us met_kib error_us"
+#define K2_SLOW_COLUMNS "end_us level op sectors queue_us device_us met_kib error_us owed_kib"
 
 /*
  * A bio can join a request that ends where it begins. Where the latest requests end is kept in a table of bytes, by hash
@@ -302,12 +302,12 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 }
 
 static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 s64 error_ns)
+			 unsigned int owed_sectors, s64 error_ns)
 {
 	const struct k2_queue_data *d = k2->argument;
 
 	BUILD_BUG_ON(K2_UNPREDICTED != SLOW_UNPREDICTED);
-	slow_begin(d->slow, k2_request(e), met_sectors, error_ns);
+	slow_begin(d->slow, k2_request(e), met_sectors, owed_sectors, error_ns);
 }
 
 static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns)
@@ -621,6 +621,7 @@ static void k2_show_target(struct seq_file *m, const struct k2 *k2)
 /* What the bound that looks ahead has learned. */
 static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 {
+	static const char *const ways[ARRIVALS_WAYS] = { "end", "arrival", "grid" };
 	const struct ahead *ahead = &k2->ahead;
 	unsigned int i;
 
@@ -638,7 +639,7 @@ static void k2_show_ahead(struct seq_file *m, const struct k2 *k2)
 		seq_printf(m, "flow%u.level %u\n", i, READ_ONCE(k2->flows[i].list) - 1);
 		seq_printf(m, "flow%u.cgroup %llu\n", i, READ_ONCE(k2->flows[i].key));
 		seq_printf(m, "flow%u.predicted %u\n", i, !!(READ_ONCE(ahead->predicted) & BIT(i)));
-		seq_printf(m, "flow%u.from_arrival %u\n", i, READ_ONCE(arrivals->way));
+		seq_printf(m, "flow%u.from %s\n", i, ways[READ_ONCE(arrivals->way)]);
 		seq_printf(m, "flow%u.gap_us %u\n", i, arrivals_gap_ns(arrivals) / 1000);
 		seq_printf(m, "flow%u.late_us %u\n", i, arrivals_late_ns(arrivals) / 1000);
 	}

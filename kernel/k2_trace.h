@@ -17,6 +17,9 @@
 int k2_trace_begin(void);
 void k2_trace_end(void);
 
+TRACE_DEFINE_ENUM(ARRIVALS_FROM_END);
+TRACE_DEFINE_ENUM(ARRIVALS_FROM_ARRIVAL);
+TRACE_DEFINE_ENUM(ARRIVALS_FROM_GRID);
 TRACE_DEFINE_ENUM(K2_HOLD_COUNT);
 TRACE_DEFINE_ENUM(K2_HOLD_BYTES);
 TRACE_DEFINE_ENUM(K2_HOLD_DEBT);
@@ -121,7 +124,9 @@ TRACE_EVENT_FN(predict,
 		  "from=%s gap_ns=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->level,
 		  __entry->cgroup, __entry->was_predicted, __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
-		  __entry->way ? "arrival" : "end", __entry->gap_ns),
+		  __print_symbolic(__entry->way, { ARRIVALS_FROM_END, "end" },
+				   { ARRIVALS_FROM_ARRIVAL, "arrival" },
+				   { ARRIVALS_FROM_GRID, "grid" }), __entry->gap_ns),
 	k2_trace_begin, k2_trace_end
 );
 

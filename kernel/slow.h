@@ -24,11 +24,12 @@
  * @error_ns: by how much later it came than was expected, or SLOW_UNPREDICTED
  * @sectors: its own, of 512 bytes
  * @met_sectors: in the drive when it went there
+ * @owed_sectors: acknowledged by the drive and not worked off then, as far as that is known
  */
 struct slow_start {
 	u64 dispatched_ns;
 	s64 error_ns;
-	u32 sectors, met_sectors;
+	u32 sectors, met_sectors, owed_sectors;
 };
 
 /**
@@ -107,12 +108,13 @@ static inline struct slow_start *slow_start(struct slow_log *log, const struct r
  * @log: the disk's
  * @rq: the request
  * @met_sectors: see struct slow_start
+ * @owed_sectors: likewise
  * @error_ns: likewise
  *
  * Any context.
  */
 static inline void slow_begin(struct slow_log *log, const struct request *rq,
-			      unsigned int met_sectors, s64 error_ns)
+			      unsigned int met_sectors, unsigned int owed_sectors, s64 error_ns)
 {
 	struct slow_start *start = slow_start(log, rq);
 
@@ -122,6 +124,7 @@ static inline void slow_begin(struct slow_log *log, const struct request *rq,
 			.error_ns = error_ns,
 			.sectors = blk_rq_sectors(rq),
 			.met_sectors = met_sectors,
+			.owed_sectors = owed_sectors,
 		};
 }
 
@@ -186,9 +189,10 @@ static inline void slow_show(struct seq_file *m, struct slow_log *log)
 			   div_u64(record.queue_ns, 1000), div_u64(record.device_ns, 1000),
 			   record.start.met_sectors / 2);
 		if (record.start.error_ns == SLOW_UNPREDICTED)
-			seq_puts(m, " -\n");
+			seq_puts(m, " -");
 		else
-			seq_printf(m, " %lld\n", div_s64(record.start.error_ns, 1000));
+			seq_printf(m, " %lld", div_s64(record.start.error_ns, 1000));
+		seq_printf(m, " %u\n", record.start.owed_sectors / 2);
 	}
 }
 

@@ -1019,7 +1019,8 @@ static noinline void k2_track_more(struct k2 *k2, struct k2_entry *e, unsigned i
 		k2_owe_write(k2, e, sectors);
 	if (READ_ONCE(k2->uses) & K2_USES_LOG && e->level != K2_BACKGROUND) {
 		e->tracked |= K2_LOGGED;
-		k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors, error_ns);
+		k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors,
+			     debt_owed(&k2->debt, k2_now(k2)), error_ns);
 	}
 }
 
@@ -1188,7 +1189,18 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		atomic_sub(e->tracked & K2_SECTORS, &k2->inflight_sectors);
 }
 
-/* An entry in flight is no more; the ctx is run if the bound was what somebody waited for. Any context. */
+/* There may be room: the ctx is run if that is what somebody waited for. After a full barrier. */
+static inline void k2_end_waiting(struct k2 *k2, struct k2_ctx *ctx)
+{
+	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2), true) &&
+	    xchg(&k2->waiting, 0)) {
+		atomic_long_inc(&k2->bound_held);
+		k2_note_run(k2, K2_RELEASE_COMPLETION);
+		k2->wake(k2->argument, ctx);
+	}
+}
+
+/* An entry in flight is no more. Any context. */
 static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
 	if (K2_STATISTICS)
@@ -1197,12 +1209,14 @@ static inline void k2_leave(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *
 		k2_untrack(k2, e);
 	atomic_dec(&k2->inflight);
 	smp_mb__after_atomic(); /* pairs with k2_wait_for_room() */
-	if (smp_load_acquire(&k2->waiting) && k2_has_room(k2, k2_next(k2), true) &&
-	    xchg(&k2->waiting, 0)) {
-		atomic_long_inc(&k2->bound_held);
-		k2_note_run(k2, K2_RELEASE_COMPLETION);
-		k2->wake(k2->argument, ctx);
-	}
+	k2_end_waiting(k2, ctx);
+}
+
+/* With a bound on bytes what was merged away may have been next, and too large, where what is next now is not. */
+static noinline void k2_leave_merged(struct k2 *k2, struct k2_ctx *ctx)
+{
+	smp_mb(); /* pairs with k2_wait_for_room() */
+	k2_end_waiting(k2, ctx);
 }
 
 /* As k2_leave(), of one of whose end there is more to be known. */
@@ -1232,8 +1246,11 @@ static noinline void k2_leave_noted(struct k2 *k2, struct k2_ctx *ctx, struct k2
  */
 static inline void k2_finish(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e)
 {
-	if (e->state != K2_IN_FLIGHT)
+	if (e->state != K2_IN_FLIGHT) {
+		if (unlikely(READ_ONCE(k2->uses) & K2_USES_BYTES))
+			k2_leave_merged(k2, ctx);
 		return;
+	}
 	e->state = K2_NEW;
 	if (unlikely(e->tracked & (K2_MEASURED | K2_LOGGED)))
 		k2_leave_noted(k2, ctx, e);

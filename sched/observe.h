@@ -16,10 +16,11 @@
  * drive, and by how much later it came than it was expected, or K2_UNPREDICTED. All three are called with interrupts off or
  * under a lock, from any context, and must not call K2.
  *
- *	static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors, s64 error_ns);
+ *	static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
+ *				 unsigned int owed_sectors, s64 error_ns);
  *	static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns);
  *
- * With slow_log_us: a real-time entry goes to the drive, in which it meets so much; and it has ended and took longer than
+ * With slow_log_us: a real-time entry goes to the drive, in which it meets so much, and which owes so much; and it has ended and took longer than
  * that. Whether somebody looks makes no difference.
  */
 #ifndef TAILGATE_SCHED_OBSERVE_H
@@ -74,9 +75,9 @@ static inline void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u6
 }
 
 static inline void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-				s64 error_ns)
+				unsigned int owed_sectors, s64 error_ns)
 {
-	(void)k2, (void)e, (void)met_sectors, (void)error_ns;
+	(void)k2, (void)e, (void)met_sectors, (void)owed_sectors, (void)error_ns;
 }
 
 static inline void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns)

@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -537,6 +538,32 @@ def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[C
         yield stated(f"{claim}: background over the placebo's", ratio, command, "sim")
 
 
+def target() -> Iterator[Claim]:
+    """K2: a target for real-time p99, beside a sweep of fixed bounds, on drives that it never saw."""
+    for drive in ("970evo", *UNSEEN):
+        arguments = ("k2/target", "--full", "--target", "sim", "--drive", drive)
+        command = f"tailgate run {shlex.join(arguments)}"
+        found: dict[tuple[str, str], Point] = {
+            (p["load"], p["label"]): p for p in run_experiment(*arguments)["points"]
+        }
+        mib_s = {key: float(flow(p, "background")["mib_s"]) for key, p in found.items()}
+        p99_us = {key: float(flow(p, "rt")["lat_us"]["p99"]) for key, p in found.items()}
+        for load, label in found:
+            if not (match := re.fullmatch(r"target-(\d+)", label)):
+                continue
+            claim = f"k2/target on sim, {drive}, {load}, {label}"
+            key, target_us = (load, label), int(match[1])
+            off = abs(p99_us[key] / target_us - 1)
+            fixed = [k for k in found if k[0] == load and k[1].endswith("kib") and p99_us[k] <= p99_us[key]]
+            if not fixed:  # no fixed bound is so low: the target may be out of reach
+                yield stated(f"{claim}: p99 is off by a share of", off, command, "sim")
+                continue
+            yield at_most(f"{claim}: p99 is off by a share of", off, 0.1, command, "sim")
+            best = max(mib_s[k] for k in fixed)
+            what = "the most of a fixed bound on bytes with no higher p99"
+            yield at_least(f"{claim}: background over {what}", mib_s[key] / best, 0.9, command, "sim")
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -583,6 +610,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     automatic,
     frontier,
     writes,
+    target,
     arrivals,
     preempt_rt,
     inversion,

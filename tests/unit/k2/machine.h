@@ -90,9 +90,9 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 }
 
 static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 s64 error_ns)
+			 unsigned int owed_sectors, s64 error_ns)
 {
-	(void)k2, (void)e, (void)met_sectors, (void)error_ns;
+	(void)k2, (void)e, (void)met_sectors, (void)owed_sectors, (void)error_ns;
 }
 
 static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now)

@@ -150,9 +150,9 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 }
 
 static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 s64 error_ns)
+			 unsigned int owed_sectors, s64 error_ns)
 {
-	(void)k2;
+	(void)k2, (void)owed_sectors;
 	((struct io *)e)->met_sectors = met_sectors;
 	((struct io *)e)->error_ns = error_ns;
 }

@@ -37,6 +37,7 @@ class Request:
     head: bool
     late_tick: int = 0
     sorted_at: int = 0  # when it got its place among those that begin at the same sector
+    ends_since: int = 0  # and among those that end at the same sector
 
     @property
     def place(self) -> tuple[int, int]:
@@ -84,7 +85,7 @@ class Deadline:
     def insert(self, op: int, sector: int, ioprio_class: int = BE, head: bool = False, queue: int = 0) -> int:
         rq = Request(len(self.requests), op, sector, 8, ioprio_class << 13, head)
         self.requests.append(rq)
-        rq.sorted_at = len(self.conversation)
+        rq.sorted_at = rq.ends_since = len(self.conversation)
         rq.late_tick = self.now // TICK_NS + self.ticks(EXPIRES[rq.direction])
         if head:
             self.urgent.insert(0, rq)
@@ -170,7 +171,7 @@ class Deadline:
         self.say(f"finish {self.now} 4000")
 
     def merge(self, op: int, sector: int, sectors: int, ioprio_class: int) -> None:
-        """A bio joins the youngest request that ends where it begins, or the first that begins behind it."""
+        """A bio joins the request that was the last to end where it begins, or the first that begins behind it."""
         ioprio = ioprio_class << 13
 
         def fits(rq: Request) -> bool:
@@ -181,7 +182,8 @@ class Deadline:
         front = self.behind(self.fifo(probe.rank, probe.direction), sector + sectors)
         joined = None
         if back:
-            joined = back[-1]
+            joined = max(back, key=lambda rq: rq.ends_since)
+            joined.ends_since = len(self.conversation)
         elif self.knobs["front_merges"] and front and front.sector == sector + sectors and fits(front):
             joined = front
             joined.sector, joined.sorted_at = sector, len(self.conversation)

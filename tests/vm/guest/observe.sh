@@ -124,7 +124,7 @@ requests() { # FIO_OPTION...: real-time requests, until they have ended
 	end rt 60
 }
 expect "version" "$(head -1 $SLOW)" "k2 slow 1"
-expect "columns" "$(sed -n 2p $SLOW)" "end_us level op sectors queue_us device_us met_kib error_us"
+expect "columns" "$(sed -n 2p $SLOW)" "end_us level op sectors queue_us device_us met_kib error_us owed_kib"
 expect "access" "$(stat -c %a $SLOW)" 444
 for text in abc -1 '\n' 1.5; do expect "'$text' to slow_log_us" "$(put $K/slow_log_us "$text")" EINVAL; done
 expect "too much" "$(put $K/slow_log_us 10000001)" ERANGE

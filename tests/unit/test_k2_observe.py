@@ -211,7 +211,10 @@ MUTATIONS = [
     Mutation("an-idle-drive-is-not-held", "expected", "return until_ns ? K2_HOLD_IDLE : -1;", "return -1;"),
     Mutation("the-timer-is-silent", "expected", "k2_note_run(k2, K2_RELEASE_TIMER);", ""),
     Mutation(
-        "meets-itself", "log", "atomic_read(&k2->inflight_sectors) - sectors, error_ns", "sectors, error_ns"
+        "meets-itself",
+        "log",
+        "k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors,",
+        "k2_log_begin(k2, e, sectors,",
     ),
     Mutation("all-are-slow", "log", "> (s64)(log_us * 1000)", ">= 0"),
     Mutation("no-bytes-for-the-log", "log", "|| debt || logs ?", "|| debt ?"),

@@ -171,7 +171,7 @@ class Deadline:
         self.say(f"finish {self.now} 4000")
 
     def merge(self, op: int, sector: int, sectors: int, ioprio_class: int) -> None:
-        """A bio joins the request that was last to end where it begins, or the first that begins behind it."""
+        """A bio joins the request that was last to end where it begins, or the first that begins behind."""
         ioprio = ioprio_class << 13
 
         def fits(rq: Request) -> bool:

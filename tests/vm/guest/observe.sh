@@ -140,7 +140,7 @@ expect "rows of 10" "$(rows)" 10
 slow | tail -2
 # what woke the reader may not have ended for k2 when the next comes
 slow | awk '$2 != 1 || $3 != "READ" || $4 != 8 || $6 < 4000 || $7 > 4 || $8 != "-" || $1 <= last { print; wrong = 1 } { last = $1 }
-	END { exit wrong || NF != 8 }' || fail "the log is wrong"
+	END { exit wrong || NF != 9 || $9 }' || fail "the log is wrong"
 uptime_ms
 last=$(slow | tail -1 | cut -d ' ' -f 1)
 [ $((last / 1000)) -le $((NOW + 10)) ] && [ $((last / 1000 + 60000)) -gt $NOW ] || fail "time stamps are none: $last"

@@ -103,7 +103,7 @@ static void debt_set_rate(struct debt *d, u64 rate)
 	debt_apply(d);
 }
 
-/* A rate was too high, and more is owed than was thought: and a pause works that off. */
+/* A rate was too high, so more is owed than was thought; a pause works that off. */
 static void debt_fall(struct debt *d, u32 rate, u64 now_ns)
 {
 	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;

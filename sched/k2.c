@@ -1039,19 +1039,25 @@ static void k2_pace_discards(struct k2 *k2, struct k2_entry *e, unsigned int lis
 	}
 }
 
-/* After it: @e goes. */
+/* @e goes, and no sooner may the bounds change: who was told that there is room finds it. */
+static noinline void k2_adapt(struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+{
+	if (target_learn(&k2->target, k2_now(k2)))
+		k2_apply(k2);
+	if (e->level == K2_BACKGROUND)
+		k2->target.window_sectors += sectors;
+}
+
+/* The same, whatever is in use; k2_untrack() takes it back. */
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, unsigned int list,
 			      unsigned int sectors)
 {
-	/* not before, or who was told that there is room finds none */
-	if (READ_ONCE(k2->uses) & K2_USES_TARGET && target_learn(&k2->target, k2_now(k2)))
-		k2_apply(k2);
+	if (READ_ONCE(k2->uses) & K2_USES_TARGET)
+		k2_adapt(k2, e, sectors);
 	if (READ_ONCE(k2->uses) & K2_USES_FLOOR && list == K2_BACKGROUND + 1)
 		k2_owe(k2, k2->knobs[K2_KNOB_be_floor_iops], k2_now(k2));
 	if (sectors)
 		atomic_add(sectors, &k2->inflight_sectors);
-	if (e->level == K2_BACKGROUND)
-		k2->target.window_sectors += sectors;
 	k2_look_again(k2);
 	e->tracked = K2_TRACKED | sectors;
 	if (k2_measures(k2, e, list)) {

@@ -137,11 +137,6 @@ enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 #define K2_USES_DEBT 32 /* write_debt_kib_max */
 #define K2_USES_LOG 64 /* slow_log_us */
 #define K2_USES_TARGET 128 /* rt_target_us */
-
-/* With a bound on bytes, in the word that says what there must be room for: */
-#define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
-#define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
-#define K2_ROOM_SECTORS 0x003fffffU /* so many sectors; 0: it needs no room, or nobody knows */
 #define K2_USES_DISCARDS 256 /* discard_kib_max */
 #define K2_USES_GATE 512 /* flush_gate_us */
 
@@ -152,6 +147,10 @@ enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 /* What is queued may be held although the drive has room. */
 #define K2_USES_HOLDS (K2_USES_DISCARDS | K2_USES_GATE)
 
+/* With a bound on bytes, in the word that says what there must be room for: */
+#define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
+#define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
+#define K2_ROOM_SECTORS 0x003fffffU /* so many sectors; 0: it needs no room, or nobody knows */
 /* Instead of that: all that is staged may be held. */
 #define K2_HELD UINT_MAX
 

@@ -20,8 +20,8 @@
  *				 unsigned int owed_sectors, s64 error_ns);
  *	static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now_ns);
  *
- * With slow_log_us: a real-time entry goes to the drive, in which it meets so much, and which owes so much; and it has ended and took longer than
- * that. Whether somebody looks makes no difference.
+ * With slow_log_us: a real-time entry goes to the drive, in which it meets so much, and which owes so much; and it has ended
+ * and took longer than that. Whether somebody looks makes no difference.
  */
 #ifndef TAILGATE_SCHED_OBSERVE_H
 #define TAILGATE_SCHED_OBSERVE_H

@@ -159,27 +159,35 @@ def instructions() -> Iterator[Claim]:
         elif name.startswith("added_over_mq-deadline."):
             strict = name.endswith((".qd1.6_1", ".qd32.6_1"))
             yield at_most(name, value, 0.4 if strict else 1.0, "make bench")
+        elif ".price." in name:
+            yield stated(name, value, "make bench")
         elif "vflash_own" in name:
             yield at_most(name, value, 2500, "make bench")
 
 
-#: The last commit whose k2 knew neither splitting nor a bound on bytes.
-BEFORE_SPLITTING = "527fb48"
+#: The last commit whose k2 knew neither splitting nor a bound on bytes, and the last before all that came
+#: after these. For each: what came since, and how many instructions that may cost when it is off.
+BEFORE = {"527fb48": ("splitting and all that came later", 200), "201bcde": ("all but splitting", 100)}
 
 
-def splitting_off() -> Iterator[Claim]:
-    """Splitting that is off costs nothing: k2's instructions per I/O beside those before it could split."""
-    if not has_commit(BEFORE_SPLITTING):
-        print(f"claims: skipped: this clone has no commit {BEFORE_SPLITTING}", file=sys.stderr)
+def switched_off() -> Iterator[Claim]:
+    """What is off costs nothing: k2's instructions per I/O beside those before it knew of it."""
+    known = [commit for commit in BEFORE if has_commit(commit)]
+    for commit in BEFORE.keys() - known:
+        print(f"claims: skipped: this clone has no commit {commit}", file=sys.stderr)
+    if not known:
         return
-    arguments = ("--quick", "--since", BEFORE_SPLITTING)
+    arguments = ("--quick", *(a for commit in known for a in ("--since", commit)))
     command = f"tailgate bench --only instructions {' '.join(arguments)}"
     for name, value in bench("instructions", *arguments).items():
         if ".k2_since." in name:
-            case = name.partition(".k2_since.")[2]
-            claim = f"k2, splitting off: instructions per I/O more than at {BEFORE_SPLITTING}: {case}"
+            commit, _, case = name.partition(".k2_since.")[2].partition(".")
+            what, most = BEFORE[commit]
+            claim = f"k2, {what} off: instructions per I/O more than at {commit}: {case}"
             # Not promised on a drive of 8 slots: how often the CPU sleeps there varies by more.
-            yield (stated(claim, value, command) if "slots8" in case else at_most(claim, value, 100, command))
+            yield (
+                stated(claim, value, command) if "slots8" in case else at_most(claim, value, most, command)
+            )
 
 
 def scalability() -> Iterator[Claim]:
@@ -600,7 +608,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     figure_8,
     scheduler_tags,
     instructions,
-    splitting_off,
+    switched_off,
     scalability,
     simulator,
     same_digits,

@@ -178,16 +178,16 @@ def test_preempt_rt_is_measured_beside_the_ordinary_kernels(monkeypatch: pytest.
     assert {c.bound for c in made} == {"stated"}
 
 
-def test_splitting_off_is_skipped_without_the_commit(
+def test_switched_off_is_skipped_without_the_commit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figures = {"instructions_per_io.k2.qd1.6_1": 5000, "instructions_per_io.k2_since.qd1.6_1": 101}
+    figures = {"instructions_per_io.k2.qd1.6_1": 5000, "instructions_per_io.k2_since.201bcde.qd1.6_1": 101}
     monkeypatch.setattr(claims, "bench", lambda *_: figures)
     monkeypatch.setattr(claims, "has_commit", lambda _: True)
-    [made] = claims.splitting_off()
+    [made] = claims.switched_off()
     assert (made.value, made.bound, made.holds) == (101, "<= 100", False)
     monkeypatch.setattr(claims, "has_commit", lambda _: False)
-    assert not list(claims.splitting_off())
+    assert not list(claims.switched_off())
     assert "skipped" in capsys.readouterr().err
 
 

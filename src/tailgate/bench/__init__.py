@@ -52,7 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernel", action="append", choices=ORDINARY, help="for instructions; default: all")
     parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
     parser.add_argument(
-        "--since", metavar="COMMIT", help="also what k2 takes more than at that commit, built in the same run"
+        "--since",
+        metavar="COMMIT",
+        action="append",
+        default=[],
+        help="also what k2 takes more than at that commit, built in the same run; may be repeated",
     )
     parser.add_argument("--out", type=Path, default=Path("bench.json"), metavar="FILE")
     return parser

@@ -10,7 +10,7 @@ Instructions are not time: cache misses and contention are not in them.
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,12 +46,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Contender:
-    """A row: a scheduler, with what is different about it when the share of a feature is measured."""
+    """A row: a scheduler, with what is different where the share or the price of a feature is measured."""
 
     name: str
     scheduler: str
     module: str = "k2.ko"
     settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
+    rt: bool = False  # the reader has real-time class
+    loads: tuple[str, ...] = ()  # names; empty: all
 
 
 LOADS = (
@@ -77,10 +79,50 @@ WITHOUT = (
     Contender("none without merging", "none", settings=(("nomerges", "2"),)),
 )
 
-#: k2 as it was at a commit, beside that of this checkout.
-BEFORE = Contender("k2 before", "k2", module="k2-before.ko")
-
 FEATURES = ("rt_tags", "statistics", "merging")
+
+# What is off by default, each switched on for itself, with values that hold nothing back here: what is left
+# is its price.
+SWITCHED_ON: Mapping[str, tuple[str, str]] = {
+    "bytes": ("inflight_kib_max", "65536"),
+    "ahead": ("bound_mode", "ahead"),
+    "debt": ("write_debt_kib_max", "auto"),
+    "target": ("rt_target_us", "1000000"),
+    "auto": ("split_mode", "auto"),
+    "floor": ("be_floor_iops", "1"),
+    "discards": ("discard_kib_max", "1024"),
+    "gate": ("flush_gate_us", "10000"),
+    "log": ("slow_log_us", "1000000"),
+}
+#: For the background, and for a real-time reader.
+ON_LOADS = {False: "qd32", True: "qd1"}
+
+
+def on_name(feature: str, rt: bool) -> str:
+    """Name of the contender with a feature of SWITCHED_ON, or none of them, switched on."""
+    return " ".join(["k2", *([f"with {feature}"] if feature else []), *(["real-time"] if rt else [])])
+
+
+ON = (
+    Contender(on_name("", True), "k2", rt=True, loads=(ON_LOADS[True],)),
+    *(
+        Contender(
+            on_name(feature, rt),
+            "k2",
+            settings=((f"iosched/{knob}", value),),
+            rt=rt,
+            loads=(ON_LOADS[rt],),
+        )
+        for feature, (knob, value) in SWITCHED_ON.items()
+        for rt in ON_LOADS
+    ),
+)
+
+
+def before(commit: str) -> Contender:
+    """k2 as it was at a commit, beside that of this checkout."""
+    return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit}.ko")
+
 
 # Boot-time work of the kernel goes on for a while; waiting is free in virtual time.
 PREPARE = """\
@@ -100,7 +142,7 @@ echo 0 > $$queue/nomerges
 [ $scheduler = none ] || echo 256 > $$queue/nr_requests
 [ $scheduler != k2 ] || echo $bound > $$queue/iosched/inflight_max
 $settings
-iobench /dev/nullb0 $depth $ios $batch > /tmp/result || fail "iobench on $scheduler"
+${ionice}iobench /dev/nullb0 $depth $ios $batch > /tmp/result || fail "iobench on $scheduler"
 emit "$load/$contender" /tmp/result
 echo none > $$queue/scheduler
 rmmod k2
@@ -124,6 +166,8 @@ def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
             LOAD_DEVICE.substitute(irqmode=load.irqmode, completion_ns=load.completion_ns, slots=load.slots)
         )
         for c in contenders:
+            if c.loads and load.name not in c.loads:
+                continue
             settings = "\n".join(f"echo {value} > $queue/{name}" for name, value in c.settings)
             parts.append(
                 MEASURE.substitute(
@@ -131,6 +175,7 @@ def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
                     scheduler=c.scheduler,
                     bound=load.bound,
                     settings=settings,
+                    ionice="ionice -c 1 -n 0 " if c.rt else "",
                     depth=load.depth,
                     ios=load.ios,
                     batch=load.batch,
@@ -172,15 +217,13 @@ def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
         yield modules.build(kernel, out=Path(scratch) / "built", checkout=folder) / "k2.ko"
 
 
-def count(kernel: Kernel, quick: bool, since: str | None) -> dict[str, dict[str, float]]:
-    """Instructions per I/O by load and contender on one kernel; `since` is the commit of BEFORE."""
+def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Instructions per I/O by load and contender on one kernel; `since`: commits of k2 to be beside."""
     built = modules.build(kernel)
     bare = modules.build(
         kernel, ["KCFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
     )
-    contenders = CONTENDERS if quick else (*CONTENDERS, *WITHOUT)
-    if since:
-        contenders = (*contenders, BEFORE)
+    contenders = (*CONTENDERS, *(() if quick else (*WITHOUT, *ON)), *map(before, since))
     figures: dict[str, dict[str, float]] = {load.name: {} for load in LOADS}
 
     def on_record(name: str, content: bytes) -> None:
@@ -191,9 +234,9 @@ def count(kernel: Kernel, quick: bool, since: str | None) -> dict[str, dict[str,
         folder = Path(scratch)
         (folder / "k2-bare.ko").write_bytes((bare / "k2.ko").read_bytes())
         more = [folder / "k2-bare.ko"]
-        if since:
-            with module_of(kernel, since) as module:
-                more.append(folder / BEFORE.module)
+        for commit in since:
+            with module_of(kernel, commit) as module:
+                more.append(folder / before(commit).module)
                 more[-1].write_bytes(module.read_bytes())
         job = machine.Job(
             script=script(LOADS, contenders),
@@ -226,10 +269,16 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
         k2 = by_contender["k2"]
         ratio = round((k2 - none) / deadline, 3)
         out.append(Result(f"added_over_mq-deadline.k2.{load}.{series}", ratio, "ratio", False, context))
-        if BEFORE.name in by_contender:
-            name = f"instructions_per_io.k2_since.{load}.{series}"
-            more = round(k2 - by_contender[BEFORE.name], 1)
-            out.append(Result(name, more, "instructions", False, f"{context}; less k2 of an earlier commit"))
+        for c_name, value in by_contender.items():
+            if (commit := c_name.removeprefix("k2 before ")) != c_name:
+                name = f"instructions_per_io.k2_since.{commit}.{load}.{series}"
+                more = f"{context}; less k2 of an earlier commit"
+                out.append(Result(name, round(k2 - value, 1), "instructions", False, more))
+        for (feature, rt), price in prices(load, by_contender).items():
+            name = f"instructions_per_io.price.{feature}.{'real-time' if rt else 'background'}.{series}"
+            out.append(
+                Result(name, price, "instructions", False, f"{context}; switched on, less k2 as it is")
+            )
         for feature, share in shares(by_contender).items():
             name = f"instructions_per_io.share.{feature}.{load}.{series}"
             out.append(Result(name, share, "instructions", False, context))
@@ -261,6 +310,30 @@ def shares(by_contender: dict[str, float]) -> dict[str, float]:
     return out
 
 
+def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool], float]:
+    """Instructions per I/O that each feature takes when it is on, by whether the I/O is real-time."""
+    return {
+        (feature, rt): round(by_contender[on_name(feature, rt)] - by_contender[on_name("", rt)], 1)
+        for rt, of_load in ON_LOADS.items()
+        for feature in SWITCHED_ON
+        if of_load == load and on_name(feature, rt) in by_contender
+    }
+
+
+def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
+    """What is off by default: what it adds, when on, to an I/O of the background and to a real-time one."""
+    out = Table(title=f"K2: instructions per I/O when it is on, Linux {kernel.release}", title_justify="left")
+    out.add_column("knob")
+    out.add_column("background", justify="right")
+    out.add_column("real-time", justify="right")
+    found = {
+        key: v for load, by_contender in figures.items() for key, v in prices(load, by_contender).items()
+    }
+    for feature, (knob, _) in SWITCHED_ON.items():
+        out.add_row(knob, *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
+    return out
+
+
 def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
     """The figures of one kernel as people read them: none in total, the rest as what they add to it."""
     out = Table(title=f"Instructions per 4 KiB read on Linux {kernel.release}", title_justify="left")
@@ -287,17 +360,18 @@ def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
     return out
 
 
-def measure(console: Console, labels: Sequence[str], quick: bool, since: str | None = None) -> list[Result]:
+def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequence[str] = ()) -> list[Result]:
     """Count on the kernels of these labels, side by side; print a table for each.
 
-    With `since`, a commit, also what k2 took then, built in the same run.
+    With `since`, commits, also what k2 took then, built in the same run.
     """
 
     def say(line: str) -> None:
         console.print(line, highlight=False)
 
     kernels = resolve(labels, say)
-    rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)) + bool(since))
+    rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)) + len(since))
+    rows += 0 if quick else len(ON)
     say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 2 minutes each")
     with ThreadPoolExecutor(len(kernels)) as pool:
         runs = {k: pool.submit(count, k, quick, since) for k in kernels}
@@ -305,5 +379,7 @@ def measure(console: Console, labels: Sequence[str], quick: bool, since: str | N
     out = []
     for kernel, by_load in figures.items():
         console.print(table(kernel, by_load))
+        if not quick:
+            console.print(price_table(kernel, by_load))
         out += results(kernel, by_load)
     return out

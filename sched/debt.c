@@ -17,9 +17,8 @@ static void debt_apply(struct debt *d)
 	u32 read_ns = READ_ONCE(d->read_ns);
 
 	if (limit == DEBT_AUTO)
-		limit = d->rate && read_ns ?
-				mul_u64_u32_shr((u64)DEBT_READ_TIMES * read_ns, d->rate, 32) :
-				DEBT_SECTORS_FIRST;
+		limit = d->rate ? mul_u64_u32_shr((u64)DEBT_READ_TIMES * read_ns, d->rate, 32) :
+				  DEBT_SECTORS_FIRST;
 	limit = clamp_t(u64, limit, DEBT_SECTORS_MIN, DEBT_WINDOW_SECTORS);
 	WRITE_ONCE(d->limit_sectors, limit);
 }
@@ -103,17 +102,19 @@ static void debt_set_rate(struct debt *d, u64 rate)
 	debt_apply(d);
 }
 
-/* A rate was too high, so more is owed than was thought; a pause works that off. */
-static void debt_fall(struct debt *d, u32 rate, u64 now_ns)
+/* A rate was too high, so more is owed than was thought; a pause, so long at least, works that off. */
+static void debt_fall(struct debt *d, u32 rate, u32 least_ns, u64 now_ns)
 {
 	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;
+	u64 pause_sectors = (u64)d->limit_sectors * DEBT_PAUSE << d->falls;
 
+	d->falls = min(d->falls + 1, DEBT_PAUSE_DOUBLES);
 	WRITE_ONCE(d->high, rate);
 	debt_set_rate(d, max(rate - rate / DEBT_FALL, floor));
 	/* at the floor the rate is not what makes reads slow */
 	WRITE_ONCE(d->settled, d->rate == floor);
-	WRITE_ONCE(d->empty_ns,
-		   max(d->empty_ns, now_ns) + debt_ns((u64)DEBT_PAUSE * d->limit_sectors, d->rate));
+	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) +
+					max_t(u64, debt_ns(pause_sectors, d->rate), least_ns));
 }
 
 /*
@@ -132,8 +133,12 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		return;
 	if (!held &&
 	    2 * ack_ns >= DEBT_WAITING_HALVES * max(took_ns, acks * READ_ONCE(d->least_write_ns))) {
-		WRITE_ONCE(d->seen, min_t(u64, div64_u64(sectors << 32, took_ns), U32_MAX));
-		debt_fall(d, d->seen, now_ns);
+		WRITE_ONCE(d->seen, clamp_t(u64, div64_u64(sectors << 32, took_ns), 1, U32_MAX));
+		WRITE_ONCE(d->read_ns,
+			   min_t(u64, debt_ns(DEBT_SECTORS_FIRST / DEBT_READ_TIMES, d->seen),
+				 U32_MAX / 2));
+		d->falls = 0;
+		debt_fall(d, d->seen, 0, now_ns);
 	} else if (held && !READ_ONCE(d->saw_reads)) {
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
 	}
@@ -144,14 +149,19 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 static void debt_count_reads(struct debt *d, u64 now_ns)
 {
 	unsigned int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
-	bool held = READ_ONCE(d->held_reads);
+	u32 slow_ns = READ_ONCE(d->slow_ns);
+	bool held = READ_ONCE(d->held_reads), were_slow = d->were_slow;
 
 	WRITE_ONCE(d->held_reads, false);
+	WRITE_ONCE(d->slow_ns, 0);
 	if (!d->rate || !held)
 		return;
+	d->were_slow = 2 * slow >= reads && !were_slow;
 	if (2 * slow >= reads) {
-		debt_fall(d, d->rate, now_ns);
+		if (were_slow)
+			debt_fall(d, d->rate, slow_ns, now_ns);
 	} else if (4 * slow <= reads) {
+		d->falls = 0;
 		debt_set_rate(d, (u64)d->rate +
 					 d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) +
 					 1);
@@ -208,12 +218,13 @@ static void debt_end_read(struct debt *d, u64 took_ns)
 	if (!READ_ONCE(d->rate))
 		return;
 	WRITE_ONCE(d->saw_reads, true);
-	if (!typical_ns)
-		WRITE_ONCE(d->read_ns, min_t(u64, took_ns, U32_MAX / 2));
-	else if (READ_ONCE(d->settled))
+	if (READ_ONCE(d->settled))
 		WRITE_ONCE(d->read_ns,
 			   took_ns > typical_ns ? typical_ns + step_ns : typical_ns - step_ns + 1);
-	if (took_ns > (u64)DEBT_SLOW_TIMES * typical_ns)
+	if (took_ns > (u64)DEBT_SLOW_TIMES * typical_ns) {
+		if (!READ_ONCE(d->slow_ns) || took_ns < READ_ONCE(d->slow_ns))
+			WRITE_ONCE(d->slow_ns, min_t(u64, took_ns, U32_MAX));
 		atomic_inc(&d->slow_reads);
+	}
 	atomic_inc(&d->reads);
 }

@@ -6,7 +6,8 @@
  * Nothing tells a host that rate. It is learned from two things. While the background always has more writes and nothing
  * here holds them, and they take longer than they would in a buffer with room, they are acknowledged as fast as the drive
  * works them off. And while they are held, real-time reads wait for little more than what is owed: where most of them
- * wait longer, more is owed than was thought, so the rate falls at once; where none does, it rises slowly.
+ * wait longer, twice in a row, more is owed than was thought: as much as the quickest of them has waited for. So that is
+ * worked off, and the rate falls. Where few do, it rises slowly.
  *
  * Charges and what is learned are under a lock of the caller's; ends and questions need none.
  */
@@ -24,9 +25,11 @@
 #define DEBT_SLOW_TIMES 2
 /* Which changes with each read by this share. */
 #define DEBT_READ_MEMORY 16
-/* When the rate was too high, nothing goes until so many limits of it were worked off. */
+/* When the rate was too high, nothing goes until so many limits of it were worked off, at least. */
 #define DEBT_PAUSE 4
-/* Before anything was learned. */
+/* Twice as many the next time, if reads were slow all the while: so many times. */
+#define DEBT_PAUSE_DOUBLES 6U
+/* Before anything was learned; and a typical real-time read is what fits to that, when a rate is. */
 #define DEBT_SECTORS_FIRST 512
 /* Nothing smaller keeps a drive busy. */
 #define DEBT_SECTORS_MIN 64
@@ -62,7 +65,7 @@
  * @seen: that of acknowledgements that waited, or a higher one at which reads were not slow
  * @high: the rate when it was too high the last time
  * @empty_ns: when nothing will be owed
- * @read_ns: the median of what a real-time read takes while @settled; 0: not known
+ * @read_ns: the median of what a real-time read takes while @settled
  * @settled: the rate is not too high, and what was owed when it was has been worked off
  * @least_write_ns: what a write of the background takes at least, as of late
  * @window_ns: begin of the window over which acknowledgements count
@@ -74,15 +77,18 @@
  * @ack_us: and what they took together
  * @reads: real-time reads that count
  * @slow_reads: of which slow
+ * @slow_ns: and what the quickest of these took
+ * @falls: of the rate, since reads were not slow
+ * @were_slow: those before them were, and the rate has not fallen for it yet
  */
 struct debt {
 	u32 set_sectors;
 	u32 limit_sectors;
 	u32 rate;
-	u32 seen, high;
+	u32 seen, high, falls;
 	u64 empty_ns;
-	u32 read_ns;
-	bool settled;
+	u32 read_ns, slow_ns;
+	bool settled, were_slow;
 	u32 least_write_ns;
 	u64 window_ns;
 	bool held, held_reads, saw_reads;

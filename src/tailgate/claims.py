@@ -456,11 +456,17 @@ def frontier_by_itself(
 
 
 def writes() -> Iterator[Claim]:
-    """K2: real-time reads beside writes of the background, with and without a bound on what these owe."""
-    some = ("--schedulers", "k2-8,k2-32-debt", "--loads", "preconditioned-4k-100,preconditioned-64k-100")
+    """K2: real-time reads beside writes of the background, with and without a bound on what these owe.
+
+    Of p99.9 nothing is promised with the small buffer: an erase and its program are then as long as half of
+    what the fullest buffer makes a read wait.
+    """
+    loads = ("preconditioned-4k-100", "preconditioned-64k-100")
+    large = ("preconditioned-8m-4k-100", "preconditioned-8m-64k-100")
+    some = ("--schedulers", "k2-8,k2-32-debt", "--loads")
     for target, tail, arguments in (
-        ("sim", "p99.9", ("k2/writes", "--full", "--target", "sim", *some)),
-        ("vm", "p99", ("k2/writes", "--quick", *some)),
+        ("sim", "p99.9", ("k2/writes", "--claims", "--target", "sim", *some, ",".join(loads + large))),
+        ("vm", "p99", ("k2/writes", "--quick", *some, ",".join(loads))),
     ):
         command = f"tailgate run {shlex.join(arguments)}"
         found: dict[tuple[str, str], Point] = {
@@ -468,12 +474,18 @@ def writes() -> Iterator[Claim]:
             for p in run_experiment(*arguments)["points"]
             if p["sweep"]["background_rate"]
         }
-        for load in ("preconditioned-4k-100", "preconditioned-64k-100"):
+        for load in dict.fromkeys(load for _, load in found):
             ours, fixed = found["k2-32-debt", load], found["k2-8", load]
             claim = f"k2/writes on {target}, {load}, debt of writes auto, over k2-8's"
-            for name, most in (("p50", 0.2), (tail, 0.5)):
-                ratio = flow(ours, "rt")["lat_us"][name] / flow(fixed, "rt")["lat_us"][name]
-                yield at_most(f"{claim}: {name}", ratio, most, command, target)
+            over = {
+                name: flow(ours, "rt")["lat_us"][name] / flow(fixed, "rt")["lat_us"][name]
+                for name in ("p50", tail)
+            }
+            yield at_most(f"{claim}: p50", over["p50"], 0.2, command, target)
+            if tail == "p99.9" and load not in large:
+                yield stated(f"{claim}: {tail}", over[tail], command, target)
+            else:
+                yield at_most(f"{claim}: {tail}", over[tail], 0.5, command, target)
             ratio = flow(ours, "background")["mib_s"] / flow(fixed, "background")["mib_s"]
             yield at_least(f"{claim}: background", ratio, 0.95, command, target)
 

@@ -38,6 +38,7 @@ class Lab:
     background_reads: float = 0.0  # share
     pause_us: float = 0.0  # of the background, after each request
     slow_acks: float = 0.0  # share that takes ten times as long
+    buffer_sectors: int = BUFFER_SECTORS
     now_us: float = 10.0**6
     buffered: float = 0.0
     debts: list[tuple[float, float]] = field(default_factory=list)
@@ -95,12 +96,12 @@ class Lab:
         """The buffer drains; writes that waited for room in it are acknowledged as soon as there is some."""
         self.buffered = max(0.0, self.buffered - self.rate * (self.now_us - self.buffered_at))
         self.buffered_at = self.now_us
-        while self.waiting and self.buffered + SECTORS <= BUFFER_SECTORS:
+        while self.waiting and self.buffered + SECTORS <= self.buffer_sectors:
             self.buffered += SECTORS
             ack_us = ACK_US * (10 if self.rng.random() < self.slow_acks else 1)
             self.at(self.now_us + ack_us, "ack", self.waiting.pop(0))
         if self.waiting:
-            room_us = (self.buffered + SECTORS - BUFFER_SECTORS) / self.rate
+            room_us = (self.buffered + SECTORS - self.buffer_sectors) / self.rate
             self.at(self.now_us + room_us + 0.001, "room", 0)
 
     def run(self) -> None:
@@ -185,6 +186,16 @@ def check_the_drive_owes_little(script: Script) -> None:
     assert not lab.in_vain
 
 
+def check_a_large_buffer_that_was_full_is_worked_off(script: Script) -> None:
+    """Soon, and not by a rate that is too low; nor does the rate fall for what a few reads meet by chance."""
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 2**32 - 1}, buffer_sectors=16 * BUFFER_SECTORS)
+    lab.play(600_000)
+    assert max(owed for us, owed in lab.debts if us < 300_000) > 8 * BUFFER_SECTORS
+    assert lab.typical_debt(300_000, 600_000) < BUFFER_SECTORS / 2
+    assert lab.share(0, 300_000) > 0.87
+    assert lab.share(300_000, 600_000) > 0.86
+
+
 def check_without_it_the_buffer_is_full(script: Script) -> None:
     lab = Lab(script, 1.0, {"write_debt_kib_max": 0})
     lab.play(60_000)
@@ -245,6 +256,7 @@ def check_auto(script: Script) -> None:
 
 CHECKS: dict[str, Callable[[Script], None]] = {
     "little": check_the_drive_owes_little,
+    "large-buffer": check_a_large_buffer_that_was_full_is_worked_off,
     "off": check_without_it_the_buffer_is_full,
     "slower": check_a_slower_drive_is_noticed,
     "faster": check_a_faster_drive_is_noticed,
@@ -271,6 +283,18 @@ MUTATIONS = [
     Mutation("nobody-comes-back", "little", "return now_ns + 1 + debt_ns", "return now_ns + 1000 * debt_ns"),
     Mutation("charged-until-acknowledged", "little", "if (!owed || owed + sectors <= limit)", "if (true)"),
     Mutation("never-falls", "slower", "max(rate - rate / DEBT_FALL, floor)", "2 * (u64)rate"),
+    Mutation(
+        "falls-for-anything",
+        "large-buffer",
+        "d->were_slow = 2 * slow >= reads && !were_slow;",
+        "were_slow = true;",
+    ),
+    Mutation(
+        "pause-too-short",
+        "large-buffer",
+        "u64 pause_sectors = (u64)d->limit_sectors * DEBT_PAUSE << d->falls;",
+        "u64 pause_sectors = d->limit_sectors;",
+    ),
     Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation(
         "idle-counts",

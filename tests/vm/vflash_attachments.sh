@@ -19,8 +19,8 @@ usually_inflight() { # what the block layer takes for issued: the median of look
 full() { # SEEN MOST: of many, some may have been refused and wait, while another is prepared
 	[ "$1" -le $2 ] && [ "$1" -ge $(($2 > 2 ? $2 / 2 : $2)) ]
 }
-stop() { # fio beside us
-	kill $(pidof fio)
+stop() { # fio beside us; not with a signal that it catches: it may then wait for I/O that it never submitted
+	kill -9 $(pidof fio)
 	tries=0
 	while pidof fio > /dev/null; do
 		tries=$((tries + 1))

@@ -10,7 +10,7 @@ KERNELS := stable backports stable-rt backports-rt
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
 .PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
-	format build-test unit vm-test lock clean clean-host sim
+	format build-test unit vm-test vm-test-all lock clean clean-host sim
 
 help: ## these lines
 	@echo "Tailgate: I/O schedulers for real-time latency on flash drives, and the lab that measures them."
@@ -91,6 +91,9 @@ unit: ## everything that needs no virtual machine
 
 vm-test: ## everything that boots one
 	$(PYTEST) --dist loadgroup --no-loadscope-reorder tests/vm
+
+vm-test-all: ## the same with 1, 2 and 4 CPUs on each kernel: an hour and more
+	TAILGATE_ALL_MACHINES=1 $(MAKE) -s vm-test
 
 # The kernels need nothing but Python's own library, so they come while pip is at work.
 kernel-demo:

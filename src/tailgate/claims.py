@@ -567,7 +567,7 @@ def target() -> Iterator[Claim]:
             (p["load"], p["label"]): p for p in run_experiment(*arguments)["points"]
         }
         mib_s = {key: float(flow(p, "background")["mib_s"]) for key, p in found.items()}
-        p99_us = {key: float(flow(p, "rt")["lat_us"]["p99"]) for key, p in found.items()}
+        p99_us = {key: float(flow(p, "rt1")["lat_us"]["p99"]) for key, p in found.items()}
         for load, label in found:
             if not (match := re.fullmatch(r"target-(\d+)", label)):
                 continue

@@ -36,7 +36,7 @@ STOCK_MODULES = (
 )
 PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt", "blkdiscard")
 
-#: By machine, the parts in the order in which they run.
+#: The parts in the order in which they run.
 FUNCTIONAL = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi", "passthrough"),
     *("bounds", "ahead", "flows", "debt", "observe", "reserve", "starve"),
@@ -44,34 +44,23 @@ FUNCTIONAL = (
     *("neighbours", "unplug", "hotplug", "data vflash0", "data nullb0"),
 )
 TIMED = ("tags",)
-#: Of these, what another number of CPUs may do otherwise on the same kernel, and what only several may do.
-OTHERWISE = (
-    *("levels", "inherit", "order", "loads", "paths", "merges", "scsi"),
-    *(
-        "ahead",
-        "debt",
-        "observe",
-        "split",
-        "pieces",
-        "auto",
-        "discard",
-        "gate",
-        "unplug",
-        "hotplug",
-        "data vflash0",
-    ),
-)
-MEETING = ("loads", "pieces", "unplug", "hotplug", "data vflash0")
-#: Under PREEMPT_RT all parts run with two CPUs: one to preempt on, and one to meet.
+#: What another number of CPUs is most likely to do otherwise on the same kernel.
+OTHERWISE = ("loads", "split", "data vflash0")
+#: By machine. All parts run on all kernels; under PREEMPT_RT with a CPU to preempt on, and one to meet.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": FUNCTIONAL,
     "backports-smp1": FUNCTIONAL,
+    **{f"{kernel}-smp2": FUNCTIONAL for kernel in kernels.RT},
     "stable-smp1": OTHERWISE,
     "backports-smp4": OTHERWISE,
-    **{f"{kernel}-smp2": MEETING for kernel in kernels.ORDINARY},
-    **{f"{kernel}-smp2": FUNCTIONAL for kernel in kernels.RT},
     **{f"{kernel}-timed": TIMED for kernel in kernels.LABELS},
 }
+#: `make vm-test-all`: all parts on all kernels with any number of CPUs.
+if "TAILGATE_ALL_MACHINES" in os.environ:
+    MACHINES = {
+        **{f"{kernel}-smp{cpus}": FUNCTIONAL for kernel in kernels.LABELS for cpus in (1, 2, 4)},
+        **{f"{kernel}-timed": TIMED for kernel in kernels.LABELS},
+    }
 
 #: Real-time latency with few scheduler tags may be so much above that with many.
 TAGS_TOLERANCE = 1.2

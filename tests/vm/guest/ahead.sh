@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, slower; that the scheduler can be
-# switched while it holds the background; and that data stay right through it.
+# Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, ten times slower; that the scheduler can be
+# switched, the clock set, and CPUs taken away while it holds the background; and that data stay right through it.
 vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
 k2 vflash0 1000
 K=/sys/block/vflash0/queue/iosched
@@ -69,6 +69,26 @@ for round in 1 2; do
 	await_holding
 	go_on 20
 done
+today=$(date +%s)
+for seconds in 100000 -100000; do # it has a clock of its own
+	date -s @$(($(date +%s) + seconds)) > /dev/null || fail "the clock cannot be set"
+	await_holding
+	go_on 20
+done
+[ $(($(date +%s) - today)) -lt 1000 ] || fail "the clock was not set back"
+for state in 0 1; do
+	for cpu in $(seq 1 $((CPUS - 1))); do
+		echo $state > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not become $state"
+		await_holding
+		go_on 20
+	done
+done
+of_rt 9
+end rt 30 137
+go_on 200
+real_time 200ms
+await_holding
+go_on 20
 of_rt 9
 end rt 30 137
 go_on 200

@@ -12,15 +12,15 @@ k2 $DISK 2
 begin rt fio $QUIET --filename=/dev/$DISK --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=0 \
 	--thinktime=2ms --norandommap --time_based --runtime=600
 progress $DISK
-in_ten_seconds() { # WHAT: the real-time reads of ten seconds
+in_three_seconds() { # WHAT: the real-time reads of three seconds
 	seen=$(counted $DISK level0.dispatched)
-	sleep 10
-	echo "real-time reads in 10 s, $1: $(($(counted $DISK level0.dispatched) - seen))"
+	sleep 3
+	echo "real-time reads in 3 s, $1: $(($(counted $DISK level0.dispatched) - seen))"
 }
-in_ten_seconds alone
+in_three_seconds alone
 for threads in 2 8; do
 	begin sg sg /dev/$DISK $threads
-	in_ten_seconds "beside $threads passthrough commands at a time"
+	in_three_seconds "beside $threads passthrough commands at a time"
 	kill $(pidof sg)
 	end sg 20
 	cat /tmp/sg.out

@@ -162,6 +162,8 @@ def boots(
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.originalname == "test_part":
             name, part = str(item.callspec.params["machine_name"]), str(item.callspec.params["part"])
+            # else each worker boots the machine, and runs all of its parts, for those that it was given
+            assert "PYTEST_XDIST_WORKER" not in os.environ or item.nodeid.endswith(f"@{name}")
             boot = chosen.setdefault(name, Boot(name, []))
             boot.parts.append(part)
             boot.results[part] = Future()

@@ -558,6 +558,11 @@ def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[C
         yield stated(f"{claim}: background over the placebo's", ratio, command, "sim")
 
 
+#: On this drive one read in 500 takes a millisecond more. A p99 below that is at the edge of a cliff: where
+#: 1.1 requests in a hundred are late instead of 1, it is half as much again.
+CLIFF_US = {"noisy": 1100}
+
+
 def target() -> Iterator[Claim]:
     """K2: a target for real-time p99, beside a sweep of fixed bounds, on drives that it never saw."""
     for drive in ("970evo", *UNSEEN):
@@ -573,15 +578,21 @@ def target() -> Iterator[Claim]:
                 continue
             claim = f"k2/target on sim, {drive}, {load}, {label}"
             key, target_us = (load, label), int(match[1])
-            off = abs(p99_us[key] / target_us - 1)
+            off = p99_us[key] / target_us - 1
             fixed = [k for k in found if k[0] == load and k[1].endswith("kib") and p99_us[k] <= p99_us[key]]
-            if not fixed:  # no fixed bound is so low: the target may be out of reach
-                yield stated(f"{claim}: p99 is off by a share of", off, command, "sim")
-                continue
-            yield at_most(f"{claim}: p99 is off by a share of", off, 0.1, command, "sim")
-            best = max(mib_s[k] for k in fixed)
+            share = mib_s[key] / max((mib_s[k] for k in fixed), default=mib_s[load, "k2-8kib"])
             what = "the most of a fixed bound on bytes with no higher p99"
-            yield at_least(f"{claim}: background over {what}", mib_s[key] / best, 0.9, command, "sim")
+            if not fixed or target_us < CLIFF_US.get(drive, 0):  # it may be out of reach
+                yield stated(f"{claim}: p99 over the target, less 1", off, command, "sim")
+                yield stated(
+                    f"{claim}: background over {what if fixed else 'that of 8 KiB'}", share, command, "sim"
+                )
+                continue
+            yield at_most(f"{claim}: p99 over the target, less 1", off, 0.1, command, "sim")
+            # Where the background has no more to send there is nothing to be had for a longer latency.
+            if mib_s[key] < 0.95 * mib_s[load, "none"]:
+                yield at_least(f"{claim}: p99 over the target, less 1: not below", off, -0.1, command, "sim")
+            yield at_least(f"{claim}: background over {what}", share, 0.9, command, "sim")
 
 
 def inversion() -> Iterator[Claim]:

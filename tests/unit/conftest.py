@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.unit.k2_programs import SANITIZED, Script, compile_program
+from tests.unit.k2_programs import Script, compile_program
+from tests.unit.programs import SANITIZED
 
 from tailgate import experiment as experiments
 from tailgate import results

@@ -1,42 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs of tests/unit/k2, compiled, and the one that obeys commands."""
+"""The programs of tests/unit/k2, compiled, the one that obeys commands, and what breaks K2."""
 
 import select
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+import pytest
+from tests.unit.programs import GCC, ROOT, mutate
 
 
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
     """Compile tests/unit/k2/<name>.c of a tree; the program lands in `out`."""
     sources = root / "tests/unit/k2"
     program = out / name
-    extra = ["-I", str(sources / "interleave")] if name == "interleave" else []
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-g",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Wno-unused-function",
-        "-pthread",
-    ]
-    command += [
-        *flags,
-        *extra,
-        "-I",
-        str(ROOT / "sim/include"),
-        str(sources / f"{name}.c"),
-        "-o",
-        str(program),
-    ]
+    own = ["-I", str(sources / "interleave")] if name == "interleave" else []
+    includes = [*own, "-I", str(ROOT / "sim/include")]
+    command = [*GCC, "-O1", "-pthread", *flags, *includes, str(sources / f"{name}.c"), "-o", str(program)]
     subprocess.run(command, check=True)
     return program
 
@@ -94,10 +77,10 @@ class Script:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A way to break K2, and the test that must notice."""
+    """A way to break K2, and the check that must notice."""
 
     name: str
-    noticed_by: str  # "script", "interleave", or what follows "check_"
+    noticed_by: str  # a check of the program `script`; or "interleave", the program
     old: str
     new: str
 
@@ -106,8 +89,16 @@ def mutated(root: Path, mutation: Mutation) -> Path:
     """A copy of what a program needs, with the mutation in one of the files of sched/."""
     shutil.copytree(ROOT / "sched", root / "sched")
     shutil.copytree(ROOT / "tests/unit/k2", root / "tests/unit/k2")
-    texts = {source: source.read_text() for source in (root / "sched").glob("*.[ch]")}
-    found = [source for source, text in texts.items() for _ in range(text.count(mutation.old))]
-    assert len(found) == 1, f"{mutation.name} no longer fits the code: mend the mutation"
-    found[0].write_text(texts[found[0]].replace(mutation.old, mutation.new))
+    mutate(root / "sched", mutation.old, mutation.new)
     return root
+
+
+def assert_noticed(mutation: Mutation, checks: Mapping[str, Callable[[Script], None]], root: Path) -> None:
+    """One of these checks of `script` fails where this is broken; `root` takes what is compiled."""
+    script = Script(compile_program("script", root, "-O0", root=mutated(root, mutation)))
+    try:
+        with pytest.raises(AssertionError):
+            checks[mutation.noticed_by](script)
+    finally:
+        script.process.kill()
+        script.stop()

@@ -4,19 +4,16 @@
 TAILGATE_SEED replays what a failed run printed.
 """
 
-import os
-import secrets
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.unit.programs import GCC, ROOT, SANITIZED, SEED, mutate, run_program
 
-ROOT = Path(__file__).parents[2]
-SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
 SEEDS = 1500
-SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
-#: Mistakes in flash.c that some property must notice: what stands there, and what stands there instead.
+#: Mistakes in flash/ that some property must notice: what stands there, and what stands there instead.
 MISTAKES = {
     "two at once on a die": ("start_ns = max(start_ns, d->free_ns);", "start_ns = max(start_ns, f->now_ns);"),
     "a slot too many": ("f->slots_used < f->slots)", "f->slots_used <= f->slots)"),
@@ -85,35 +82,21 @@ MISTAKES = {
 def compile_properties(out: Path, *flags: str, first: Path = ROOT) -> Path:
     """Compile tests/unit/flash/properties.c; `first` is where flash/ is looked for first."""
     program = out / "properties"
-    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-override-init", *flags]
-    command += [f"-I{first}", f"-I{ROOT}", f"-I{ROOT / 'sim/include'}"]
-    subprocess.run([*command, str(ROOT / "tests/unit/flash/properties.c"), "-o", str(program)], check=True)
+    warnings = ["-Wno-unused-parameter", "-Wno-override-init"]
+    includes = [f"-I{first}", f"-I{ROOT}", f"-I{ROOT / 'sim/include'}"]
+    source = ROOT / "tests/unit/flash/properties.c"
+    subprocess.run([*GCC, "-O1", *warnings, *flags, *includes, str(source), "-o", str(program)], check=True)
     return program
-
-
-def run(program: Path, first: int, seeds: int, limit_s: float) -> subprocess.CompletedProcess[str]:
-    """Its outcome; a program that does not end counts as failed."""
-    command = [str(program), str(first), str(seeds)]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, -1, "", "it does not end")
 
 
 def test_promises_hold(tmp_path: Path) -> None:
     """Every command completes once, no die serves two, slots and buffer are kept, the same gives the same."""
-    done = run(compile_properties(tmp_path, "-Werror", *SANITIZED), SEED, SEEDS, 300)
-    assert done.returncode == 0, f"TAILGATE_SEED={SEED}: {done.stderr}"
+    said = run_program(compile_properties(tmp_path, *SANITIZED), SEED, SEEDS, limit_s=300)
+    assert not said, f"TAILGATE_SEED={SEED}: {said}"
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_noticed(mistake: str, tmp_path: Path) -> None:
-    right, wrong = MISTAKES[mistake]
-    folder = tmp_path / "flash"
-    folder.mkdir()
-    source = (ROOT / "flash/flash.c").read_text(encoding="utf-8")
-    assert source.count(right) == 1, f"{mistake}: flash.c has {right!r} {source.count(right)} times"
-    (folder / "flash.c").write_text(source.replace(right, wrong), encoding="utf-8")
-    (folder / "flash.h").write_text((ROOT / "flash/flash.h").read_text(encoding="utf-8"), encoding="utf-8")
-    done = run(compile_properties(tmp_path, "-O1", "-w", first=tmp_path), 1, 300, 5)
-    assert done.returncode != 0
+    shutil.copytree(ROOT / "flash", tmp_path / "flash")
+    mutate(tmp_path / "flash", *MISTAKES[mistake])
+    assert run_program(compile_properties(tmp_path, "-w", first=tmp_path), 1, 300, limit_s=5)

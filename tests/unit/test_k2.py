@@ -9,17 +9,17 @@ sanitizers.
 import itertools
 import os
 import re
-import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import ROOT, SANITIZED, Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed, compile_program, mutated
+from tests.unit.programs import ROOT, SANITIZED, run_program
 
 RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
@@ -748,18 +748,6 @@ def test_page_describes_the_knobs_of_the_code(script: Script) -> None:
     ] == [(k.name, k.unit, k.least, k.most, k.initial) for k in knobs(script)]
 
 
-def run_program(program: Path, *arguments: int, prefix: tuple[str, ...] = ()) -> str:
-    """Run to the end; an empty answer is success."""
-    command = [*prefix, str(program), *map(str, arguments)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    except subprocess.TimeoutExpired:
-        return f"hangs: {shlex.join(command)}"
-    if done.returncode == 0:
-        return ""
-    return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
-
-
 @pytest.fixture(scope="session")
 def interleave(programs: Path) -> Path:
     return compile_program("interleave", programs)
@@ -989,50 +977,36 @@ MUTATIONS = [
 ]
 
 
-def notices(noticed_by: str, root: Path) -> None:
-    """Raise AssertionError if the test finds the program of this tree broken."""
-    if noticed_by == "interleave":
-        assert run_program(compile_program("interleave", root, root=root), 0, 60_000) == ""
-        return
-    script = Script(compile_program("script", root, "-O0", root=root))
-    try:
-        if noticed_by == "limits":
-            check_limits(script)
-        elif noticed_by == "visits":
-            check_visits(script)
-        elif noticed_by == "sizes":
-            check_sizes(script)
-        elif noticed_by == "floor":
-            check_floor(script, 50)
-        elif noticed_by == "ranges":
-            check_ranges(script)
-        elif noticed_by == "fit":
-            check_fit(script, 180, 5.6, 700, 0)
-        elif noticed_by in AUTO:
-            AUTO[noticed_by](script)
-        else:
+@settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+@given(plan=PLAYS)
+def check_promises(script: Script, plan: tuple[int, int, list[tuple[object, ...]]]) -> None:
+    play(script, *plan)
 
-            @settings(
-                max_examples=400,
-                deadline=None,
-                derandomize=True,
-                database=None,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-                report_multiple_bugs=False,
-            )
-            @given(PLAYS)
-            def promises(plan: tuple[int, int, list[tuple[object, ...]]]) -> None:
-                play(script, *plan)
 
-            promises()
-    finally:
-        script.process.kill()
-        script.stop()
+CHECKS: dict[str, Callable[[Script], None]] = {
+    "script": check_promises,
+    "limits": check_limits,
+    "visits": check_visits,
+    "sizes": check_sizes,
+    "floor": lambda script: check_floor(script, 50),
+    "ranges": check_ranges,
+    "fit": lambda script: check_fit(script, 180, 5.6, 700, 0),
+    **AUTO,
+}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_scheduler_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    root = mutated(tmp_path / "tree", mutation)
-    with pytest.raises((AssertionError, ValueError)):
-        notices(mutation.noticed_by, root)
+    if mutation.noticed_by == "interleave":
+        program = compile_program("interleave", tmp_path, root=mutated(tmp_path, mutation))
+        assert run_program(program, 0, 60_000), "the program finds nothing"
+    else:
+        assert_noticed(mutation, CHECKS, tmp_path)

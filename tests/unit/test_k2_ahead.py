@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed
 
 BACKGROUND = 8
 #: What the drive takes for a request of 4 KiB.
@@ -543,10 +543,4 @@ MUTATIONS = [
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_bound_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
-    try:
-        with pytest.raises(AssertionError):
-            CHECKS[mutation.noticed_by](script)
-    finally:
-        script.process.kill()
-        script.stop()
+    assert_noticed(mutation, CHECKS, tmp_path)

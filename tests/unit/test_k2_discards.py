@@ -2,12 +2,12 @@
 """K2's discards as a class of their own: sched/k2.c by the program `script`. Times are in ms."""
 
 import itertools
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import SANITIZED, Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed, compile_program, mutated
+from tests.unit.programs import run_program
 
 BACKGROUND = 8
 RT = 0
@@ -254,14 +254,6 @@ CHECKS: dict[str, Callable[[Script], None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script]:
-    program = compile_program("script", tmp_path_factory.mktemp("discards"), *SANITIZED)
-    script = Script(program)
-    yield script
-    assert script.stop() == ""
-
-
 @pytest.mark.parametrize("check", CHECKS)
 def test_law(script: Script, check: str) -> None:
     CHECKS[check](script)
@@ -318,16 +310,9 @@ STRANDING = ("nobody-waits-for-the-end", "for-ever-in-the-drive", "nobody-arms")
 def test_what_strands_is_noticed_between_threads(tmp_path: Path, name: str) -> None:
     (mutation,) = (m for m in MUTATIONS if m.name == name)
     program = compile_program("interleave", tmp_path, root=mutated(tmp_path, mutation))
-    done = subprocess.run([program, "0", "60000"], capture_output=True, text=True, check=False, timeout=120)
-    assert "nobody goes on" in done.stdout
+    assert "nobody goes on" in run_program(program, 0, 60_000)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_law_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    root = mutated(tmp_path, mutation)
-    script = Script(compile_program("script", root, "-O0", root=root))
-    try:
-        with pytest.raises(AssertionError):
-            CHECKS[mutation.noticed_by](script)
-    finally:
-        script.stop()
+    assert_noticed(mutation, CHECKS, tmp_path)

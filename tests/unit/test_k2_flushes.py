@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """K2 while a flush is in the drive (flush_gate_us): sched/k2.c by the program `script`. Times are in ms."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import SANITIZED, Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed
 from tests.unit.test_k2_discards import BACKGROUND, RT, Drive
 
 #: K2_LOOK_NS_MIN of sched/k2.h.
@@ -120,14 +120,6 @@ CHECKS: dict[str, Callable[[Script], None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script]:
-    program = compile_program("script", tmp_path_factory.mktemp("flushes"), *SANITIZED)
-    script = Script(program)
-    yield script
-    assert script.stop() == ""
-
-
 @pytest.mark.parametrize("check", CHECKS)
 def test_law(script: Script, check: str) -> None:
     CHECKS[check](script)
@@ -158,10 +150,4 @@ MUTATIONS = [
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_law_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    root = mutated(tmp_path, mutation)
-    script = Script(compile_program("script", root, "-O0", root=root))
-    try:
-        with pytest.raises(AssertionError):
-            CHECKS[mutation.noticed_by](script)
-    finally:
-        script.stop()
+    assert_noticed(mutation, CHECKS, tmp_path)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed
 
 BACKGROUND = 8
 
@@ -223,10 +223,4 @@ MUTATIONS = [
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_observer_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
-    try:
-        with pytest.raises(AssertionError):
-            CHECKS[mutation.noticed_by](script)
-    finally:
-        script.process.kill()
-        script.stop()
+    assert_noticed(mutation, CHECKS, tmp_path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, compile_program, mutated
+from tests.unit.k2_programs import Mutation, Script, assert_noticed
 from tests.unit.test_k2_ahead import Flow, Lab, thinks, ticks
 
 #: Seven of the background and the request itself, 40 us each.
@@ -127,10 +127,4 @@ MUTATIONS = [
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 def test_a_broken_target_is_noticed(tmp_path: Path, mutation: Mutation) -> None:
-    script = Script(compile_program("script", tmp_path, "-O1", root=mutated(tmp_path / "tree", mutation)))
-    try:
-        with pytest.raises(AssertionError):
-            CHECKS[mutation.noticed_by](script)
-    finally:
-        script.process.kill()
-        script.stop()
+    assert_noticed(mutation, CHECKS, tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.unit.programs import mutate
 
 from tailgate import bench
 from tailgate.bench import scale, simulator
@@ -86,10 +87,7 @@ def test_a_loss_is_noticed(
 ) -> None:
     for folder in ("sched", "sim/scale", "sim/include"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    source = tmp_path / "sched/k2.c"
-    text = source.read_text()
-    assert text.count(old) == 1, f"{old!r} is no longer there: mend the mutation"
-    source.write_text(text.replace(old, new))
+    mutate(tmp_path / "sched", old, new)
     monkeypatch.setattr(scale, "SCALE", tmp_path / "sim/scale")
     scale.build(tmp_path, "-w")
     with pytest.raises(UsageError, match=r"waits for ever|was lost"):

@@ -9,22 +9,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.programs import GCC, ROOT, SANITIZED, mutate
 
-ROOT = Path(__file__).parents[3]
-SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LIMIT_S = 20.0
 #: (command, answer), in order
 Conversation = list[tuple[str, str]]
 Play = Callable[[Conversation], None]
-Mutate = Callable[[str, str, str], Play]
+Notice = Callable[[str, str, str, Callable[[Play], None]], None]
 
 
 def compile_c(source: Path, out: Path, *flags: str) -> Path:
     """Compile one file as the simulator does; the object lands in the folder `out`."""
     into = out / f"{source.stem}.o"
-    command = ["gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", *flags]
-    command += [f"-I{ROOT / 'sim/single'}", f"-I{ROOT / 'sim/include'}", "-c", str(source), "-o", str(into)]
-    subprocess.run(command, check=True)
+    includes = [f"-I{ROOT / 'sim/single'}", f"-I{ROOT / 'sim/include'}"]
+    subprocess.run([*GCC, *flags, *includes, "-c", str(source), "-o", str(into)], check=True)
     return into
 
 
@@ -105,7 +103,7 @@ class Script:
 def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Play a conversation with the program; a wrong answer raises AssertionError."""
     out = tmp_path_factory.mktemp("script")
-    script = Script(link(compile_all(out / "objects", *SANITIZED), out / "script", *SANITIZED))
+    script = Script(link(compile_all(out / "objects", "-O1", *SANITIZED), out / "script", *SANITIZED))
     yield script.play
     said = script.stop()
     assert not said, said
@@ -117,23 +115,21 @@ def plain_objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def mutated_play(plain_objects: list[Path], tmp_path: Path) -> Iterator[Mutate]:
-    """The same with a mistake: the scheduler's file, what stands there, and what stands there instead."""
-    scripts = []
+def assert_noticed(plain_objects: list[Path], tmp_path: Path) -> Notice:
+    """A check fails with a mistake in a scheduler: its file, what stands there, what stands there instead."""
 
-    def mutate(name: str, old: str, new: str) -> Play:
+    def assert_noticed(name: str, old: str, new: str, check: Callable[[Play], None]) -> None:
         for folder in ("sched", "sim/schedulers"):
             shutil.copytree(ROOT / folder, tmp_path / folder)
-        source = tmp_path / "sched" / name
-        text = source.read_text()
-        assert text.count(old) == 1, f"{old!r} is no longer there: mend the mutation"
-        source.write_text(text.replace(old, new))
+        mutate(tmp_path / "sched", old, new)
         broken = compile_c(tmp_path / "sim/schedulers" / name, tmp_path, "-w")
         objects = [broken if o.name == broken.name else o for o in plain_objects]
-        scripts.append(Script(link(objects, tmp_path / "script")))
-        return scripts[0].play
+        script = Script(link(objects, tmp_path / "script"))
+        try:
+            with pytest.raises(AssertionError):
+                check(script.play)
+        finally:
+            script.process.kill()
+            script.stop()
 
-    yield mutate
-    for script in scripts:
-        script.process.kill()
-        script.stop()
+    return assert_noticed

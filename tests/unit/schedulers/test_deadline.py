@@ -419,14 +419,12 @@ MISTAKES = {
 }
 
 
-def notice(play: Play) -> None:
+def all_laws(play: Play) -> None:
     for law in LAWS:
         law(play)
     explore(play, 300, derandomize=True, database=None, phases=[Phase.generate])
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_noticed(mutated_play: Callable[[str, str, str], Play], mistake: str) -> None:
-    play = mutated_play("deadline.c", *MISTAKES[mistake])
-    with pytest.raises(AssertionError):
-        notice(play)
+def test_a_mistake_is_noticed(assert_noticed: Callable[..., None], mistake: str) -> None:
+    assert_noticed("deadline.c", *MISTAKES[mistake], all_laws)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What tests of C and C++ share: flags of the compiler, a program's run to its end, its sources broken."""
+
+import os
+import secrets
+import shlex
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GCC = ("gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+#: The first seed of this run of the tests; TAILGATE_SEED replays what a failed one printed.
+SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
+
+
+def run_program(program: Path, *arguments: int, prefix: tuple[str, ...] = (), limit_s: float = 120) -> str:
+    """Run to the end; an empty answer is success."""
+    command = [*prefix, str(program), *map(str, arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return f"hangs: {shlex.join(command)}"
+    if done.returncode == 0:
+        return ""
+    return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
+
+
+def mutate(tree: Path, old: str, new: str) -> None:
+    """Replace what stands exactly once in the C and C++ sources of a tree."""
+    texts = {
+        source: source.read_text() for ending in ("[ch]", "[ch]pp") for source in tree.rglob(f"*.{ending}")
+    }
+    found = [source for source, text in texts.items() for _ in range(text.count(old))]
+    assert len(found) == 1, f"{old!r} stands in {len(found)} places: mend the mutation"
+    found[0].write_text(texts[found[0]].replace(old, new))

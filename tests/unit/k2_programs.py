@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The programs of tests/unit/k2, compiled, the one that obeys commands, and what breaks K2."""
 
+import heapq
+import itertools
 import select
 import shlex
 import shutil
@@ -73,6 +75,69 @@ class Script:
     def replay(self) -> str:
         """One line for a shell that does the same again."""
         return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
+
+
+class EventLoop:
+    """K2 before a drive that is played, event by event; its timer is one of the events. Times are in us."""
+
+    def __init__(self, script: Script, knobs: Mapping[str, int]) -> None:
+        self.script = script
+        self.origin = self.now_us = 10.0**6
+        self.armed_us = self.ticked_us = float("inf")
+        self.ticks = 0  # since a request ended
+        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.order = itertools.count()
+        script.ask("new 1")
+        for name, value in knobs.items():
+            assert script.ask(f"set {name} {value}") == f"0 {value}"
+
+    @property
+    def ns(self) -> int:
+        return round(self.now_us * 1000)
+
+    def at(self, us: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (us, next(self.order), what))
+
+    def ask(self, line: str) -> list[str]:
+        """What it says, but for the timer that it arms."""
+        words = self.script.ask(line).split()
+        for word in words:
+            if word.startswith("arm:"):
+                self.armed_us = int(word[4:]) / 1000
+                self.at(max(self.armed_us, self.now_us), self.tick)
+        return [word for word in words if not word.startswith("arm:")]
+
+    def tick(self) -> None:
+        """The timer, unless it was armed anew."""
+        if self.armed_us <= self.now_us:
+            self.ticks += 1
+            assert self.ticked_us != self.now_us, "the timer fires again and again"
+            assert self.ticks < 100, "nothing but the timer fires"
+            self.ticked_us = self.now_us
+            self.armed_us = float("inf")
+            self.ask(f"tick {self.ns}")
+            self.run()
+
+    def finish(self, number: int) -> bool:
+        """Whether that woke K2."""
+        self.ticks = 0
+        return bool(self.ask(f"finish {number} 0 {self.ns}"))
+
+    def run(self) -> None:
+        """blk_mq_run_hw_queue()."""
+        raise NotImplementedError
+
+    def work(self) -> None:
+        """What the drive does until now, beside its events."""
+
+    def play(self, until_us: float) -> None:
+        """What happens until this time since the origin."""
+        self.run()
+        while self.events and self.events[0][0] < self.origin + until_us:
+            self.now_us, _, what = heapq.heappop(self.events)
+            self.work()
+            what()
+        self.now_us = self.origin + until_us
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@
 Drive, background and real-time flows are played here; K2 is the program `script`. Times are in us.
 """
 
-import heapq
 import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import Mutation, Script, assert_noticed
+from tests.unit.k2_programs import EventLoop, Mutation, Script, assert_noticed
 
 BACKGROUND = 8
 #: What the drive takes for a request of 4 KiB.
@@ -53,8 +53,8 @@ def varies(
 
 
 @dataclass
-class Lab:
-    """Plays until a time. `met`, by flow: when its requests went to the drive, and the sectors there."""
+class Lab(EventLoop):
+    """Flows and a background. `met`, by flow: when its requests went to the drive, and the sectors there."""
 
     script: Script
     flows: list[Flow]
@@ -62,18 +62,12 @@ class Lab:
     depth: int = 40
     auto: bool = False  # what may find itself does
     forgiven: int = 0  # times that it may be asked in vain, as after a change of a knob
-    now_us: float = 10.0**6
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     background_us: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.script.ask("new 1")
-        all_knobs = {
-            "inflight_max": 1000,
-            "inflight_kib_max": HI_KIB,
-            "bound_mode": 1,
-        }
+        all_knobs = {"inflight_max": 1000, "inflight_kib_max": HI_KIB, "bound_mode": 1}
         if not self.auto:
             all_knobs |= {
                 "ahead_hi_kib": HI_KIB,
@@ -81,37 +75,15 @@ class Lab:
                 "ahead_lead_us": LEAD_US,
                 "ahead_ramp_pct": 100,
             }
-        all_knobs |= self.knobs
-        for name, value in all_knobs.items():
-            assert self.script.ask(f"set {name} {value}") == f"0 {value}"
-        self.events: list[tuple[float, int, str, int]] = []
-        self.order = itertools.count()
+        super().__init__(self.script, all_knobs | self.knobs)
         self.numbers = itertools.cycle(range(1, 4000))
-        self.origin = self.now_us
         self.owners: dict[int, int] = {}  # index of the flow of an entry; none: BACKGROUND's
         self.arrived: dict[int, float] = {}
-        self.armed_us = self.ticked_us = float("inf")
         self.met = {which: [] for which in range(len(self.flows))}
         for which, flow in enumerate(self.flows):
-            self.at(self.origin + flow.first_us, "arrival", which)
+            self.at(self.origin + flow.first_us, partial(self.arrive, which))
         for _ in range(self.depth):
             self.insert()
-
-    @property
-    def ns(self) -> int:
-        return round(self.now_us * 1000)
-
-    def at(self, us: float, what: str, which: int) -> None:
-        heapq.heappush(self.events, (us, next(self.order), what, which))
-
-    def ask(self, line: str) -> list[str]:
-        """What it says, but for the timer that it arms."""
-        words = self.script.ask(line).split()
-        for word in words:
-            if word.startswith("arm:"):
-                self.armed_us = int(word[4:]) / 1000
-                self.at(max(self.armed_us, self.now_us), "timer", 0)
-        return [word for word in words if not word.startswith("arm:")]
 
     def insert(self, which: int | None = None) -> None:
         """One of this flow, or of the background."""
@@ -144,31 +116,20 @@ class Lab:
             else:
                 assert (len(self.in_drive) + 1) * SECTORS <= 2 * HI_KIB + SECTORS * len(self.flows)
             if not self.in_drive:
-                self.at(self.now_us + SERVICE_US, "end", 0)
+                self.at(self.now_us + SERVICE_US, self.end_first)
             self.in_drive.append(number)
 
-    def play(self, until_us: float) -> None:
+    def arrive(self, which: int) -> None:
+        self.insert(which)
         self.run()
-        while self.events and self.events[0][0] < self.origin + until_us:
-            self.now_us, _, what, which = heapq.heappop(self.events)
-            if what == "arrival":
-                self.insert(which)
-                self.run()
-            elif what == "timer":
-                if self.armed_us <= self.now_us:
-                    assert self.ticked_us != self.now_us, "the timer fires again and again"
-                    self.ticked_us = self.now_us
-                    self.armed_us = float("inf")
-                    self.ask(f"tick {self.ns}")
-                    self.run()
-            else:
-                self.end(self.in_drive.pop(0))
-        self.now_us = self.origin + until_us
+
+    def end_first(self) -> None:
+        self.end(self.in_drive.pop(0))
 
     def end(self, number: int) -> None:
-        woken = self.ask(f"finish {number} 0 {self.ns}")
+        woken = self.finish(number)
         if self.in_drive:
-            self.at(self.now_us + SERVICE_US, "end", 0)
+            self.at(self.now_us + SERVICE_US, self.end_first)
         if number not in self.owners:
             self.background_us.append(self.now_us - self.origin)
             self.insert()
@@ -177,7 +138,7 @@ class Lab:
             flow = self.flows[self.owners[number]]
             when = flow.after(self.arrived[number], self.now_us)
             if when - self.origin < flow.until_us:
-                self.at(when, "arrival", self.owners[number])
+                self.at(when, partial(self.arrive, self.owners[number]))
         if woken:
             self.run()
 

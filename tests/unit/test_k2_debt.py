@@ -6,15 +6,15 @@ us. The drive works its buffer off at a rate that K2 must find; a read waits for
 buffer, as there are several dies, and for what a die is at.
 """
 
-import heapq
 import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, assert_noticed
+from tests.unit.k2_programs import EventLoop, Mutation, Script, assert_noticed
 
 BACKGROUND = 8
 SECTORS = 128  # of a write
@@ -27,8 +27,8 @@ DEBT_KIB = 256
 
 
 @dataclass
-class Lab:
-    """Plays until a time. `debts`: what the drive owed, in sectors, when each real-time read came."""
+class Lab(EventLoop):
+    """Writes and a reader. `debts`: what the drive owed, in sectors, when each real-time read came."""
 
     script: Script
     rate: float  # sectors a us that the drive works off
@@ -39,25 +39,18 @@ class Lab:
     pause_us: float = 0.0  # of the background, after each request
     slow_acks: float = 0.0  # share that takes ten times as long
     buffer_sectors: int = BUFFER_SECTORS
-    now_us: float = 10.0**6
     buffered: float = 0.0
     debts: list[tuple[float, float]] = field(default_factory=list)
     took: list[tuple[float, float]] = field(default_factory=list)
     acked_us: list[float] = field(default_factory=list)
     in_vain: int = 0
-    ticks: int = 0  # since something else happened
 
     def __post_init__(self) -> None:
-        self.script.ask("new 1")
-        for name, value in ({"inflight_max": 32, "write_debt_kib_max": DEBT_KIB} | self.knobs).items():
-            assert self.script.ask(f"set {name} {value}") == f"0 {value}"
+        super().__init__(self.script, {"inflight_max": 32, "write_debt_kib_max": DEBT_KIB} | self.knobs)
         self.rng = random.Random(1)
-        self.events: list[tuple[float, int, str, int]] = []
-        self.order = itertools.count()
         self.read_numbers = itertools.cycle(range(1, 2000))
         self.write_numbers = itertools.cycle(range(2000, 4000))
-        self.origin = self.buffered_at = self.now_us
-        self.armed_us = float("inf")
+        self.buffered_at = self.now_us
         self.waiting: list[int] = []  # writes that do not fit into the buffer
         self.levels: dict[int, int] = {}
         self.reads: dict[int, float] = {}
@@ -65,22 +58,7 @@ class Lab:
         for _ in range(self.depth):
             self.insert(BACKGROUND)
         if self.reads_every_us:
-            self.at(self.now_us + self.reads_every_us, "arrival", 0)
-
-    @property
-    def ns(self) -> int:
-        return round(self.now_us * 1000)
-
-    def at(self, us: float, what: str, which: int) -> None:
-        heapq.heappush(self.events, (us, next(self.order), what, which))
-
-    def ask(self, line: str) -> list[str]:
-        words = self.script.ask(line).split()
-        for word in words:
-            if word.startswith("arm:"):
-                self.armed_us = int(word[4:]) / 1000
-                self.at(max(self.armed_us, self.now_us), "timer", 0)
-        return [word for word in words if not word.startswith("arm:")]
+            self.at(self.now_us + self.reads_every_us, self.arrive)
 
     def insert(self, level: int) -> None:
         writes = level == BACKGROUND and self.rng.random() >= self.background_reads
@@ -92,17 +70,17 @@ class Lab:
             self.reads[number] = self.now_us
         self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS if writes else 8}")
 
-    def work_off(self) -> None:
+    def work(self) -> None:
         """The buffer drains; writes that waited for room in it are acknowledged as soon as there is some."""
         self.buffered = max(0.0, self.buffered - self.rate * (self.now_us - self.buffered_at))
         self.buffered_at = self.now_us
         while self.waiting and self.buffered + SECTORS <= self.buffer_sectors:
             self.buffered += SECTORS
             ack_us = ACK_US * (10 if self.rng.random() < self.slow_acks else 1)
-            self.at(self.now_us + ack_us, "ack", self.waiting.pop(0))
+            self.at(self.now_us + ack_us, partial(self.end, self.waiting.pop(0)))
         if self.waiting:
             room_us = (self.buffered + SECTORS - self.buffer_sectors) / self.rate
-            self.at(self.now_us + room_us + 0.001, "room", 0)
+            self.at(self.now_us + room_us + 0.001, lambda: None)
 
     def run(self) -> None:
         """blk_mq_run_hw_queue()."""
@@ -119,50 +97,36 @@ class Lab:
             self.in_drive += 1
             if number not in self.reads:
                 self.waiting.append(number)
-                self.work_off()
+                self.work()
                 continue
             queued_us = self.buffered / self.rate / DIES
             busy_us = self.rng.uniform(0, PROGRAM_US) if self.rng.random() < 0.9 else 0
-            self.at(self.now_us + READ_US + queued_us + busy_us, "read", number)
+            self.at(self.now_us + READ_US + queued_us + busy_us, partial(self.end, number))
 
     def owed(self) -> float:
         return self.buffered + SECTORS * len(self.waiting)
 
-    def play(self, until_us: float) -> None:
+    def arrive(self) -> None:
+        self.debts.append((self.now_us - self.origin, self.owed()))
+        self.insert(0)
         self.run()
-        while self.events and self.events[0][0] < self.origin + until_us:
-            self.now_us, _, what, which = heapq.heappop(self.events)
-            self.work_off()
-            if what == "arrival":
-                self.debts.append((self.now_us - self.origin, self.owed()))
-                self.insert(0)
-                self.run()
-                if self.reads_every_us:
-                    self.at(self.now_us + self.reads_every_us, "arrival", 0)
-            elif what == "timer" and self.armed_us <= self.now_us:
-                self.ticks += 1
-                assert self.ticks < 100, "the timer fires again and again"
-                self.armed_us = float("inf")
-                self.ask(f"tick {self.ns}")
-                self.run()
-            elif what == "more":
-                self.insert(BACKGROUND)
-                self.run()
-            elif what in ("ack", "read"):
-                self.end(which)
-        self.now_us = self.origin + until_us
+        if self.reads_every_us:
+            self.at(self.now_us + self.reads_every_us, self.arrive)
+
+    def more(self) -> None:
+        self.insert(BACKGROUND)
+        self.run()
 
     def end(self, number: int) -> None:
-        self.ticks = 0
         self.in_drive -= 1
-        woken = self.ask(f"finish {number} 0 {self.ns}")
+        woken = self.finish(number)
         arrived_us = self.reads.pop(number, None)
         if arrived_us is None:
             self.acked_us.append(self.now_us - self.origin)
         elif self.levels[number] != BACKGROUND:
             self.took.append((self.now_us - self.origin, self.now_us - arrived_us))
         if self.levels[number] == BACKGROUND:
-            self.at(self.now_us + self.pause_us, "more", 0)
+            self.at(self.now_us + self.pause_us, self.more)
         if woken:
             self.run()
 

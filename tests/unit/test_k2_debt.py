@@ -50,7 +50,7 @@ class Lab(EventLoop):
         self.rng = random.Random(1)
         self.read_numbers = itertools.cycle(range(1, 2000))
         self.write_numbers = itertools.cycle(range(2000, 4000))
-        self.buffered_at = self.now_us
+        self.buffered_at = self.room_us = self.now_us
         self.waiting: list[int] = []  # writes that do not fit into the buffer
         self.levels: dict[int, int] = {}
         self.reads: dict[int, float] = {}
@@ -78,9 +78,9 @@ class Lab(EventLoop):
             self.buffered += SECTORS
             ack_us = ACK_US * (10 if self.rng.random() < self.slow_acks else 1)
             self.at(self.now_us + ack_us, partial(self.end, self.waiting.pop(0)))
-        if self.waiting:
-            room_us = (self.buffered + SECTORS - self.buffer_sectors) / self.rate
-            self.at(self.now_us + room_us + 0.001, lambda: None)
+        if self.waiting and self.room_us <= self.now_us:
+            self.room_us = self.now_us + (self.buffered + SECTORS - self.buffer_sectors) / self.rate + 0.001
+            self.at(self.room_us, lambda: None)
 
     def run(self) -> None:
         """blk_mq_run_hw_queue()."""

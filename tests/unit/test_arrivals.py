@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.refusal import refused
 
 from tailgate import arrivals, drive, experiment, fiojob, lab, results, workload
 from tailgate.arrivals import Arrivals
-from tailgate.errors import UsageError
 from tailgate.fiojob import JobFile
 from tailgate.targets.loads import Loads
 
@@ -150,10 +150,8 @@ def test_seed_and_section_decide(tmp_path: Path) -> None:
 )
 def test_options_that_a_replay_excludes(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in JOB
-    with pytest.raises(UsageError, match=r".") as caught:
+    with refused(f"{tmp_path}/{message}"):
         traces(read(tmp_path, JOB.replace(old, new)), "rt1")
-    assert str(caught.value).startswith(str(tmp_path))
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -184,10 +182,8 @@ def test_refused_in_one_line(tmp_path: Path, new: str, message: str) -> None:
     old, text = 'kind = "periodic", period_us = 2000', (folder / "arrivals.toml").read_text()
     assert text.count(f"{{ {old} }}") == 1
     (tmp_path / "e.toml").write_text(text.replace(f"{{ {old} }}", f"{{ {new} }}"))
-    with pytest.raises(UsageError, match=r".") as caught:
+    with refused(f"{tmp_path}/e.toml: sweeps[0].arrivals{message}"):
         experiment.load(tmp_path / "e.toml")
-    assert f"e.toml: sweeps[0].arrivals{message}" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # --- in an experiment ---------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ struct io {
 	unsigned int ctx;
 	unsigned int level;
 	unsigned int sectors;
-	unsigned int key;
+	unsigned int key; /* some have a flow of their own */
 	bool urgent;
 	bool discards;
 	bool writes;
@@ -37,36 +37,7 @@ struct io {
 	unsigned int returns; /* times the drive will give it back */
 };
 
-static struct list_head *k2_node(struct k2_entry *e)
-{
-	return &((struct io *)e)->node;
-}
-
-static struct k2_entry *k2_entry_of(struct list_head *node)
-{
-	return &container_of(node, struct io, node)->entry;
-}
-
-static unsigned int k2_sectors(struct k2_entry *e)
-{
-	return ((struct io *)e)->sectors;
-}
-
-static bool k2_writes(struct k2_entry *e)
-{
-	return ((struct io *)e)->writes;
-}
-
-/* Some have a flow of their own. */
-static u64 k2_key(struct k2_entry *e)
-{
-	return ((struct io *)e)->key;
-}
-
-static bool k2_discards(struct k2_entry *e)
-{
-	return ((struct io *)e)->discards;
-}
+#include "io.h"
 
 static bool k2_may_split(struct k2_entry *e)
 {

@@ -56,35 +56,7 @@ struct io {
 	bool discards;
 };
 
-static struct list_head *k2_node(struct k2_entry *e)
-{
-	return &((struct io *)e)->node;
-}
-
-static struct k2_entry *k2_entry_of(struct list_head *node)
-{
-	return &container_of(node, struct io, node)->entry;
-}
-
-static unsigned int k2_sectors(struct k2_entry *e)
-{
-	return ((struct io *)e)->sectors;
-}
-
-static bool k2_writes(struct k2_entry *e)
-{
-	return ((struct io *)e)->writes;
-}
-
-static u64 k2_key(struct k2_entry *e)
-{
-	return ((struct io *)e)->key;
-}
-
-static bool k2_discards(struct k2_entry *e)
-{
-	return ((struct io *)e)->discards;
-}
+#include "io.h"
 
 static bool k2_may_split(struct k2_entry *e)
 {

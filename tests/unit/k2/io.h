@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What sched/k2.c asks of an entry; who includes this has struct io with such members. */
+
+static struct list_head *k2_node(struct k2_entry *e)
+{
+	return &((struct io *)e)->node;
+}
+
+static struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return &container_of(node, struct io, node)->entry;
+}
+
+static unsigned int k2_sectors(struct k2_entry *e)
+{
+	return ((struct io *)e)->sectors;
+}
+
+static bool k2_writes(struct k2_entry *e)
+{
+	return ((struct io *)e)->writes;
+}
+
+static u64 k2_key(struct k2_entry *e)
+{
+	return ((struct io *)e)->key;
+}
+
+static bool k2_discards(struct k2_entry *e)
+{
+	return ((struct io *)e)->discards;
+}

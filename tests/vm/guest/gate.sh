@@ -7,9 +7,6 @@ Q=/sys/block/vflash0/queue
 K=$Q/iosched
 expect "'never' to flush_gate_us" "$(put $K/flush_gate_us never)" EINVAL
 expect "too much" "$(put $K/flush_gate_us 1000001)" ERANGE
-counts() { # FIELD VALUE
-	[ "$(counted vflash0 $1)" -ge $2 ]
-}
 writer() {
 	begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
 		--offset=128m --size=32m --loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 \
@@ -49,7 +46,7 @@ done
 stop syncer
 account_soon() {
 	stop writer
-	! grep verify: /tmp/writer.out || fail "other data was read than written"
+	unchanged writer
 	account vflash0
 }
 account_soon

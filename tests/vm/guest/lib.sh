@@ -46,6 +46,15 @@ null() { # PARAMETER=VALUE...: /dev/nullb0
 	modprobe null_blk nr_devices=1 gb=1 submit_queues=$CPUS "$@" || fail "null_blk does not load with $*"
 	await 30 "no /dev/nullb0" test -b /dev/nullb0
 }
+scsi() { # PARAMETER=VALUE...: a disk of scsi_debug, DISK
+	modprobe sd_mod
+	modprobe scsi_debug dev_size_mb=32 "$@" || fail "scsi_debug does not load with $*"
+	await 10 "no SCSI disk" scsi_disk
+}
+scsi_disk() {
+	DISK=$(cd /sys/block && ls -d sd* 2> /dev/null)
+	[ -b /dev/$DISK ]
+}
 scheduler() { # DISK NAME
 	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
 	grep -q "\[$2\]" /sys/block/$1/queue/scheduler || fail "$1 has not taken $2"
@@ -69,6 +78,9 @@ no_faults() {
 counted() { # DISK FIELD: a counter of /proc/tailgate, over all levels unless it has one of them
 	awk -v key="$2" '{ sub(/^level[0-8]\.inflight/, ""); plain = $1; sub(/^level[0-8]\./, "", plain) }
 		$1 == key || plain == key { sum += $2 } END { print sum + 0 }' /proc/tailgate/$1
+}
+counts() { # FIELD VALUE: vflash0 has counted so many, or more
+	[ "$(counted vflash0 $1)" -ge $2 ]
 }
 completed() { # DISK: reads and writes that the block layer has seen the end of, each once however often it was issued
 	awk '{ print $1 + $5 }' /sys/block/$1/stat
@@ -167,6 +179,15 @@ more_than() { # DISK DISPATCHED
 }
 progress() { # DISK [SECONDS]: something is dispatched within this time; emulation beside other work stands still at times
 	await ${2:-30} "$1: nothing is dispatched" more_than $1 $(counted $1 dispatched)
+}
+go_on() { # REQUESTS: the background on vflash0 does so many more
+	await 60 "the background does not go on" counts level8.dispatched $(($(counted vflash0 level8.dispatched) + $1))
+}
+of_rt() { # SIGNAL: to the load whose fio has --name=rt
+	for pid in $(pidof fio); do ! grep -q name=rt /proc/$pid/cmdline || kill -$1 $pid; done
+}
+unchanged() { # NAME: what this load read, it had written
+	! grep verify: /tmp/$1.out || fail "other data was read than written"
 }
 
 # --- from part to part ---

@@ -6,18 +6,9 @@ SLOW=/proc/tailgate/vflash0.slow
 vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
 k2 vflash0 1000
 K=/sys/block/vflash0/queue/iosched
-dispatched() { # REQUESTS
-	[ "$(counted vflash0 level8.dispatched)" -ge $1 ]
-}
-go_on() { # REQUESTS: the background does so many more
-	await 30 "the background does not go on" dispatched $(($(counted vflash0 level8.dispatched) + $1))
-}
 real_time() { # FIO_OPTION...
 	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
 		--thread "$@"
-}
-of_rt() { # SIGNAL
-	for pid in $(pidof fio); do ! grep -q name=rt /proc/$pid/cmdline || kill -$1 $pid; done
 }
 
 # --- tracepoints ---

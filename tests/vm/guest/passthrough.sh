@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Measures what passthrough reads (SG_IO) do to a real-time reader on a SCSI disk of four tags, and tests that it goes on when
 # they have ended. K2 does not see them: while they wait for tags, the block layer asks no scheduler.
-modprobe sd_mod
-modprobe scsi_debug dev_size_mb=32 delay=0 ndelay=1000000 submit_queues=1 max_queue=4 || fail "scsi_debug"
-disk_there() {
-	DISK=$(cd /sys/block && ls -d sd* 2> /dev/null)
-	[ -b /dev/$DISK ]
-}
-await 10 "no SCSI disk" disk_there
+scsi delay=0 ndelay=1000000 submit_queues=1 max_queue=4
 k2 $DISK 2
 begin rt fio $QUIET --filename=/dev/$DISK --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=0 \
 	--thinktime=2ms --norandommap --time_based --runtime=600

@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that passthrough commands are not counted, and that a SCSI disk is scanned and deleted under load.
-modprobe sd_mod
-modprobe scsi_debug dev_size_mb=32 delay=0 ndelay=20000 submit_queues=$CPUS max_queue=32 || fail "scsi_debug"
-disk_there() {
-	DISK=$(cd /sys/block && ls -d sd* 2> /dev/null)
-	[ -b /dev/$DISK ]
-}
-await 10 "no SCSI disk" disk_there
+scsi delay=0 ndelay=20000 submit_queues=$CPUS max_queue=32
 k2 $DISK 4
 bound $DISK 4
 load $DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --number_ios=1000 --norandommap
@@ -33,8 +27,7 @@ await 20 "fio does not notice that the disk is gone" ended reads
 
 # Protection information belongs to the whole: such requests are not split.
 rmmod scsi_debug || fail "scsi_debug does not unload"
-modprobe scsi_debug dev_size_mb=32 dif=1 dix=1 || fail "scsi_debug with protection information"
-await 10 "no SCSI disk with protection information" disk_there
+scsi dif=1 dix=1
 expect "protection information" "$(cat /sys/block/$DISK/integrity/format)" T10-DIF-TYPE1-CRC
 k2 $DISK 4
 echo 16 > /sys/block/$DISK/queue/iosched/split_kib

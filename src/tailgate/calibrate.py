@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -193,7 +192,7 @@ def rewrite(text: str, values: Mapping[str, int]) -> str:
     return text
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """`tailgate calibrate DRIVE_FILE`: fit, print; the exit status."""
     parser = argparse.ArgumentParser(
         prog="tailgate calibrate",
@@ -213,13 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="of the model, at most, for each group (default %(default)s)",
     )
     options = parser.parse_args(arguments)
-    try:
-        if options.samples < 1 or options.evaluations < 1:
-            raise UsageError("--samples and --evaluations: expected a number of at least 1")
-        _calibrate(options)
-    except UsageError as e:
-        print(f"tailgate: {e}", file=sys.stderr)
-        return 2
+    if options.samples < 1 or options.evaluations < 1:
+        raise UsageError("--samples and --evaluations: expected a number of at least 1")
+    _calibrate(options)
     return 0
 
 
@@ -245,7 +240,3 @@ def _calibrate(options: argparse.Namespace) -> None:
     if options.write:
         text = options.drive.read_text(encoding="utf-8")
         options.drive.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -145,18 +145,20 @@ def test_values_are_put_into_the_file_and_all_else_stays() -> None:
         calibrate.rewrite(text, {"erase_ns": 1})
 
 
-def test_what_cannot_be_fitted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_fitted_is_refused(tmp_path: Path) -> None:
     path, _ = drive.load("970evo")
-    wrong = path.read_text(encoding="utf-8").replace('unit = "dies"', 'unit = "dies"\nfitted = true')
-    (tmp_path / "drive.toml").write_text(wrong, encoding="utf-8")
-    assert calibrate.main([str(tmp_path / "drive.toml")]) == 2
-    assert "dies is marked as fitted" in capsys.readouterr().err
-    assert calibrate.main([str(tmp_path / "none.toml")]) == 2
-    unknown = path.read_text(encoding="utf-8").replace('name = "970evo"', 'name = "other"')
-    (tmp_path / "other.toml").write_text(unknown, encoding="utf-8")
-    assert calibrate.main([str(tmp_path / "other.toml")]) == 2
-    assert "no figures of a drive other; expected 970evo or foresee-emmc" in capsys.readouterr().err
-    assert calibrate.main([str(path), "--samples", "0"]) == 2
+    text = path.read_text(encoding="utf-8")
+    for old, new, message in (
+        ('unit = "dies"', 'unit = "dies"\nfitted = true', "dies is marked as fitted"),
+        ('name = "970evo"', 'name = "other"', "no figures of a drive other; expected 970evo or foresee-emmc"),
+    ):
+        (tmp_path / "drive.toml").write_text(text.replace(old, new), encoding="utf-8")
+        with pytest.raises(UsageError, match=message):
+            calibrate.main([str(tmp_path / "drive.toml")])
+    with pytest.raises(UsageError, match=r"none\.toml"):
+        calibrate.main([str(tmp_path / "none.toml")])
+    with pytest.raises(UsageError, match="--samples and --evaluations"):
+        calibrate.main([str(path), "--samples", "0"])
 
 
 def test_check_prints_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,8 @@
 #include "ahead.c"
 #include "debt.c"
 #include "target.c"
+#include "hold.c"
+#include "observe.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
@@ -253,56 +255,6 @@ static inline void k2_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned in
 		ctx->inserted[level]++;
 }
 
-/* Real-time activity, if there was some, ends at this time, unless more of it comes. */
-static inline u64 k2_quiet_ns(const struct k2 *k2)
-{
-	return READ_ONCE(k2->rt_seen_ns) +
-	       max_t(u64, 2 * READ_ONCE(k2->period_ns), K2_GRACE_NS_MIN) + 1;
-}
-
-/* When a discard may go: 0 is at once, U64_MAX is when the one in the drive has ended. Any context, no lock. */
-static u64 k2_discard_ns(const struct k2 *k2, u64 now)
-{
-	u64 due_ns = READ_ONCE(k2->discard_due_ns), quiet_ns = k2_quiet_ns(k2);
-
-	if (atomic_read(&k2->discards))
-		return U64_MAX;
-	if (!READ_ONCE(k2->active) || now >= due_ns)
-		return 0;
-	/* what is real-time and in the drive keeps the activity up: look again later */
-	if (quiet_ns <= now)
-		quiet_ns = atomic_read(&k2->rt_inflight) ? now + K2_GRACE_NS_MIN : 0;
-	return min(due_ns, quiet_ns);
-}
-
-/* Is the next of the background a write that is held for a flush? */
-static bool k2_gates(struct k2 *k2, u64 now)
-{
-	u64 gate_ns = k2->gate_ns;
-
-	if (!(READ_ONCE(k2->uses) & K2_USES_GATE) || !(k2->filled & 1UL << (K2_BACKGROUND + 1)))
-		return false;
-	if (!k2_writes(k2_entry_of(k2->lists[K2_BACKGROUND + 1].next)) || !k2_flushes(k2)) {
-		gate_ns = 0;
-	} else if (!gate_ns) {
-		gate_ns = now + 1000ULL * k2->knobs[K2_KNOB_flush_gate_us];
-		k2->gated++;
-	}
-	WRITE_ONCE(k2->gate_ns, gate_ns);
-	return now < gate_ns;
-}
-
-/* When to look again whether it still is; 0: it is not. Any context, no lock. */
-static u64 k2_gate_look_ns(const struct k2 *k2, u64 now)
-{
-	u64 gate_ns = READ_ONCE(k2->gate_ns), held_ns;
-
-	if (now >= gate_ns || !k2_flushes(k2))
-		return 0;
-	held_ns = now + 1000ULL * READ_ONCE(k2->knobs[K2_KNOB_flush_gate_us]) - gate_ns;
-	return min(gate_ns, now + max_t(u64, held_ns / 8, K2_LOOK_NS_MIN));
-}
-
 /* Of these lists, the one whose first entry is next: the most urgent one, unless the background is owed a request. */
 static inline unsigned int k2_choose_of(struct k2 *k2, unsigned long filled)
 {
@@ -383,27 +335,6 @@ static inline void k2_look_again(struct k2 *k2)
 		WRITE_ONCE(k2->next, 0);
 }
 
-/* Discards are what they were without the knob: of the background, before what has come since. */
-static void k2_release_discards(struct k2 *k2)
-{
-	struct list_head *discards = &k2->lists[K2_DISCARDS], *node;
-
-	if (READ_ONCE(k2->uses) & K2_USES_DISCARDS || list_empty(discards))
-		return;
-	for (node = discards->next; node != discards; node = node->next)
-		k2_entry_of(node)->list = K2_BACKGROUND + 1;
-	list_splice_tail_init(&k2->lists[K2_BACKGROUND + 1], discards);
-	list_splice_tail_init(discards, &k2->lists[K2_BACKGROUND + 1]);
-	WRITE_ONCE(k2->filled, (k2->filled & ~(1UL << K2_DISCARDS)) | 1UL << (K2_BACKGROUND + 1));
-}
-
-/* For who observes: why somebody is about to look whether there is room. */
-static inline void k2_note_run(struct k2 *k2, enum k2_release why)
-{
-	if (unlikely(k2_observer()))
-		WRITE_ONCE(k2->released_by, why);
-}
-
 /**
  * k2_configure() - set a knob
  * @k2: the drive's scheduler
@@ -461,26 +392,6 @@ static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
 	if (!test_bit(ctx->index, k2->pending))
 		set_bit(ctx->index, k2->pending);
 	spin_unlock(&ctx->lock);
-}
-
-/* Discards of the background wait apart, or one that is behind others could not go when it is owed. */
-static noinline void k2_sort_discards(struct k2_ctx *ctx)
-{
-	struct list_head *background = &ctx->lists[K2_BACKGROUND + 1], *node, *next;
-
-	for (node = background->next; node != background; node = next) {
-		struct k2_entry *e = k2_entry_of(node);
-
-		next = node->next;
-		if (!k2_discards(e))
-			continue;
-		list_del_init(node);
-		e->list = K2_DISCARDS;
-		list_add_tail(node, &ctx->lists[K2_DISCARDS]);
-		ctx->filled |= 1UL << K2_DISCARDS;
-	}
-	if (list_empty(background))
-		ctx->filled &= ~(1UL << (K2_BACKGROUND + 1));
 }
 
 /*
@@ -542,17 +453,6 @@ static inline bool k2_queued(const struct k2 *k2)
 	return READ_ONCE(k2->filled);
 }
 
-/* The bound is low because a request is expected, and no completion may come: a timer runs the queues. */
-static noinline void k2_hold(struct k2 *k2, u64 until_ns)
-{
-	u64 armed_ns = READ_ONCE(k2->armed_ns);
-
-	if (armed_ns && armed_ns <= until_ns)
-		return;
-	WRITE_ONCE(k2->armed_ns, until_ns);
-	k2->arm(k2->argument, until_ns);
-}
-
 /* As k2_has_room_for(), with a bound that looks ahead. */
 static noinline bool k2_has_room_ahead(struct k2 *k2, unsigned int sectors, unsigned int owed,
 				       unsigned int inflight, bool soon)
@@ -581,31 +481,6 @@ static noinline bool k2_may_owe(struct k2 *k2, unsigned int next, unsigned int *
 	if (until_ns)
 		k2_hold(k2, until_ns);
 	return false;
-}
-
-/* Lists that may be held. */
-static inline unsigned long k2_holdable(const struct k2 *k2)
-{
-	return 1UL << K2_DISCARDS | (READ_ONCE(k2->gate_ns) ? 1UL << (K2_BACKGROUND + 1) : 0);
-}
-
-/* Is all that is staged held? The end of a discard in the drive, or a timer, runs the queues. */
-static noinline bool k2_is_held(struct k2 *k2)
-{
-	unsigned long filled = READ_ONCE(k2->filled);
-	u64 now = k2_now(k2), until_ns = U64_MAX;
-
-	if (!filled || filled & ~k2_holdable(k2))
-		return false;
-	if (filled & 1UL << (K2_BACKGROUND + 1))
-		until_ns = k2_gate_look_ns(k2, now);
-	if (filled & 1UL << K2_DISCARDS)
-		until_ns = min(until_ns, k2_discard_ns(k2, now));
-	if (until_ns <= now)
-		return false;
-	if (until_ns != U64_MAX)
-		k2_hold(k2, until_ns);
-	return true;
 }
 
 /* A bound on bytes is what holds the background. Return: false. */
@@ -696,89 +571,6 @@ static inline void k2_tick(struct k2 *k2)
 	WRITE_ONCE(k2->ticks, READ_ONCE(k2->ticks) + 1);
 	WRITE_ONCE(k2->armed_ns, 0);
 	smp_mb(); /* pairs with k2_hold(): who has seen it armed is seen by those who run the queues */
-}
-
-/* Is what is next of the background, as far as that can be said without the lock? */
-static bool k2_background_is_next(const struct k2 *k2)
-{
-	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count);
-	unsigned long lists = READ_ONCE(k2->filled);
-
-	for (word = 0; word < words; word++) {
-		unsigned long ctxs;
-
-		for (ctxs = READ_ONCE(k2->pending[word]); ctxs; ctxs &= ctxs - 1)
-			lists |= READ_ONCE(k2->ctxs[word * BITS_PER_LONG + __ffs(ctxs)]->filled);
-	}
-	return lists == 1UL << (K2_BACKGROUND + 1);
-}
-
-/* Which bound refuses so much (K2_ROOM_...), and what it is now; -1: none. As k2_has_room(), but changes nothing. */
-static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned int *limit)
-{
-	unsigned int inflight = atomic_read(&k2->inflight), sectors = next & K2_ROOM_SECTORS;
-	unsigned int fixed = READ_ONCE(k2->byte_limit), owed = 0;
-	bool is_ahead = READ_ONCE(k2->uses) & K2_USES_AHEAD;
-	u64 until_ns = 0, now = k2_now(k2);
-
-	*limit = READ_ONCE(k2->inflight_limit);
-	if (inflight >= *limit)
-		return K2_HOLD_COUNT;
-	if (next == K2_HELD)
-		return K2_HOLD_FLUSH;
-	*limit = READ_ONCE(k2->debt.limit_sectors);
-	if (next & K2_ROOM_WRITES && !debt_fits(&k2->debt, sectors, now))
-		return K2_HOLD_DEBT;
-	if (next & K2_ROOM_OWED)
-		owed = debt_owed(&k2->debt, now);
-	*limit = fixed;
-	if (is_ahead)
-		*limit = ahead_limit(&k2->ahead, fixed, now, ahead_soon_ns(&k2->ahead, soon),
-				     &until_ns);
-	if (!sectors || atomic_read(&k2->inflight_sectors) + (u64)sectors + owed <= *limit)
-		return -1;
-	if (!inflight && !owed)
-		return until_ns ? K2_HOLD_IDLE : -1;
-	return *limit == fixed ? K2_HOLD_BYTES : K2_HOLD_AHEAD;
-}
-
-/* Somebody found no room, and somebody else wants to know when that begins. Return: false. */
-static noinline bool k2_note_held(struct k2 *k2, unsigned int next, bool soon)
-{
-	unsigned int observer = k2_observer();
-	unsigned long flags;
-	unsigned int limit;
-	int why;
-
-	raw_spin_lock_irqsave(&k2->held_lock, flags);
-	WRITE_ONCE(k2->released_by, K2_RELEASE_RUN);
-	if (observer && k2->held != observer && k2_background_is_next(k2)) {
-		why = k2_refused_by(k2, next, soon, &limit);
-		if (why >= 0) {
-			k2->held = observer;
-			k2->held_ns = k2_now(k2);
-			k2_observe_hold(k2, why, next == K2_HELD ? 0 : next & K2_ROOM_SECTORS,
-					limit);
-		}
-	}
-	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
-	return false;
-}
-
-/* One goes, and somebody wants to know when the background does. */
-static noinline void k2_note_released(struct k2 *k2, unsigned int list)
-{
-	unsigned int observer = k2_observer();
-	unsigned long flags;
-
-	if (!observer || list != K2_BACKGROUND + 1)
-		return;
-	raw_spin_lock_irqsave(&k2->held_lock, flags);
-	if (k2->held == observer) {
-		k2->held = 0;
-		k2_observe_release(k2, READ_ONCE(k2->released_by), k2_now(k2) - k2->held_ns);
-	}
-	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
 }
 
 /*
@@ -918,16 +710,6 @@ static inline bool k2_measures(const struct k2 *k2, struct k2_entry *e, unsigned
 	       4 * k2_sectors(e) > 3 * READ_ONCE(k2->piece_sectors);
 }
 
-/* By how much later it came than its flow was expected; K2_UNPREDICTED: the flow was not. */
-static s64 k2_error_ns(const struct ahead *ahead, unsigned int flow, u64 arrived_ns)
-{
-	if (!(READ_ONCE(ahead->predicted) & 1UL << flow) ||
-	    atomic_read(&ahead->flows[flow].under_way))
-		return K2_UNPREDICTED;
-	smp_rmb(); /* pairs with ahead_end() */
-	return arrived_ns - READ_ONCE(ahead->flows[flow].due_ns);
-}
-
 /*
  * The number of a flow; AHEAD_FLOWS: none. A new one takes the place of one that is gone. While none is, requests without a
  * flow are real-time requests that nobody predicts.
@@ -1021,21 +803,6 @@ static noinline void k2_track_more(struct k2 *k2, struct k2_entry *e, unsigned i
 		e->tracked |= K2_LOGGED;
 		k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors,
 			     debt_owed(&k2->debt, k2_now(k2)), error_ns);
-	}
-}
-
-/* @e goes: when the next discard may. */
-static void k2_pace_discards(struct k2 *k2, struct k2_entry *e, unsigned int list)
-{
-	if (e->level == K2_BACKGROUND && k2_discards(e)) {
-		e->tracked |= K2_DISCARDING;
-		atomic_inc(&k2->discards);
-		WRITE_ONCE(k2->discard_due_ns,
-			   k2_now(k2) + 1000000000 / k2->knobs[K2_KNOB_discard_floor_iops]);
-		k2->discard_passed = 0;
-		k2->discarded++;
-	} else if (list == K2_BACKGROUND + 1 && k2->filled & 1UL << K2_DISCARDS) {
-		k2->discard_passed++;
 	}
 }
 

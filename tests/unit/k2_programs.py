@@ -27,10 +27,11 @@ def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Pat
 
 
 class Script:
-    """The program `script`, asked line by line."""
+    """The program `script`, asked line by line; it hangs if an answer takes longer than `patience_s`."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, patience_s: float = 20) -> None:
         self.program = program
+        self.patience_s = patience_s
         self.lines: list[str] = []
         self.process = self.start()
 
@@ -63,7 +64,7 @@ class Script:
         assert stdout is not None
         stdin.write(line.encode() + b"\n")
         stdin.flush()
-        ready, _, _ = select.select([stdout], [], [], 20)
+        ready, _, _ = select.select([stdout], [], [], self.patience_s)
         answer = stdout.readline() if ready else b""
         if not answer:
             self.process.kill()
@@ -160,7 +161,7 @@ def mutated(root: Path, mutation: Mutation) -> Path:
 
 def assert_noticed(mutation: Mutation, checks: Mapping[str, Callable[[Script], None]], root: Path) -> None:
     """One of these checks of `script` fails where this is broken; `root` takes what is compiled."""
-    script = Script(compile_program("script", root, "-O0", root=mutated(root, mutation)))
+    script = Script(compile_program("script", root, "-O0", root=mutated(root, mutation)), patience_s=3)
     try:
         with pytest.raises(AssertionError):
             checks[mutation.noticed_by](script)

@@ -33,8 +33,8 @@ check: ## set-up and every test: lint, unit, modules' build, virtual machines on
 		"30|simulator|make -s sim" \
 		"25|lint|make -s lint" \
 		"40|modules at W=1 and under sparse|make -s build-test" \
-		"150|unit tests|make -s unit" \
-		"840|virtual machines|make -s vm-test"
+		"250|unit tests|make -s unit" \
+		"780|virtual machines|make -s vm-test"
 
 claims: ## measure every figure that is promised anywhere (hours, resumable): claims.json
 	@setup/stages.sh claims \

@@ -63,23 +63,20 @@ done
 today=$(date +%s)
 for seconds in 100000 -100000; do # it has a clock of its own
 	date -s @$(($(date +%s) + seconds)) > /dev/null || fail "the clock cannot be set"
-	await_holding
-	go_on 20
+	go_on 50
 done
 [ $(($(date +%s) - today)) -lt 1000 ] || fail "the clock was not set back"
 for state in 0 1; do
 	for cpu in $(seq 1 $((CPUS - 1))); do
 		echo $state > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not become $state"
-		await_holding
-		go_on 20
+		go_on 50
 	done
 done
 of_rt 9
 end rt 30 137
 go_on 200
 real_time 200ms
-await_holding
-go_on 20
+go_on 200
 of_rt 9
 end rt 30 137
 go_on 200

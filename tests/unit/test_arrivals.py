@@ -283,4 +283,4 @@ def test_fio_replays_at_these_times(tmp_path: Path) -> None:
         ]
         late_ms += [began - us / 1000 for began, us in zip(began_ms, wanted_us, strict=True)]
     assert min(late_ms) > -3  # the log has whole ms
-    assert statistics.median(abs(ms) for ms in longer_ms) < 3
+    assert statistics.median(abs(ms) for ms in longer_ms) < 10  # of 40

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tailgate import cgroups
 from tailgate.arrivals import Arrivals
 from tailgate.errors import UsageError
 
@@ -46,6 +47,9 @@ class Scheduler(_Strict):
     dilated: tuple[str, ...] = ()
     #: Knobs that are rates: they are divided by it.
     rates: tuple[str, ...] = ()
+    #: By flow, or "root", what its cgroup is told, as {"io.max": {"rbps": 100000000}}: the processes of such
+    #: a flow have a cgroup of their own. The target vm only.
+    cgroups: dict[str, dict[str, Any]] = {}
     #: The scheduler's name in the paper's tables and text, or its names, where those differ.
     paper: str | tuple[str, ...] | None = None
 
@@ -60,6 +64,11 @@ class Scheduler(_Strict):
             for knob in names:
                 if not isinstance(self.knobs.get(knob), int):
                     raise ValueError(f"{key}: {knob} is not one of the integer knobs above it")
+        for group, settings in self.cgroups.items():
+            try:
+                cgroups.check(group, settings)
+            except ValueError as e:
+                raise ValueError(f"cgroups.{group}.{e}") from e
         return self
 
 
@@ -242,6 +251,8 @@ class Experiment(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> "Experiment":
         labels = _once("schedulers", [s.label for s in self.schedulers])
+        for i, scheduler in enumerate(self.schedulers):
+            _known(f"schedulers[{i}].cgroups", list(scheduler.cgroups), [*self.flows, cgroups.ROOT])
         for i, variant in enumerate(self.variants):
             _known(f"variants[{i}].schedulers", variant.schedulers, labels)
         if len(self.sweeps) > 1 and not all(s.label for s in self.sweeps):

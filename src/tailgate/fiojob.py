@@ -232,6 +232,8 @@ class PointLoad:
     lead_s: float
     #: What runs when the first request starts and when the last one has ended; "": nothing.
     sampler: str = ""
+    #: By section, the folder of the cgroup that its processes enter before their first request.
+    cgroups: Mapping[str, str] = field(default_factory=dict)
 
 
 def derive(job: JobFile, load: PointLoad) -> JobFile:
@@ -240,7 +242,8 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
     Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
     its samples, if that is how a point ends; sections that are no flow's are left out. The lead is a
     startdelay of the real-time sections, and a ramp_time of the background only: fio 3.33 does not take what
-    a job with thinktime did during ramp_time out of its figures.
+    a job with thinktime did during ramp_time out of its figures. UsageError for threads that were to enter a
+    cgroup.
     """
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
@@ -281,6 +284,12 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
                 if integer(job, section, "numjobs", 1) > 1:
                     # All would write to one file and cut each other off; fio gives up where one fails.
                     options[when] = f"! mkdir {when} 2>/dev/null || {load.sampler}"
+        if folder := load.cgroups.get(section.name):
+            if "thread" in section.options:
+                raise job.fail("thread", section.options["thread"], "processes, as these enter a cgroup")
+            # fio starts a shell in each process. What the rest prints goes where fio redirects it.
+            enter = f"echo $PPID > {folder}/cgroup.procs && ( {options.get('exec_prerun', 'true')} )"
+            options["exec_prerun"] = enter
         lines = {key: option.line for key, option in section.options.items()}
         placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}
         sections.append(Section(section.name, section.line, placed))

@@ -21,7 +21,6 @@ from tailgate.errors import UsageError
 from tailgate.experiment import ModeName, Sweep
 from tailgate.progress import Progress
 from tailgate.results import Chunk, Measurement, Point, Run
-from tailgate.simulation import NOT_SIMULATED
 from tailgate.targets import BrokenRunError, Lab, sim, vm
 from tailgate.words import load_words
 
@@ -83,7 +82,7 @@ def resolve(
     if target == "sim":
         if any(sweep.file_system for sweep in spec.sweeps):
             raise UsageError(f"{path}: the simulator has no file systems; --target vm measures this")
-        chosen = tuple(s for s in chosen if s.name not in NOT_SIMULATED)
+        chosen = tuple(s for s in chosen if sim.simulated(s))
         if not chosen:
             raise UsageError(f"{path}: the simulator has none of these schedulers; --target vm measures them")
     how = spec.modes[mode].on(target)

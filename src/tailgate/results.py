@@ -47,12 +47,14 @@ from tailgate.experiment import ROOT, Experiment, Mode, ModeName, Scheduler, Swe
 IDLE_REFUSED = 0.65
 IDLE_WARNED = 0.80
 
-#: Times inside the kernel's schedulers that no knob scales, so that dilation makes them shorter than they
-#: are.
+#: Times inside the kernel's schedulers, and in what is set beside them, that no knob scales, so that dilation
+#: makes them shorter than they are.
 FIXED_TIMES: Mapping[str, str] = {
     "mq-deadline": "waits 3 ms, rounded up to a tick, before it asks again after an empty dispatch",
     "kyber": "judges latencies over windows of 100 ms",
     "bfq": "estimates rates and wakes idle queues over fixed milliseconds",
+    "io.max": "hands out its rate in slices of 20 ms",
+    "wbt_lat_usec": "judges latencies over windows of 100 ms",
 }
 
 
@@ -414,8 +416,10 @@ class Point:
     def marks(self) -> list[str]:
         """What a reader of the figures must know, one clause each."""
         out = []
-        if self.dilation > 1 and self.scheduler.name in FIXED_TIMES:
-            out.append(f"{self.scheduler.name} {FIXED_TIMES[self.scheduler.name]}: not dilated")
+        files = [file for settings in self.scheduler.cgroups.values() for file in settings]
+        queue = [name for name, value in self.scheduler.queue.items() if value]
+        fixed = [n for n in dict.fromkeys((self.scheduler.name, *files, *queue)) if n in FIXED_TIMES]
+        out += [f"{name} {FIXED_TIMES[name]}: not dilated" for name in fixed if self.dilation > 1]
         if self.dilation > 1 and self.rt and self.rt.delay and self.rt.delay.n:
             out.append(f"processors are {self.dilation} times as fast as in life, in the scheduler too")
         if self.status == "cpu-bound":
@@ -580,6 +584,7 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
                 "label": p.scheduler.label,
                 "scheduler": p.scheduler.name,
                 "knobs": knobs(run, p.scheduler),
+                **({"cgroups": p.scheduler.cgroups} if p.scheduler.cgroups else {}),
                 "load": p.sweep.label,
                 "sweep": sweep(p.sweep, p.background_rate),
                 "flows": [flow(p, f) for f in p.flows],

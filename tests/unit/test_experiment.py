@@ -124,6 +124,40 @@ def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, me
     assert_refused(tmp_path, INVERSION, old, new, message)
 
 
+CONTROLS = experiment.EXPERIMENTS / "k2" / "controls.toml"
+NUMBER = "a whole number above 0"
+RATES = "rbps, wbps, riops or wiops"
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "value", "message"),
+    [
+        ("backgr", "io.max", "{ rbps = 5 }", "backgr is none of the labels; expected rt, background or root"),
+        ("root", "io.max", "{ rbps = 5 }", "expected io.cost.qos or io.cost.model"),
+        ("rt", "io.cost.qos", "{ enable = 1 }", "expected io.weight, io.bfq.weight or io.max"),
+        ("rt", "io.latency", "{ target = 5 }", "expected io.weight, io.bfq.weight or io.max"),
+        ("rt", "io.max", "{ bps = 5 }", f".bps: unknown key; expected {RATES}"),
+        ("rt", "io.max", "{ rbps = 0 }", f".rbps: expected {NUMBER}, got 0"),
+        ("rt", "io.max", '{ rbps = "1m" }', f".rbps: expected {NUMBER}, got '1m'"),
+        ("rt", "io.max", "{ rbps = true }", f".rbps: expected {NUMBER}, got True"),
+        ("rt", "io.max", "5", f"expected a table with {RATES}, got 5"),
+        ("rt", "io.max", "{}", f"expected a table with {RATES}, got {{}}"),
+        ("rt", "io.weight", "0", "expected a whole number, 1 to 10000, got 0"),
+        ("rt", "io.bfq.weight", "1001", "expected a whole number, 1 to 1000, got 1001"),
+        ("root", "io.cost.qos", "{ min = -1 }", ".min: expected a number from 0 to 10000, got -1"),
+        ("root", "io.cost.qos", "{ rlat = 1.5 }", f".rlat: expected {NUMBER}, in us, got 1.5"),
+        ("root", "io.cost.qos", "{ enable = 2 }", ".enable: expected 0 or 1, got 2"),
+        ("root", "io.cost.qos", '{ ctrl = "me" }', ".ctrl: expected 'auto' or 'user', got 'me'"),
+        ("root", "io.cost.model", '{ model = "a" }', ".model: expected 'linear', got 'a'"),
+    ],
+)
+def test_cgroups_refused_in_one_line(tmp_path: Path, group: str, file: str, value: str, message: str) -> None:
+    where = ".cgroups" if group == "backgr" else f": cgroups.{group}.{file}"
+    where += "" if message.startswith(".") else ": "
+    old, new = '"none"\nname = "none"\n', f'"none"\nname = "none"\ncgroups.{group}."{file}" = {value}\n'
+    assert_refused(tmp_path, CONTROLS, old, new, f"schedulers[0]{where}{message}")
+
+
 def test_default_leaves_a_setting_of_the_queue() -> None:
     spec = experiment.load(experiment.EXPERIMENTS / "k2-split" / "section5-1.toml")
     queues = {s.label: spec.queue_of(s) for s in spec.schedulers}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Real job files: what is read, what is derived, what is refused with file and line."""
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,41 @@ def test_one_process_of_several_samples_the_machine(tmp_path: Path) -> None:
         for _ in range(4):
             subprocess.run(["sh", "-c", f"{several[key]} > {key}.txt"], cwd=tmp_path, check=True)
         assert (tmp_path / f"{key}.txt").read_text() == "sampled\n"
+
+
+def test_processes_enter_their_cgroup_before_their_first_request(tmp_path: Path) -> None:
+    """Each for itself, and the sampler runs as before; a section without a cgroup is left where it is."""
+    parsed = job(
+        tmp_path,
+        "[global]\nioengine=null\nsize=1m\nrw=read\n[background]\nnumjobs=3\n[rt]\nthinktime=100us\n[other]\n",
+    )
+    load = replace(
+        LOAD, real_time=("rt", "other"), rt_samples=10, lead_s=0.5, limit_s=5, sampler="echo sampled"
+    )
+    groups = {section: str(tmp_path / section) for section in ("rt", "background")}
+    for folder in groups.values():
+        Path(folder).mkdir()
+    made = options(derive(parsed, replace(load, cgroups=groups)))
+    assert "exec_prerun" not in made["other"]
+    assert made["rt"]["exec_postrun"] == "echo sampled"
+    # A file where the kernel has cgroup.procs: it keeps what was written last, so here each appends.
+    path = tmp_path / "point.fio"
+    path.write_text(derive(parsed, replace(load, cgroups=groups)).replace("> ", ">> "))
+    done = subprocess.run(
+        ["fio", "--output-format=normal", path], capture_output=True, check=True, cwd=tmp_path, text=True
+    )
+    entered = {name: (Path(groups[name]) / "cgroup.procs").read_text().split() for name in groups}
+    says = {name: re.findall(rf"^{name}: .*: pid=(\d+):", done.stdout, re.MULTILINE) for name in groups}
+    assert {name: len(pids) for name, pids in entered.items()} == {"rt": 1, "background": 3}
+    assert {name: set(pids) for name, pids in entered.items()} == {n: set(p) for n, p in says.items()}
+    assert (tmp_path / "rt.prerun.txt").read_text() == "sampled\n"
+
+
+def test_threads_cannot_enter_a_cgroup(tmp_path: Path) -> None:
+    parsed = job(tmp_path, "[background]\nthread\n[rt]\n")
+    with pytest.raises(UsageError, match=r"job\.fio:2: thread: expected processes, as these enter a cgroup"):
+        derive(parsed, replace(LOAD, cgroups={"background": "/cg/background"}))
+    derive(parsed, replace(LOAD, cgroups={"rt": "/cg/rt"}))
 
 
 def test_no_background_at_no_load() -> None:

@@ -73,6 +73,33 @@ def test_flows_that_take_no_part_are_left_out() -> None:
     assert first["startdelay"] == second["startdelay"]
 
 
+def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
+    """Rates of cgroups are divided, rounded up; times are multiplied; shares, weights and words are not."""
+    path = experiment.find("k2/controls")
+    run = lab.resolve(path, "quick", None, None, loads=["4k", "writes"])
+    made = Loads(run, path)
+    chunks = {(c.scheduler.label, c.sweep.label): c for c in results.chunks(run)}
+    limited, cost = chunks["io-max-310", "4k"], chunks["io-cost-500us", "4k"]
+    assert made.cgroups(limited, 1) == f"background io.max rbps={310 * 2**20}\n"
+    assert made.cgroups(limited, 16) == f"background io.max rbps={310 * 2**16}\n"
+    assert made.cgroups(limited, 3) == f"background io.max rbps={-(-310 * 2**20 // 3)}\n"
+    model, qos, *weights = made.cgroups(cost, 16).splitlines()
+    assert model.startswith(". io.cost.model ctrl=user model=linear rbps=")
+    assert "rrandiops=8813 " in model  # of 141000
+    assert qos == (
+        ". io.cost.qos enable=1 ctrl=user rpct=99.00 rlat=8000 wpct=0.00 wlat=80000 min=10.00 max=150.00"
+    )
+    assert weights == ["rt io.weight 10000", "background io.weight 1"]
+    throttled, none = chunks["wbt-2000us", "writes"], chunks["none", "writes"]
+    assert [made.settings(throttled, k)["wbt_lat_usec"] for k in (1, 16)] == [2000, 32000]
+    assert made.settings(none, 16)["wbt_lat_usec"] == 0
+    assert made.cgroups(none, 1) == ""
+    entered = options(made.derive(limited, 1.0), "background")["exec_prerun"]
+    assert entered.startswith("echo $PPID > /cg/background/cgroup.procs && ")
+    assert "exec_prerun" not in options(made.derive(limited, 1.0), "rt")
+    assert "exec_prerun" not in options(made.derive(none, 1.0), "background")
+
+
 @pytest.mark.parametrize("name", experiment.names())
 def test_fio_takes_every_load(name: str, tmp_path: Path) -> None:
     made, chunks = loads(name)

@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,25 @@ def test_fixed_times_are_marked_under_dilation(fake_run: FakeRun, tmp_path: Path
     _, points = results.read_points(tmp_path, run)
     marked = {p.scheduler.label for p in points if any("not dilated" in m for m in p.marks)}
     assert marked == {"mq-deadline", "kyber", "bfq"}
+
+
+def test_fixed_times_beside_schedulers_are_marked(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, dilation=2, schedulers=("none",))
+    _, [point, *_] = results.read_points(tmp_path, run)
+    assert point.marks == []
+    for changes, mark in (
+        (
+            {"cgroups": {"rt": {"io.max": {"rbps": 1}}}},
+            "io.max hands out its rate in slices of 20 ms: not dilated",
+        ),
+        (
+            {"queue": {"wbt_lat_usec": 75}},
+            "wbt_lat_usec judges latencies over windows of 100 ms: not dilated",
+        ),
+    ):
+        set_beside = replace(point, scheduler=point.scheduler.model_copy(update=changes))
+        assert set_beside.marks == [mark]
+        assert replace(set_beside, dilation=1).marks == []
 
 
 @pytest.mark.parametrize(

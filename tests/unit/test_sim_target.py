@@ -422,6 +422,27 @@ def test_only_bfq_is_refused(small: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "the simulator has none of these schedulers; --target vm" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        'cgroups.reader."io.weight" = 100',
+        "queue = { wbt_lat_usec = 75 }",
+        "queue = { nr_requests = 8 }",
+    ],
+)
+def test_what_only_kernels_have_is_refused(
+    small: Path, here: None, more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By name, and left out of a run of others: cgroups, writeback throttling, few tags of a driver."""
+    text = small.read_text()
+    small.write_text(text.replace('name = "none"\n', f'name = "none"\n{more}\n'))
+    assert run(small, "--schedulers", "none") == 2
+    assert "the simulator has none of these schedulers; --target vm" in capsys.readouterr().err
+    assert run(small) == 0
+    said = capsys.readouterr().err
+    assert "none,bfq is not simulated: tailgate run own/small --target vm --schedulers none,bfq" in said
+
+
 def test_missing_module_says_how_to_build_it(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

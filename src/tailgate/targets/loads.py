@@ -5,7 +5,7 @@ import math
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from tailgate import arrivals, fiojob, results
+from tailgate import arrivals, cgroups, fiojob, results
 from tailgate import drive as drives
 from tailgate.drive import Drive
 from tailgate.experiment import Knob, Sweep
@@ -15,6 +15,10 @@ from tailgate.results import Chunk, Run
 #: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
 #: then.
 LEAD_S = 0.05
+#: Settings of the queue that are times.
+QUEUE_TIMES = ("wbt_lat_usec",)
+#: Where a guest has its cgroups.
+CGROUPS = "/cg"
 #: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
 IOPS_UNDILATED = 10_000
 
@@ -120,6 +124,11 @@ class Loads:
                 dilation=dilation,
                 lead_s=LEAD_S,
                 sampler=sampler,
+                cgroups={
+                    self.section(sweep, name).name: f"{CGROUPS}/{name}"
+                    for name in spec.flows_in(sweep)
+                    if name in chunk.scheduler.cgroups
+                },
             ),
         )
 
@@ -149,7 +158,12 @@ class Loads:
     def settings(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
         """What stands below /sys/block/*/queue, as it is written: the queue's, then the scheduler's."""
         knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk, dilation).items()}
-        return self.run.spec.queue_of(chunk.scheduler) | knobs
+        queue = self.run.spec.queue_of(chunk.scheduler)
+        return queue | {n: int(queue[n]) * dilation for n in QUEUE_TIMES if n in queue} | knobs
+
+    def cgroups(self, chunk: Chunk, dilation: int) -> str:
+        """What the cgroups are told, as the guest reads it: times as much longer, rates as much lower."""
+        return cgroups.lines(chunk.scheduler.cgroups, dilation)
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
         """How many I/O operations a point is about, and how many (undilated) seconds."""

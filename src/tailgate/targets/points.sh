@@ -31,6 +31,28 @@ ASLEEP="hist:keys=prev_pid:since=common_timestamp:size=4096:pause if prev_state 
 WOKEN="hist:keys=pid:ns=common_timestamp-\$since:size=4096:onmax(\$ns).save(comm)"
 BEGIN=enable_hist:sched:sched_switch:1
 
+# /lab/cgroups has lines of cgroup, file, value; KEY=VALUE are the drive's, whose number is new with each point.
+tell_cgroups() {
+	echo +io > /cg/cgroup.subtree_control || fail "no controller io for cgroups"
+	drive=$(cat /sys/block/vflash0/dev)
+	while read -r group file value; do
+		mkdir -p "/cg/$group"
+		case $value in
+		*=*)
+			write "/cg/$group/$file" "$drive $value"
+			told=" $(grep "^$drive " "/cg/$group/$file") "
+			for word in $value; do
+				[ "$told" != "${told#* "$word" }" ] || fail "/cg/$group/$file: wrote $word, reads$told"
+			done
+			;;
+		*)
+			write "/cg/$group/$file" "$value"
+			expect "/cg/$group/$file" "default $value"
+			;;
+		esac
+	done < /lab/cgroups
+}
+
 make_file_system() { # it ends before the drive does, at FILE_SYSTEM_MIB
 	modprobe "$FILE_SYSTEM" || fail "$FILE_SYSTEM does not load"
 	case $FILE_SYSTEM in
@@ -79,6 +101,7 @@ point() {
 	mkdir "/tmp/$name" && cd "/tmp/$name" || fail "no /tmp/$name"
 	[ ! -d /lab/traces ] || cp /lab/traces/* .
 	grep -s . $Q/* $Q/iosched/* | sed "s,^$Q/,," > settings
+	[ ! -e /lab/cgroups ] || tell_cgroups
 	[ -z "$FILE_SYSTEM" ] || make_file_system
 	mark "$name"
 	if [ -n "$FILE_SYSTEM" ]; then
@@ -101,6 +124,7 @@ point() {
 		trigger sched/sched_switch "!$ASLEEP"
 		check_file_system
 	fi
+	[ ! -e /lab/cgroups ] || grep . /cg/io.cost.* /cg/*/io.* >> settings
 	emit "$name.settings" settings
 	emit "$name.before" "$READER.prerun.txt"
 	emit "$name.after" "$READER.postrun.txt"

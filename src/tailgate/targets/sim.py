@@ -22,7 +22,7 @@ from pathlib import Path
 from tailgate import drive as drives
 from tailgate import fiojob, machines, results, simulation, workload
 from tailgate.errors import UsageError
-from tailgate.experiment import Knob, one_of
+from tailgate.experiment import Knob, Scheduler, one_of
 from tailgate.machines import Machine
 from tailgate.progress import Progress, duration
 from tailgate.results import Chunk, Run
@@ -208,7 +208,7 @@ class Lab:
         if len(left) < len(self.places):
             text += f" ({len(self.places) - len(left)} points are there already)"
         asked = {s.label for s in self.run.schedulers}
-        without = [s for s in self.run.spec.schedulers if s.name in simulation.NOT_SIMULATED]
+        without = [s for s in self.run.spec.schedulers if not simulated(s)]
         if lacking := [s.label for s in without if s.label not in asked]:
             names = ",".join(lacking)
             text += (
@@ -305,6 +305,16 @@ class Lab:
 
 
 # --- from what users set to what the simulator is told ------------------------------------------------------
+
+
+def simulated(scheduler: Scheduler) -> bool:
+    """Whether the simulator has it, with all that is set beside it.
+
+    It has no cgroups, throttles no writeback, and has all of a driver's tags, which are those of `none`.
+    """
+    few_tags = scheduler.name == "none" and "nr_requests" in scheduler.queue
+    only_kernels = scheduler.cgroups or scheduler.queue.get("wbt_lat_usec") or few_tags
+    return scheduler.name not in simulation.NOT_SIMULATED and not only_kernels
 
 
 def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, int], dict[str, int]]:

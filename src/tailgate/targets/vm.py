@@ -88,7 +88,8 @@ class Lab:
         ).stdout.splitlines()[0]
         package = Path(__file__).resolve().parents[1]
         here = [Path(__file__), *(Path(__file__).with_name(n) for n in ("loads.py", "points.sh"))]
-        code = [*sorted((package / "vm").rglob("*")), *here, package / "arrivals.py", package / "fiojob.py"]
+        derivation = [package / name for name in ("arrivals.py", "cgroups.py", "fiojob.py")]
+        code = [*sorted((package / "vm").rglob("*")), *here, *derivation]
         return {
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
@@ -264,6 +265,8 @@ class Lab:
         files: dict[str, Path | bytes] = {
             "/lab/settings": "".join(f"{k} {v}\n" for k, v in settings.items()).encode()
         }
+        if attempt.chunk.scheduler.cgroups:
+            files["/lab/cgroups"] = self.loads.cgroups(attempt.chunk, attempt.dilation).encode()
         for name, text in self.loads.derive(attempt.chunk, 1.0, attempt.dilation).traces.items():
             files[f"/lab/traces/{name}"] = text.encode()
         for i, rate in enumerate(rates):

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the cgroups of flows are told: files of the controller io, and what dilation does to them.
+
+The files are those that Debian's kernels have (Documentation/admin-guide/cgroup-v2.rst): io.latency and
+io.prio.class are not among them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+#: Names the cgroup above those of the flows, where io.cost.* is set.
+ROOT = "root"
+
+#: By file what must stand there: a range for one number, or the kind of each key of a drive's line.
+FILES: Mapping[str, tuple[int, int] | Mapping[str, str]] = {
+    "io.weight": (1, 10_000),
+    "io.bfq.weight": (1, 1000),
+    "io.max": dict.fromkeys(("rbps", "wbps", "riops", "wiops"), "rate"),
+    "io.cost.qos": {
+        "enable": "flag",
+        "ctrl": "control",
+        **dict.fromkeys(("rpct", "wpct", "min", "max"), "percent"),
+        **dict.fromkeys(("rlat", "wlat"), "time"),
+    },
+    "io.cost.model": {
+        "ctrl": "control",
+        "model": "model",
+        **dict.fromkeys(("rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"), "rate"),
+    },
+}
+OF_ROOT = ("io.cost.qos", "io.cost.model")
+
+#: By kind: what is expected in words, what is taken, and what is written under a dilation. Times are in us.
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any, int], str]]] = {
+    "rate": (
+        "a whole number above 0",
+        lambda v: _whole(v) and v > 0,
+        lambda v, dilation: str(-(-v // dilation)),
+    ),
+    "time": (
+        "a whole number above 0, in us",
+        lambda v: _whole(v) and v > 0,
+        lambda v, dilation: str(v * dilation),
+    ),
+    "percent": (
+        "a number from 0 to 10000",
+        lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 10_000,
+        lambda v, dilation: f"{v:.2f}",
+    ),
+    "flag": ("0 or 1", lambda v: _whole(v) and v in (0, 1), lambda v, dilation: str(v)),
+    "control": ("'auto' or 'user'", lambda v: v in ("auto", "user"), lambda v, dilation: v),
+    "model": ("'linear'", lambda v: v == "linear", lambda v, dilation: v),
+}
+
+
+def check(group: str, settings: Mapping[str, Any]) -> None:
+    """ValueError, which begins with the file and its key, for what a cgroup of this name does not take."""
+    of_group = [file for file in FILES if (file in OF_ROOT) == (group == ROOT)]
+    for file, value in settings.items():
+        if file not in of_group:
+            raise ValueError(f"{file}: expected {_or(of_group)}")
+        known = FILES[file]
+        if isinstance(known, tuple):
+            least, most = known
+            if not _whole(value) or not least <= value <= most:
+                raise ValueError(f"{file}: expected a whole number, {least} to {most}, got {value!r}")
+            continue
+        if not isinstance(value, Mapping) or not value:
+            raise ValueError(f"{file}: expected a table with {_or(list(known))}, got {value!r}")
+        for key, own in value.items():
+            if key not in known:
+                raise ValueError(f"{file}.{key}: unknown key; expected {_or(list(known))}")
+            expected, takes, _ = _KINDS[known[key]]
+            if not takes(own):
+                raise ValueError(f"{file}.{key}: expected {expected}, got {own!r}")
+
+
+def lines(cgroups: Mapping[str, Mapping[str, Any]], dilation: int) -> str:
+    """What the guest writes: lines of cgroup below the mount, file, value; KEY=VALUE are for the drive."""
+    out = []
+    for group, settings in cgroups.items():
+        for file, value in settings.items():
+            known = FILES[file]
+            if not isinstance(known, tuple):
+                value = " ".join(f"{key}={_KINDS[known[key]][2](v, dilation)}" for key, v in value.items())
+            out.append(f"{'.' if group == ROOT else group} {file} {value}\n")
+    return "".join(out)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _or(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -54,6 +54,7 @@ FIXED_TIMES: Mapping[str, str] = {
     "kyber": "judges latencies over windows of 100 ms",
     "bfq": "estimates rates and wakes idle queues over fixed milliseconds",
     "io.max": "hands out its rate in slices of 20 ms",
+    "io.cost.qos": "adjusts its rate once a millisecond at most",
     "wbt_lat_usec": "judges latencies over windows of 100 ms",
 }
 

@@ -72,18 +72,19 @@ def test_fixed_times_beside_schedulers_are_marked(fake_run: FakeRun, tmp_path: P
     run = fake_run(tmp_path, dilation=2, schedulers=("none",))
     _, [point, *_] = results.read_points(tmp_path, run)
     assert point.marks == []
-    for changes, mark in (
+    weight, limit, qos = {"io.weight": 1}, {"io.max": {"rbps": 1}}, {"io.cost.qos": {"enable": 1}}
+    for changes, marks in (
+        ({"cgroups": {"rt": weight}}, []),
+        ({"cgroups": {"rt": limit}}, ["io.max hands out its rate in slices of 20 ms"]),
         (
-            {"cgroups": {"rt": {"io.max": {"rbps": 1}}}},
-            "io.max hands out its rate in slices of 20 ms: not dilated",
+            {"cgroups": {"root": qos, "rt": weight}},
+            ["io.cost.qos adjusts its rate once a millisecond at most"],
         ),
-        (
-            {"queue": {"wbt_lat_usec": 75}},
-            "wbt_lat_usec judges latencies over windows of 100 ms: not dilated",
-        ),
+        ({"queue": {"wbt_lat_usec": 75}}, ["wbt_lat_usec judges latencies over windows of 100 ms"]),
+        ({"queue": {"wbt_lat_usec": 0}}, []),
     ):
         set_beside = replace(point, scheduler=point.scheduler.model_copy(update=changes))
-        assert set_beside.marks == [mark]
+        assert set_beside.marks == [f"{mark}: not dilated" for mark in marks]
         assert replace(set_beside, dilation=1).marks == []
 
 

@@ -454,6 +454,38 @@ def frontier_by_itself(
     yield at_most(f"{claim}: p99.9 over that of its fixed bound", ratio, 1.05, command, "sim")
 
 
+#: Of each control some settings of k2/controls: those of the lowest p99 among those with enough background.
+CONTROLS = {
+    "none": ("none", "none-8"),
+    "mq-deadline": ("mq-deadline", "mq-deadline-16"),
+    "kyber": ("kyber-1us",),
+    "bfq": ("bfq-no-idle", "bfq-weight-no-idle"),
+    "io.max": ("io-max-420", "io-max-480"),
+    "io.cost": ("io-cost-77", "io-cost-85"),
+}
+
+
+def controls() -> Iterator[Claim]:
+    """What users would reach for instead of K2's bound that looks ahead: p99 at its background or more."""
+    labels = ["ahead-auto", *(label for some in CONTROLS.values() for label in some)]
+    arguments = ("k2/controls", "--quick", "--loads", "4k", "--schedulers", ",".join(labels))
+    command = f"tailgate run {shlex.join(arguments)}"
+    found = {p["label"]: p for p in run_experiment(*arguments)["points"]}
+    mib_s = {label: float(flow(p, "background")["mib_s"]) for label, p in found.items()}
+    p99 = {label: float(flow(p, "rt")["lat_us"]["p99"]) for label, p in found.items()}
+    for control, some in CONTROLS.items():
+        claim = f"k2/controls, 4 KiB, {control}"
+        if enough := [label for label in some if mib_s[label] >= mib_s["ahead-auto"]]:
+            best = min(p99[label] for label in enough)
+            what = "lowest p99 at the background of ahead-auto or more, over that of ahead-auto"
+            yield at_least(f"{claim}: {what}", best / p99["ahead-auto"], 2, command)
+        else:
+            most = max(mib_s[label] for label in some)
+            yield at_most(
+                f"{claim}: most background over that of ahead-auto", most / mib_s["ahead-auto"], 1, command
+            )
+
+
 def writes() -> Iterator[Claim]:
     """K2: real-time reads beside writes of the background, with and without a bound on what these owe.
 
@@ -639,6 +671,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     splitting,
     automatic,
     frontier,
+    controls,
     writes,
     target,
     arrivals,

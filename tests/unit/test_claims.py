@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tailgate import cells, claims, results
+from tailgate import cells, claims, experiment, results
 from tailgate.results import Run
 
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
@@ -140,6 +140,31 @@ def test_automatic_compares_modes_under_the_same_load(
         wanted = [1, 1, *bursts, 83 / 85, 82 / 85, 500, growth]
         assert [c.value for c in here] == [pytest.approx(v, abs=1e-3) for v in wanted]
         assert [c.holds for c in here][-4:] == [True, False, True, holds]
+
+
+def test_controls_are_judged_at_no_less_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with too little of it does not count; a control without any setting that has enough says so."""
+    figures = {"ahead-auto": (400.0, 100.0), "none-8": (399.0, 100.0), "none": (550.0, 3000.0)}
+    figures |= {"kyber-1us": (400.0, 150.0)}
+    asked: list[str] = []
+
+    def run_experiment(name: str, *arguments: str) -> dict[str, object]:
+        asked.extend(arguments[-1].split(","))
+        points = []
+        for label in asked:
+            mib_s, us = figures.get(label, (300.0, 50.0))
+            flows = [{"flow": "background", "mib_s": mib_s}, {"flow": "rt", "lat_us": {"p99": us}}]
+            points.append({"label": label, "flows": flows})
+        return {"points": points}
+
+    monkeypatch.setattr(claims, "run_experiment", run_experiment)
+    made = {c.claim.split(", ")[2].partition(":")[0]: c for c in claims.controls()}
+    known = {s.label for s in experiment.load(experiment.find("k2/controls")).schedulers}
+    assert set(asked) <= known
+    assert (made["none"].value, made["none"].bound, made["none"].holds) == (30, ">= 2", True)
+    assert (made["kyber"].value, made["kyber"].holds) == (1.5, False)
+    assert (made["io.max"].value, made["io.max"].bound, made["io.max"].holds) == (0.75, "<= 1", True)
+    assert set(made) == set(claims.CONTROLS)
 
 
 def test_who_waits_for_a_file_system_is_judged_with_a_floor_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
     assert model.startswith(". io.cost.model ctrl=user model=linear rbps=")
     assert "rrandiops=8813 " in model  # of 141000
     assert qos == (
-        ". io.cost.qos enable=1 ctrl=user rpct=99.00 rlat=8000 wpct=0.00 wlat=80000 min=10.00 max=150.00"
+        ". io.cost.qos enable=1 ctrl=user rpct=99.00 rlat=8000 wpct=0.00 wlat=8000 min=10.00 max=150.00"
     )
     assert weights == ["rt io.weight 10000", "background io.weight 1"]
     throttled, none = chunks["wbt-2000us", "writes"], chunks["none", "writes"]

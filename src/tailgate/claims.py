@@ -456,7 +456,7 @@ def frontier_by_itself(
 
 #: Of each control some settings of k2/controls: those of the lowest p99 among those with enough background.
 CONTROLS = {
-    "none": ("none", "none-8"),
+    "none": ("none", "none-16"),
     "mq-deadline": ("mq-deadline", "mq-deadline-16"),
     "kyber": ("kyber-1us",),
     "bfq": ("bfq-no-idle", "bfq-weight-no-idle"),

@@ -174,7 +174,7 @@ def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_pa
 
 def test_cgroups_are_told_in_the_guest(guests: Guests, tmp_path: Path) -> None:
     """Only where a scheduler's row has some; a queue's own setting stands beside the scheduler's."""
-    labels = "none-8,k2-8,io-cost-66"
+    labels = "none-8,k2-8,io-cost-77"
     out = str(tmp_path / "runs")
     arguments = ["--quick", "--out", out, "--schedulers", labels, "--loads", "4k", "--jobs", "1"]
     assert cli.main(["run", "k2/controls", *arguments]) == 0
@@ -183,16 +183,16 @@ def test_cgroups_are_told_in_the_guest(guests: Guests, tmp_path: Path) -> None:
         path = job.files["/lab/p0.fio"]
         assert isinstance(path, Path)
         by_label[path.parent.name.partition(".")[0]] = job
-    assert {label for label, job in by_label.items() if "/lab/cgroups" in job.files} == {"io-cost-66"}
-    told = by_label["io-cost-66"].files["/lab/cgroups"]
+    assert {label for label, job in by_label.items() if "/lab/cgroups" in job.files} == {"io-cost-77"}
+    told = by_label["io-cost-77"].files["/lab/cgroups"]
     assert isinstance(told, bytes)
-    assert b"min=66.00 max=66.00\n" in told
+    assert b"min=77.00 max=77.00\n" in told
     few = by_label["none-8"].files["/lab/settings"]
     assert isinstance(few, bytes)
     assert b"nr_requests 8\n" in few
     (file,) = tmp_path.rglob("results.json")
     points = {p["label"]: p for p in json.loads(file.read_text())["points"]}
-    assert points["io-cost-66"]["cgroups"]["rt"] == {"io.weight": 10000}
+    assert points["io-cost-77"]["cgroups"]["rt"] == {"io.weight": 10000}
     assert "cgroups" not in points["none-8"]
 
 

@@ -75,7 +75,7 @@ def test_paper_rows() -> None:
         (
             'label = "k2-16"',
             'labl = "k2-16"',
-            "schedulers[5].labl: unknown key; expected dilated, knobs, label",
+            "schedulers[5].labl: unknown key; expected cgroups, dilated, knobs, label",
         ),
         ("[paper]", "[papr]", "papr: unknown key; expected drive, flows, job, machine"),
         (

@@ -454,13 +454,13 @@ def frontier_by_itself(
     yield at_most(f"{claim}: p99.9 over that of its fixed bound", ratio, 1.05, command, "sim")
 
 
-#: Of each control some settings of k2/controls: those of the lowest p99 among those with enough background.
+#: Of each control the settings of k2/controls that had the lowest p99 of those with enough background.
 CONTROLS = {
-    "none": ("none", "none-16"),
-    "mq-deadline": ("mq-deadline", "mq-deadline-16"),
+    "none, few tags": ("none-16",),
+    "mq-deadline": ("mq-deadline-16", "mq-deadline"),
     "kyber": ("kyber-1us",),
-    "bfq": ("bfq-no-idle", "bfq-weight-no-idle"),
-    "io.max": ("io-max-420", "io-max-480"),
+    "bfq": ("bfq-no-idle",),
+    "io.max": ("io-max-420",),
     "io.cost": ("io-cost-77", "io-cost-85"),
 }
 

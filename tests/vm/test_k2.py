@@ -45,7 +45,7 @@ FUNCTIONAL = (
 )
 TIMED = ("tags",)
 #: What another number of CPUs is most likely to do otherwise on the same kernel.
-OTHERWISE = ("loads", "split", "data vflash0")
+OTHERWISE = ("split", "data vflash0")
 #: By machine. All parts run on all kernels; under PREEMPT_RT with a CPU to preempt on, and one to meet.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": FUNCTIONAL,
@@ -204,7 +204,7 @@ def test_part(boots: Callable[[str], Boot], machine_name: str, part: str) -> Non
 
 
 def check_tags(records: Mapping[str, bytes]) -> None:
-    """Real-time p99 with 64 and 8 scheduler tags is near that with 1023; what 4 gives is printed."""
+    """Real-time p99 with 64 and 8 scheduler tags is near that with 1023."""
     p99_us = {}
     for name, content in records.items():
         rt = next(job for job in json.loads(content)["jobs"] if job["jobname"] == "rt")

@@ -57,7 +57,7 @@ cat > /tmp/verify.fio <<- JOBS
 	ioengine=io_uring
 	iodepth=16
 	offset=64m
-	size=8m
+	size=5m
 	[sectors]
 	bsrange=512-8k
 	blockalign=512
@@ -71,7 +71,7 @@ cat > /tmp/verify.fio <<- JOBS
 	ioengine=psync
 	fsync=8
 	offset=128m
-	size=4m
+	size=2m
 JOBS
 for scheduler in $schedulers; do
 	for dontprep in 0 1; do

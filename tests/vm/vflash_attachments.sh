@@ -41,13 +41,13 @@ cat > /tmp/verify.fio <<- JOBS
 	bsrange=4k-512k
 	ioengine=libaio
 	iodepth=16
-	size=3m
+	size=2m
 	[ring]
 	bsrange=4k-64k
 	ioengine=io_uring
 	iodepth=16
 	offset=16m
-	size=2m
+	size=1m
 	[real_time]
 	bs=4k
 	ioengine=psync

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that data stay right while schedulers, bounds, tags and sizes change at random and, on vflash, the driver does all that
-# drivers do at once; then all
-# is read again. The argument is the disk.
+# drivers do at once; then all is read again. The argument is the disk.
 DISK=$1
 case $DISK in
 vflash0) vflash memory_backed=1 timeout_ms=100 ;;
@@ -21,7 +20,7 @@ rw=randwrite
 bsrange=4k-256k
 ioengine=libaio
 iodepth=16
-size=14m
+size=8m
 [io_uring]
 rw=randwrite
 bsrange=4k-128k
@@ -29,7 +28,7 @@ ioengine=io_uring
 iodepth=16
 iodepth_batch=8
 offset=16m
-size=12m
+size=7m
 [sectors]
 rw=randwrite
 bsrange=512-8k
@@ -45,14 +44,14 @@ ioengine=psync
 prioclass=1
 prio=2
 offset=40m
-size=4m
+size=3m
 [stream]
 rw=write
 bs=4k
 ioengine=libaio
 iodepth=32
 offset=48m
-size=8m
+size=5m
 [buffered]
 direct=0
 rw=write
@@ -60,7 +59,7 @@ bsrange=4k-64k
 ioengine=psync
 fsync=8
 offset=64m
-size=8m
+size=5m
 JOBS
 begin data fio --eta=never /tmp/data.fio
 switches=0

@@ -128,7 +128,7 @@ above() { # FILE_SYSTEM LOOPS
 	umount /mnt
 	echo "$1: $changes sizes of pieces, $switches switches"
 }
-above ext4 2
+above ext4 1
 # Of the others one is enough on each machine.
 case $CPUS in
 1) above f2fs 1 ;;

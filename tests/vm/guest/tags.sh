@@ -4,7 +4,7 @@
 vflash capacity_mib=4096 dies=8 read_ns=56000 read_fixed_ns=20000 depth=1023 queues=1
 k2 vflash0 8
 echo 0 > /sys/block/vflash0/queue/wbt_lat_usec 2> /dev/null
-for tags in 1023 64 8 4; do
+for tags in 1023 64 8; do
 	echo $tags > /sys/block/vflash0/queue/nr_requests || fail "nr_requests $tags"
 	expect nr_requests "$(cat /sys/block/vflash0/queue/nr_requests)" $tags
 	fio --output=/tmp/tags.json --output-format=json+ --filename=/dev/vflash0 --direct=1 --norandommap --randrepeat=1 \

@@ -106,15 +106,14 @@ static void debt_set_rate(struct debt *d, u64 rate)
 static void debt_fall(struct debt *d, u32 rate, u32 least_ns, u64 now_ns)
 {
 	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;
-	u64 pause_sectors = (u64)d->limit_sectors * DEBT_PAUSE << d->falls;
 
-	d->falls = min(d->falls + 1, DEBT_PAUSE_DOUBLES);
 	WRITE_ONCE(d->high, rate);
 	debt_set_rate(d, max(rate - rate / DEBT_FALL, floor));
 	/* at the floor the rate is not what makes reads slow */
 	WRITE_ONCE(d->settled, d->rate == floor);
-	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) +
-					max_t(u64, debt_ns(pause_sectors, d->rate), least_ns));
+	d->pause_ns = max_t(u64, debt_ns((u64)DEBT_PAUSE * d->limit_sectors, d->rate),
+			    min_t(u64, max_t(u64, 2 * d->pause_ns, least_ns), DEBT_PAUSE_NS_MAX));
+	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + d->pause_ns);
 }
 
 /*
@@ -137,7 +136,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		WRITE_ONCE(d->read_ns,
 			   min_t(u64, debt_ns(DEBT_SECTORS_FIRST / DEBT_READ_TIMES, d->seen),
 				 U32_MAX / 2));
-		d->falls = 0;
+		d->pause_ns = 0;
 		debt_fall(d, d->seen, 0, now_ns);
 	} else if (held && !READ_ONCE(d->saw_reads)) {
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
@@ -161,7 +160,7 @@ static void debt_count_reads(struct debt *d, u64 now_ns)
 		if (were_slow)
 			debt_fall(d, d->rate, slow_ns, now_ns);
 	} else if (4 * slow <= reads) {
-		d->falls = 0;
+		d->pause_ns = 0;
 		debt_set_rate(d, (u64)d->rate +
 					 d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) +
 					 1);

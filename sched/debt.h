@@ -27,8 +27,8 @@
 #define DEBT_READ_MEMORY 16
 /* When the rate was too high, nothing goes until so many limits of it were worked off, at least. */
 #define DEBT_PAUSE 4
-/* Twice as many the next time, if reads were slow all the while: so many times. */
-#define DEBT_PAUSE_DOUBLES 6U
+/* Twice as long the next time, if reads were slow all the while; nor is it longer than this for what they took. */
+#define DEBT_PAUSE_NS_MAX 1000000000U
 /* Before anything was learned; and a typical real-time read is what fits to that, when a rate is. */
 #define DEBT_SECTORS_FIRST 512
 /* Nothing smaller keeps a drive busy. */
@@ -78,15 +78,15 @@
  * @reads: real-time reads that count
  * @slow_reads: of which slow
  * @slow_ns: and what the quickest of these took
- * @falls: of the rate, since reads were not slow
+ * @pause_ns: the latest; 0: reads were not slow since
  * @were_slow: those before them were, and the rate has not fallen for it yet
  */
 struct debt {
 	u32 set_sectors;
 	u32 limit_sectors;
 	u32 rate;
-	u32 seen, high, falls;
-	u64 empty_ns;
+	u32 seen, high;
+	u64 empty_ns, pause_ns;
 	u32 read_ns, slow_ns;
 	bool settled, were_slow;
 	u32 least_write_ns;

@@ -256,8 +256,8 @@ MUTATIONS = [
     Mutation(
         "pause-too-short",
         "large-buffer",
-        "u64 pause_sectors = (u64)d->limit_sectors * DEBT_PAUSE << d->falls;",
-        "u64 pause_sectors = d->limit_sectors;",
+        "d->pause_ns = max_t(u64, debt_ns((u64)DEBT_PAUSE * d->limit_sectors, d->rate),",
+        "d->pause_ns = min_t(u64, debt_ns(d->limit_sectors, d->rate),",
     ),
     Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation(

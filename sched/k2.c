@@ -335,41 +335,6 @@ static inline void k2_look_again(struct k2 *k2)
 		WRITE_ONCE(k2->next, 0);
 }
 
-/**
- * k2_configure() - set a knob
- * @k2: the drive's scheduler
- * @knob: which
- * @value: new value
- *
- * After a change the caller runs the hardware queues: a larger bound may let something go at once.
- *
- * Return: 0, or -ERANGE or -EINVAL with nothing changed.
- */
-static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
-{
-	unsigned int i;
-
-	if (!(value == K2_AUTO && k2_may_be_auto(knob))) {
-		if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
-			return -ERANGE;
-		if ((unsigned int)value % k2_knob_infos[knob].step)
-			return -EINVAL;
-	}
-	spin_lock(&k2->lock);
-	WRITE_ONCE(k2->knobs[knob], value);
-	k2_apply(k2);
-	k2_release_discards(k2);
-	WRITE_ONCE(k2->gate_ns, 0);
-	/* what was noted under other bounds */
-	for (i = 0; i < k2->ctx_count; i++)
-		if (k2->ctxs[i])
-			WRITE_ONCE(k2->ctxs[i]->first, 0);
-	k2_look_again(k2);
-	spin_unlock(&k2->lock);
-	k2_note_run(k2, K2_RELEASE_KNOB);
-	return 0;
-}
-
 /* With a bound on bytes, what is to be known of insertions that nobody has collected. */
 static noinline void k2_note_first(const struct k2 *k2, struct k2_ctx *ctx)
 {
@@ -431,6 +396,36 @@ static inline void k2_collect(struct k2 *k2)
 			spin_unlock(&ctx->lock);
 		}
 	}
+}
+
+/**
+ * k2_configure() - set a knob
+ * @k2: the drive's scheduler
+ * @knob: which
+ * @value: new value
+ *
+ * After a change the caller runs the hardware queues: a larger bound may let something go at once.
+ *
+ * Return: 0, or -ERANGE or -EINVAL with nothing changed.
+ */
+static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
+{
+	if (!(value == K2_AUTO && k2_may_be_auto(knob))) {
+		if (value < k2_knob_infos[knob].least || value > k2_knob_infos[knob].most)
+			return -ERANGE;
+		if ((unsigned int)value % k2_knob_infos[knob].step)
+			return -EINVAL;
+	}
+	spin_lock(&k2->lock);
+	WRITE_ONCE(k2->knobs[knob], value);
+	k2_apply(k2);
+	k2_release_discards(k2);
+	WRITE_ONCE(k2->gate_ns, 0);
+	k2_collect(k2); /* what was noted of insertions was under other bounds */
+	k2_look_again(k2);
+	spin_unlock(&k2->lock);
+	k2_note_run(k2, K2_RELEASE_KNOB);
+	return 0;
 }
 
 /* Was anything inserted that nobody has collected? */

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that the background is back at the rate of the fixed bound ten periods after the real-time reader that a bound looks
+# ahead to was killed, stopped, or slowed tenfold; that it keeps its rate when the clock is set, the scheduler switched, a CPU
+# taken away; and that blk-mq is not left to ask again after 3 ms. Time is virtual; the drive is one of 8 dies, dilated 16 times.
+PERIOD_MS=32
+T=/sys/kernel/tracing
+K=/sys/block/vflash0/queue/iosched
+grep -q tracefs /proc/mounts || mount -t tracefs none $T
+echo 'p:again blk_mq_delay_run_hw_queues ms=%si:u64' > $T/kprobe_events || fail "no probe of what asks again"
+echo 'ms == 3' > $T/events/kprobes/again/filter
+echo 1 > $T/events/kprobes/again/enable
+vflash capacity_mib=4096 dies=8 read_ns=54367 read_fixed_ns=23039 dilation=16 depth=256
+look_ahead() { # held free for half of each period
+	echo 1024 > $K/inflight_max
+	echo 64 > $K/inflight_kib_max
+	echo $((PERIOD_MS * 500)) > $K/ahead_lead_us
+	echo ahead > $K/bound_mode
+}
+real_time() { # THINKTIME
+	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=0 \
+		--norandommap --thinktime=$1 --time_based --runtime=600 --thread
+}
+predicted() {
+	[ "$(counted vflash0 ahead_predicted)" = 1 ]
+}
+await_predicted() {
+	await 60 "it is not predicted" predicted
+}
+rate() { # RATE becomes the requests a second in thirty periods
+	uptime_ms
+	began=$NOW
+	read -r reads rest < /sys/block/vflash0/stat
+	first=$reads
+	usleep $((PERIOD_MS * 30000))
+	read -r reads rest < /sys/block/vflash0/stat
+	uptime_ms
+	RATE=$(((reads - first) * 1000 / (NOW - began)))
+}
+back() { # WHAT RATE [PERCENT]: ten periods later it is so much of this one at least
+	usleep $((PERIOD_MS * 10000))
+	rate
+	echo "$1: $RATE a second of $2"
+	[ $((RATE * 100)) -ge $(($2 * ${3:-90})) ] || fail "$1: the background is not back"
+}
+k2 vflash0 1024
+echo 64 > $K/inflight_kib_max
+begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --norandommap \
+	--time_based --runtime=600
+go_on 200
+rate
+fixed=$RATE
+look_ahead
+real_time ${PERIOD_MS}ms
+await_predicted
+rate
+ahead=$RATE # it varies by a tenth, as a prediction that was wrong ends the next two
+echo "fixed bound: $fixed a second; looking ahead: $ahead"
+[ $((ahead * 10)) -lt $((fixed * 7)) ] || fail "too little is held to notice when nothing is"
+of_rt STOP
+back stopped $fixed
+of_rt CONT
+await_predicted
+for seconds in 100000 -100000; do # it has a clock of its own
+	date -s @$(($(date +%s) + seconds)) > /dev/null || fail "the clock cannot be set"
+	back "clock set by $seconds s" $ahead 70
+done
+[ $CPUS = 1 ] || for state in 0 1; do
+	echo $state > /sys/devices/system/cpu/cpu1/online || fail "CPU 1 does not become $state"
+	back "CPU 1 $state" $ahead 70
+done
+scheduler vflash0 none
+scheduler vflash0 k2
+look_ahead
+back switched $ahead 70
+await_predicted
+of_rt 9
+back killed $fixed
+end rt 30 137
+real_time ${PERIOD_MS}ms
+await_predicted
+of_rt 9
+end rt 30 137
+real_time $((PERIOD_MS * 10))ms
+back "ten times slower" $fixed
+stop rt reader
+account vflash0
+again=$(grep -c again: $T/trace) # two CPUs may be told of one request
+echo "asked again after 3 ms: $again times"
+[ $again = 0 ] || [ $CPUS -gt 1 ] && [ $((again * 100)) -lt $(counted vflash0 dispatched) ] || fail "too often"
+echo 0 > $T/events/kprobes/again/enable
+echo > $T/kprobe_events

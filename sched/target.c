@@ -29,6 +29,7 @@ static void target_configure(struct target *t, u32 target_ns, unsigned int quant
 		t->arm = TARGET_PLAIN;
 		t->window = t->window_requests = 0;
 		t->calm = t->floor_requests = t->floor_late = t->given_up = 0;
+		t->credit = 0;
 		WRITE_ONCE(t->target_ns, target_ns);
 		t->quantile = quantile;
 		t->has_arms = has_arms;
@@ -92,7 +93,7 @@ static bool target_learn(struct target *t, u64 now_ns)
 	unsigned int late = atomic_xchg(&t->late, 0), ended = atomic_xchg(&t->ended, 0);
 	unsigned int limit = t->limit_sectors, in_time;
 	u8 arm = t->arm;
-	int *log = &t->logs[arm], up;
+	int *log = &t->logs[arm], up, down, forgiven;
 
 	if (!ended)
 		return false;
@@ -103,13 +104,21 @@ static bool target_learn(struct target *t, u64 now_ns)
 		target_apply(t);
 		return !t->given_up;
 	}
-	t->calm = late ? 0 : min(t->calm + ended, 1U << 20);
 	up = TARGET_LOG_STEP / 100 * (100 - t->quantile);
-	if (t->calm * (100 - t->quantile) > 100 * TARGET_CALM)
-		up *= TARGET_CALM_TIMES;
-	*log -= (int)late * (TARGET_LOG_STEP / 100) * (int)t->quantile;
-	if (READ_ONCE(t->held))
+	down = (int)late * (TARGET_LOG_STEP / 100) * (int)t->quantile;
+	if (late)
+		t->calm = 0;
+	if (READ_ONCE(t->held)) {
+		t->calm = min(t->calm + in_time, 1U << 20);
+		if (t->calm * (100 - t->quantile) > 100 * TARGET_CALM)
+			up *= TARGET_CALM_TIMES;
 		*log += (int)in_time * up;
+	} else {
+		t->credit = min(t->credit + (int)in_time * up, TARGET_CREDIT);
+	}
+	forgiven = min(down, t->credit);
+	t->credit -= forgiven;
+	*log -= down - forgiven;
 	WRITE_ONCE(t->held, false);
 	*log = clamp_t(int, *log, TARGET_LOG_MIN, TARGET_LOG_MAX);
 	target_watch_floor(t, ended, late);

@@ -61,7 +61,7 @@ class Lab(EventLoop):
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 40
     auto: bool = False  # what may find itself does
-    forgiven: int = 0  # times that it may be asked in vain, as after a change of a knob
+    forgiven: int = 0  # times that it may be asked in vain
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     background_us: list[float] = field(default_factory=list)

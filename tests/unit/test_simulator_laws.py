@@ -4,6 +4,7 @@
 TAILGATE_SEED replays what a failed run printed.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -77,9 +78,19 @@ def link(objects: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All object files."""
-    folder = tmp_path_factory.mktemp("objects")
+def objects(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """All object files; of several workers of pytest-xdist the first compiles them, and the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "objects"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            compile_all(tmp_path_factory.mktemp("objects")).rename(folder)
+    return folder
+
+
+def compile_all(folder: Path) -> Path:
+    """All object files into a folder."""
     sim = ROOT / "sim"
     sources = [*sim.glob("*.c"), *sim.glob("schedulers/*.c"), *sim.glob("*.cpp")]
     names = [str(s.relative_to(sim)) for s in sources if s.name != "binding.cpp"]

@@ -100,8 +100,7 @@ static inline unsigned int k2_observer(void)
 	return static_branch_unlikely(&k2_traced) ? READ_ONCE(k2_trace_session) : 0;
 }
 
-static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
-			    unsigned int limit);
+static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
 static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
 			       bool in_time);
@@ -278,12 +277,11 @@ static dev_t k2_dev(const struct k2 *k2)
 	return disk ? disk_devt(disk) : 0;
 }
 
-static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
-			    unsigned int limit)
+static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *r)
 {
-	trace_hold(k2_dev(k2), why, (u64)sectors << SECTOR_SHIFT, atomic_read(&k2->inflight),
-		   (u64)atomic_read(&k2->inflight_sectors) << SECTOR_SHIFT,
-		   why == K2_HOLD_COUNT ? limit : (u64)limit << SECTOR_SHIFT);
+	trace_hold(k2_dev(k2), r->why, (u64)r->sectors << SECTOR_SHIFT, r->inflight,
+		   (u64)r->inflight_sectors << SECTOR_SHIFT,
+		   r->why == K2_HOLD_COUNT ? r->limit : (u64)r->limit << SECTOR_SHIFT);
 }
 
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)

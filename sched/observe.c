@@ -26,53 +26,58 @@ static bool k2_background_is_next(const struct k2 *k2)
 	return lists == 1UL << (K2_BACKGROUND + 1);
 }
 
-/* Which bound refuses so much (K2_ROOM_...), and what it is now; -1: none. As k2_has_room(), but changes nothing. */
-static int k2_refused_by(struct k2 *k2, unsigned int next, bool soon, unsigned int *limit)
+/* A bound of so much refuses it. Return: true. */
+static inline bool k2_refuses(struct k2_refusal *r, enum k2_hold why, unsigned int limit)
 {
-	unsigned int inflight = atomic_read(&k2->inflight), sectors = next & K2_ROOM_SECTORS;
-	unsigned int fixed = READ_ONCE(k2->byte_limit), owed = 0;
-	bool is_ahead = READ_ONCE(k2->uses) & K2_USES_AHEAD;
+	r->why = why;
+	r->limit = limit;
+	return true;
+}
+
+/* Is so much (K2_ROOM_...) refused? As k2_has_room(), but changes nothing. */
+static bool k2_refused(struct k2 *k2, unsigned int next, bool soon, struct k2_refusal *r)
+{
+	unsigned int fixed = READ_ONCE(k2->byte_limit), owed = 0, limit;
 	u64 until_ns = 0, now = k2_now(k2);
 
-	*limit = READ_ONCE(k2->inflight_limit);
-	if (inflight >= *limit)
-		return K2_HOLD_COUNT;
+	r->sectors = next == K2_HELD ? 0 : next & K2_ROOM_SECTORS;
+	r->inflight = atomic_read(&k2->inflight);
+	r->inflight_sectors = atomic_read(&k2->inflight_sectors);
+	limit = READ_ONCE(k2->inflight_limit);
+	if (r->inflight >= limit)
+		return k2_refuses(r, K2_HOLD_COUNT, limit);
 	if (next == K2_HELD)
-		return K2_HOLD_FLUSH;
-	*limit = READ_ONCE(k2->debt.limit_sectors);
-	if (next & K2_ROOM_WRITES && !debt_fits(&k2->debt, sectors, now))
-		return K2_HOLD_DEBT;
+		return k2_refuses(r, K2_HOLD_FLUSH, 0);
+	limit = READ_ONCE(k2->debt.limit_sectors);
+	if (next & K2_ROOM_WRITES && !debt_fits(&k2->debt, r->sectors, now))
+		return k2_refuses(r, K2_HOLD_DEBT, limit);
 	if (next & K2_ROOM_OWED)
 		owed = debt_owed(&k2->debt, now);
-	*limit = fixed;
-	if (is_ahead)
-		*limit = ahead_limit(&k2->ahead, fixed, now, ahead_soon_ns(&k2->ahead, soon),
-				     &until_ns);
-	if (!sectors || atomic_read(&k2->inflight_sectors) + (u64)sectors + owed <= *limit)
-		return -1;
-	if (!inflight && !owed)
-		return until_ns ? K2_HOLD_IDLE : -1;
-	return *limit == fixed ? K2_HOLD_BYTES : K2_HOLD_AHEAD;
+	limit = fixed;
+	if (READ_ONCE(k2->uses) & K2_USES_AHEAD)
+		limit = ahead_limit(&k2->ahead, fixed, now, ahead_soon_ns(&k2->ahead, soon),
+				    &until_ns);
+	if (!r->sectors || r->inflight_sectors + (u64)r->sectors + owed <= limit)
+		return false;
+	if (!r->inflight && !owed)
+		return until_ns && k2_refuses(r, K2_HOLD_IDLE, limit);
+	return k2_refuses(r, limit == fixed ? K2_HOLD_BYTES : K2_HOLD_AHEAD, limit);
 }
 
 /* Somebody found no room, and somebody else wants to know when that begins. Return: false. */
 static noinline bool k2_note_held(struct k2 *k2, unsigned int next, bool soon)
 {
 	unsigned int observer = k2_observer();
+	struct k2_refusal refusal;
 	unsigned long flags;
-	unsigned int limit;
-	int why;
 
 	raw_spin_lock_irqsave(&k2->held_lock, flags);
 	WRITE_ONCE(k2->released_by, K2_RELEASE_RUN);
-	if (observer && k2->held != observer && k2_background_is_next(k2)) {
-		why = k2_refused_by(k2, next, soon, &limit);
-		if (why >= 0) {
-			k2->held = observer;
-			k2->held_ns = k2_now(k2);
-			k2_observe_hold(k2, why, next == K2_HELD ? 0 : next & K2_ROOM_SECTORS,
-					limit);
-		}
+	if (observer && k2->held != observer && k2_background_is_next(k2) &&
+	    k2_refused(k2, next, soon, &refusal)) {
+		k2->held = observer;
+		k2->held_ns = k2_now(k2);
+		k2_observe_hold(k2, &refusal);
 	}
 	raw_spin_unlock_irqrestore(&k2->held_lock, flags);
 	return false;

@@ -7,14 +7,13 @@
  * not happen while somebody looks is not known: who begins sees first what begins then.
  *
  *	static unsigned int k2_observer(void);
- *	static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors, unsigned int limit);
+ *	static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
  *	static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
  *	static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time);
  *
- * The first two come in turns: a bound begins to refuse what is next of the background, @sectors of it (0: not known), and
- * that goes. @limit is in requests for K2_HOLD_COUNT, else in sectors. The third says that a flow's request goes to the
- * drive, and by how much later it came than it was expected, or K2_UNPREDICTED. All three are called with interrupts off or
- * under a lock, from any context, and must not call K2.
+ * The first two come in turns: a bound begins to refuse what is next of the background, and that goes. The third says that a
+ * flow's request goes to the drive, and by how much later it came than it was expected, or K2_UNPREDICTED. All three are
+ * called with interrupts off or under a lock, from any context, and must not call K2.
  *
  *	static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
  *				 unsigned int owed_sectors, s64 error_ns);
@@ -41,6 +40,19 @@ enum k2_hold {
 	K2_HOLD_IDLE, /* the same, and the drive is idle */
 };
 
+/**
+ * struct k2_refusal - what a bound refuses, and what it saw that made it do so; the drive may have ended some of it since
+ * @why: which bound
+ * @sectors: of what is next; 0: not known
+ * @inflight: requests in the drive
+ * @inflight_sectors: their sectors
+ * @limit: the bound, in requests for K2_HOLD_COUNT, else in sectors
+ */
+struct k2_refusal {
+	enum k2_hold why;
+	unsigned int sectors, inflight, inflight_sectors, limit;
+};
+
 /* What made somebody look again. */
 enum k2_release {
 	K2_RELEASE_COMPLETION,
@@ -57,10 +69,9 @@ static inline unsigned int k2_observer(void)
 	return 0;
 }
 
-static inline void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
-				   unsigned int limit)
+static inline void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal)
 {
-	(void)k2, (void)why, (void)sectors, (void)limit;
+	(void)k2, (void)refusal;
 }
 
 static inline void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)

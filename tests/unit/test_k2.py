@@ -899,6 +899,14 @@ MUTATIONS = [
     Mutation("nobody-arms-the-timer", "interleave", "k2->arm(k2->argument, until_ns);", ";"),
     Mutation("armed-for-ever", "interleave", "WRITE_ONCE(k2->armed_ns, 0);", "(void)k2;"),
     Mutation(
+        "shows-what-it-did-not-see",
+        "interleave",
+        "\tk2_observe_hold(k2, &refusal);",
+        "\trefusal.inflight = atomic_read(&k2->inflight);\n"
+        "\t\trefusal.inflight_sectors = atomic_read(&k2->inflight_sectors);\n"
+        "\t\tk2_observe_hold(k2, &refusal);",
+    ),
+    Mutation(
         "evicted-while-under-way",
         "interleave",
         "if (atomic_read(&flow->under_way) || flow->present",

@@ -208,7 +208,12 @@ MUTATIONS = [
         "error_ns = k2_error_ns(ahead, flow, e->since_ns);",
         "error_ns = 0;",
     ),
-    Mutation("an-idle-drive-is-not-held", "expected", "return until_ns ? K2_HOLD_IDLE : -1;", "return -1;"),
+    Mutation(
+        "an-idle-drive-is-not-held",
+        "expected",
+        "return until_ns && k2_refuses(r, K2_HOLD_IDLE, limit);",
+        "return false;",
+    ),
     Mutation("the-timer-is-silent", "expected", "k2_note_run(k2, K2_RELEASE_TIMER);", ""),
     Mutation(
         "meets-itself",

@@ -50,8 +50,7 @@ static u64 k2_now(const struct k2 *k2);
 
 #ifdef K2_OBSERVED
 static unsigned int k2_observer(void);
-static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
-			    unsigned int limit);
+static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
 
 static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
@@ -135,14 +134,17 @@ static unsigned int k2_observer(void)
 	return seed % 2;
 }
 
-static void k2_observe_hold(const struct k2 *drive, enum k2_hold why, unsigned int sectors,
-			    unsigned int limit)
+static void k2_observe_hold(const struct k2 *drive, const struct k2_refusal *r)
 {
-	(void)drive, (void)limit;
+	bool is_of_bytes = r->why != K2_HOLD_COUNT && r->why != K2_HOLD_FLUSH;
+
+	(void)drive;
 	must(!held);
 	held = true;
-	must(sectors || why == K2_HOLD_COUNT || why == K2_HOLD_FLUSH);
-	must(why != K2_HOLD_AHEAD || machine.is_ahead);
+	must(r->sectors || !is_of_bytes);
+	must(r->why != K2_HOLD_AHEAD || machine.is_ahead);
+	must(r->why != K2_HOLD_COUNT || r->inflight >= r->limit);
+	must(!is_of_bytes || machine.owes || r->inflight_sectors + r->sectors > r->limit);
 }
 
 static void k2_observe_release(const struct k2 *drive, enum k2_release why, u64 held_ns)

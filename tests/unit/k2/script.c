@@ -86,13 +86,12 @@ static unsigned int k2_observer(void)
 	return session;
 }
 
-static void k2_observe_hold(const struct k2 *k2, enum k2_hold why, unsigned int sectors,
-			    unsigned int limit)
+static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *r)
 {
 	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "flush", "idle" };
 
 	(void)k2;
-	printf("hold:%s:%u:%u ", whys[why], sectors, limit);
+	printf("hold:%s:%u:%u ", whys[r->why], r->sectors, r->limit);
 }
 
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)

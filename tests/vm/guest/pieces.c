@@ -445,6 +445,7 @@ int main(int argc, char **argv)
 	if (trace < 0)
 		die("trace_pipe");
 	put(tracing, "buffer_size_kb", 2048);
+	put(tracing, "tracing_on", 1); /* whatever a part before has left */
 	for (i = 0; i < EVENTS; i++) {
 		snprintf(path, sizeof(path), "events/block/%.*s/enable",
 			 (int)strlen(event_names[i]) - 2, event_names[i]);

@@ -290,10 +290,22 @@ static inline unsigned int k2_choose(struct k2 *k2)
 	return k2_choose_unheld(k2);
 }
 
-/* With a bound on bytes: what there must be room for if this entry of the background is to go. */
-static inline unsigned int k2_room(const struct k2 *k2, struct k2_entry *e, unsigned int sectors)
+/* With a bound on bytes: what there must be room for if this entry of a list is to go (K2_ROOM_...). */
+static inline unsigned int k2_room(const struct k2 *k2, struct k2_entry *e, unsigned int list,
+				   unsigned int sectors)
 {
-	if (likely(!(READ_ONCE(k2->uses) & K2_USES_DEBT)) || !sectors)
+	unsigned int uses = READ_ONCE(k2->uses);
+
+	if (!sectors)
+		return 0;
+	if (list != K2_BACKGROUND + 1) {
+		if (uses & (K2_USES_AHEAD | K2_USES_TARGET))
+			return 0;
+		return sectors | (list < K2_BACKGROUND + 1 ? K2_ROOM_URGENT : 0);
+	}
+	if (uses & K2_USES_PIECES && sectors > READ_ONCE(k2->piece_sectors))
+		return 0;
+	if (likely(!(uses & K2_USES_DEBT)))
 		return sectors;
 	return sectors | K2_ROOM_OWED | (k2_writes(e) ? K2_ROOM_WRITES : 0);
 }
@@ -304,18 +316,12 @@ static inline unsigned int k2_room(const struct k2 *k2, struct k2_entry *e, unsi
  */
 static inline unsigned int k2_look(struct k2 *k2, unsigned int list)
 {
-	unsigned int uses = READ_ONCE(k2->uses), sectors = 0, next;
 	struct k2_entry *e = k2_entry_of(k2->lists[list].next);
+	unsigned int sectors = 0, next;
 
-	if (uses & K2_USES_BYTES)
+	if (READ_ONCE(k2->uses) & K2_USES_BYTES)
 		sectors = k2_sectors(e);
-	next = sectors;
-	if (list != K2_BACKGROUND + 1)
-		next = uses & (K2_USES_AHEAD | K2_USES_TARGET) ? 0 : sectors;
-	else if (uses & K2_USES_PIECES && sectors > READ_ONCE(k2->piece_sectors))
-		next = 0;
-	else
-		next = k2_room(k2, e, sectors);
+	next = k2_room(k2, e, list, sectors);
 	if (next != READ_ONCE(k2->next))
 		WRITE_ONCE(k2->next, next);
 	return sectors;
@@ -338,13 +344,13 @@ static inline void k2_look_again(struct k2 *k2)
 /* With a bound on bytes, what is to be known of insertions that nobody has collected. */
 static noinline void k2_note_first(const struct k2 *k2, struct k2_ctx *ctx)
 {
-	unsigned long background = 1UL << (K2_BACKGROUND + 1);
 	unsigned int first = 0;
 
-	if (ctx->filled == background) {
-		struct k2_entry *e = k2_entry_of(ctx->lists[K2_BACKGROUND + 1].next);
+	if (ctx->filled) {
+		unsigned int list = __ffs(ctx->filled);
+		struct k2_entry *e = k2_entry_of(ctx->lists[list].next);
 
-		first = k2_room(k2, e, k2_sectors(e));
+		first = k2_room(k2, e, list, k2_sectors(e));
 	}
 	WRITE_ONCE(ctx->first, first);
 }
@@ -523,12 +529,13 @@ static inline bool k2_has_room(struct k2 *k2, unsigned int next, bool soon)
 }
 
 /*
- * What there must be room for (K2_ROOM_...), as far as that is known without the lock: 0 is room for anything. Too much does
- * no harm, as each completion asks anew.
+ * What there must be room for (K2_ROOM_...), as far as that is known without the lock: 0 is room for anything. For the
+ * background too much does no harm, as each completion asks anew; of what is urgent nobody knows which is first, and the
+ * least of them counts.
  */
 static inline unsigned int k2_next(const struct k2 *k2)
 {
-	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), next = 0;
+	unsigned int word, words = BITS_TO_LONGS(k2->ctx_count), next = 0, urgent = 0, staged;
 	unsigned long filled;
 
 	if (likely(!(READ_ONCE(k2->uses) & (K2_USES_BYTES | K2_USES_HOLDS))))
@@ -541,17 +548,25 @@ static inline unsigned int k2_next(const struct k2 *k2)
 			unsigned int first = READ_ONCE(ctx->first);
 
 			if (!first)
-				return 0; /* it goes before what is staged, or nobody knows */
-			next = max(next, first);
+				return 0; /* nobody knows */
+			if (!(first & K2_ROOM_URGENT))
+				next = max(next, first);
+			else if (!urgent || first < urgent)
+				urgent = first;
 		}
 	}
 	smp_rmb(); /* pairs with k2_collect() */
 	filled = READ_ONCE(k2->filled);
-	if (filled && !next && !(filled & ~k2_holdable(k2)))
+	if (filled && !next && !urgent && !(filled & ~k2_holdable(k2)))
 		return K2_HELD;
 	if (!(READ_ONCE(k2->uses) & K2_USES_BYTES))
 		return 0;
-	return filled ? READ_ONCE(k2->next) : next;
+	if (!filled)
+		return urgent ? urgent : next;
+	staged = READ_ONCE(k2->next);
+	if (!urgent || !staged)
+		return staged;
+	return staged & K2_ROOM_URGENT ? min(urgent, staged) : urgent;
 }
 
 /**

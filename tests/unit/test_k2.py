@@ -421,6 +421,28 @@ def test_a_large_entry_holds_up_nobody_before_it(script: Script) -> None:
     check_sizes(script)
 
 
+def check_urgent(script: Script) -> None:
+    """A small real-time entry has work to do whatever is beside it; a large one has none until it fits."""
+    machine = begin(script, ctxs=2, bound=4)
+    machine.set_kib_max(16)
+    machine.insert(0, [(8, False, 16)])
+    assert machine.dispatch() == 0
+    machine.insert(0, [(2, False, 128)])
+    assert script.ask("work") == "0"
+    machine.insert(1, [(1, False, 16)])
+    assert machine.has_work()
+    assert machine.dispatch() == 2
+    machine.insert(1, [(8, False, 16)])
+    assert script.ask("work") == "0"
+    machine.finish(0)
+    assert script.ask("work") == "0"
+    machine.drain()
+
+
+def test_room_for_what_is_urgent(script: Script) -> None:
+    check_urgent(script)
+
+
 def check_floor(script: Script, floor: int) -> None:
     """Beside real-time requests that never end the background gets its floor, evenly, and no more."""
     machine = begin(script, ctxs=1, bound=1)
@@ -980,6 +1002,10 @@ MUTATIONS = [
     ),
     Mutation("too-large-for-ever", "script", "(!inflight && !owed) || all", "all"),
     Mutation("size-of-who-was-next", "script", "if (!first)\n\t\t\t\treturn 0;", ""),
+    Mutation(
+        "urgent-needs-what-the-background-does", "script", "min(urgent, staged) : urgent", "staged : staged"
+    ),
+    Mutation("the-largest-of-the-urgent", "urgent", "!urgent || first < urgent", "first > urgent"),
     Mutation("size-of-who-was-merged", "sizes", "k2_look_again(k2);\n\te->state", "e->state"),
     Mutation("size-before-collection", "sizes", "k2_look_again(k2);\n\t\t\tctx->filled", "ctx->filled"),
 ]
@@ -1004,6 +1030,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "limits": check_limits,
     "visits": check_visits,
     "sizes": check_sizes,
+    "urgent": check_urgent,
     "floor": lambda script: check_floor(script, 50),
     "ranges": check_ranges,
     "fit": lambda script: check_fit(script, 180, 5.6, 700, 0),

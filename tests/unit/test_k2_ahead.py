@@ -61,7 +61,6 @@ class Lab(EventLoop):
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 40
     auto: bool = False  # what may find itself does
-    forgiven: int = 0  # times that it may be asked in vain
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     background_us: list[float] = field(default_factory=list)
@@ -104,10 +103,7 @@ class Lab(EventLoop):
         """blk_mq_run_hw_queue()."""
         while self.ask(f"work {self.ns}") == ["1"]:
             (word,) = self.ask(f"dispatch {self.ns}")
-            if word == "-":
-                assert self.forgiven, "blk-mq would look again after 3 ms"
-                self.forgiven -= 1
-                break
+            assert word != "-", "blk-mq would look again after 3 ms"
             number = int(word)
             if number in self.owners:
                 self.met[self.owners[number]].append(

@@ -49,8 +49,9 @@ begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k -
 go_on 200
 rate
 fixed=$RATE
-look_ahead
 real_time ${PERIOD_MS}ms
+back "real-time requests, and the fixed bound" $fixed
+look_ahead
 await_predicted
 rate
 ahead=$RATE # it varies by a tenth, as a prediction that was wrong ends the next two

@@ -4,7 +4,8 @@
 .DEFAULT_GOAL := help
 
 PYTHON ?= /usr/bin/python3
-BIN := .venv/bin
+VENV := .venv
+BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -q --numprocesses $(shell nproc) --dist worksteal
 KERNELS := stable backports stable-rt backports-rt
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
@@ -65,7 +66,7 @@ setup-check: ## only the set-up of check
 		"40|kernel modules|make -s modules"
 
 clean: ## remove .venv and build; the cache and the runs stay
-	rm -rf .venv build
+	rm -rf $(VENV) build
 
 clean-host: ## remove what set-up wrote below /etc/apt, name the packages it installed
 	@setup/host.sh clean
@@ -104,34 +105,33 @@ kernels:
 modules: ## kernel modules for all guests, in build/
 	@$(BIN)/python -m tailgate.modules $(KERNELS)
 
-sim: build/sim.stamp ## the simulator, into .venv
+sim: $(VENV)/sim.stamp ## the simulator, into .venv
 
-venv: build/venv.stamp
-venv-dev: build/venv-dev.stamp
+venv: $(VENV)/run.stamp
+venv-dev: $(VENV)/dev.stamp
 
 # One environment, two fillings: what runs, and what also tests. A changed lock, and nothing else, installs
 # again.
-build/venv.stamp: requirements.lock pyproject.toml
+$(VENV)/run.stamp: requirements.lock pyproject.toml
 	$(call install,$<)
 	@touch $@
-build/venv-dev.stamp: requirements-dev.lock requirements.lock pyproject.toml
+$(VENV)/dev.stamp: requirements-dev.lock requirements.lock pyproject.toml
 	$(call install,$<)
-	@touch build/venv.stamp $@
+	@touch $(VENV)/run.stamp $@
 
-build/sim.stamp: build/venv-dev.stamp $(shell find sim sched flash -type f)
+$(VENV)/sim.stamp: $(VENV)/dev.stamp $(shell find sim sched flash -type f)
 	@echo "simulator: compiling"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--force-reinstall ./sim
 	@touch $@
 	@echo "simulator: ready"
 
 define install
-@mkdir -p build
-@echo "python: packages of $(1) into .venv"
-@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
-@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps --only-binary :all: \
+@echo "python: packages of $(1) into $(VENV)"
+@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --only-binary :all: \
 	--require-hashes -r $(1) || { echo "tailgate: pip cannot install $(1): check the network" >&2; exit 1; }
-@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 @echo "python: ready"
 endef
 

@@ -727,9 +727,14 @@ def sources_key() -> str:
 
 
 def replaced(recorded: Sequence[Claim], measured: Sequence[Claim]) -> list[Claim]:
-    """What was recorded, with the claims that were measured in their places, and new ones at the end."""
+    """What was recorded, with the claims that were measured in their places, and new ones at the end.
+
+    What the same commands led to before, and do not now, is gone.
+    """
     new = {c.claim: c for c in measured}
-    return [new.pop(c.claim, c) for c in recorded] + list(new.values())
+    commands = {c.command for c in measured}
+    left = [c for c in recorded if c.claim in new or c.command not in commands]
+    return [new.pop(c.claim, c) for c in left] + list(new.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

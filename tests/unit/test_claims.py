@@ -56,10 +56,11 @@ def test_the_tables_step_runs_both_and_compares_digits(
 
 
 def test_a_step_replaces_its_claims_and_keeps_the_others() -> None:
-    old = [claims.stated(name, 1, "make") for name in ("a", "b", "c")]
-    new = [claims.stated(name, 2, "make") for name in ("d", "b")]
+    commands = {"a": "make", "b": "run", "c": "make", "x": "run"}
+    old = [claims.stated(name, 1, command) for name, command in commands.items()]
+    new = [claims.stated(name, 2, "run") for name in ("d", "b")]
     found = [(c.claim, c.value) for c in claims.replaced(old, new)]
-    assert found == [("a", 1), ("b", 2), ("c", 1), ("d", 2)]
+    assert found == [("a", 1), ("b", 2), ("c", 1), ("d", 2)], "x is not what this command says any more"
 
 
 @pytest.mark.parametrize("second", [2, 3])

@@ -150,7 +150,7 @@ enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 /* With a bound on bytes, in the word that says what there must be room for: */
 #define K2_ROOM_WRITES 0x80000000U /* it is a write of the background, with a bound on their debt */
 #define K2_ROOM_OWED 0x40000000U /* it is of the background, and must leave room for what is owed */
-#define K2_ROOM_URGENT 0x20000000U /* it is not: it goes before what is */
+#define K2_ROOM_URGENT 0x20000000U /* it is not of the background: it goes before what is */
 #define K2_ROOM_SECTORS 0x003fffffU /* so many sectors; 0: it needs no room, or nobody knows */
 /* Instead of that: all that is staged may be held. */
 #define K2_HELD UINT_MAX

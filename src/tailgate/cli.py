@@ -30,6 +30,7 @@ DELEGATED: Mapping[str, tuple[str, str]] = {
     "bench": ("tailgate.bench", "what the code itself costs: instructions per I/O, CPUs, the simulator"),
     "simulate": ("tailgate.simulate", "one fio job file in the simulator, without an experiment"),
     "calibrate": ("tailgate.calibrate", "fit a drive file to published rows"),
+    "blktests": ("tailgate.blktests.command", "a checkout of blktests judges a scheduler, in guests"),
     "claims": ("tailgate.claims", "measure every figure that is promised anywhere"),
 }
 

@@ -7,10 +7,15 @@ what `linux-image-rt-amd64` depends on there, the same kernels built with PREEMP
 apt says; `kernels.json` in the cache records it, and from then on nothing is asked or fetched until a
 refresh.
 
-    kernels/kernels.json            label -> release, suite, packages with versions, when
+`stable-kasan`, `stable-kcsan`, `backports-kasan` and `backports-kcsan` are debug kernels, built from the
+source of the same versions (tailgate.kernel_build). They are built again when their configuration changes,
+or when the kernel that they stand for does.
+
+    kernels/kernels.json            label -> release, suite, packages and versions, when; a debug kernel's key
     kernels/<release>/root/         the unpacked packages: image, modules, headers, kbuild
     kernels/<release>/vmlinux       the uncompressed ELF image, which QEMU boots by PVH
     kernels/<release>/btf           the kernel's own type information, raw
+    kernels/<release>/symbols       of a debug kernel: the image with what addr2line and gdb read
 """
 
 import argparse
@@ -31,6 +36,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tailgate import kernel_build
 from tailgate.cache import cache_dir
 from tailgate.errors import UsageError
 
@@ -39,6 +45,7 @@ Progress = Callable[[str], None]
 ORDINARY = ("stable", "backports")
 RT = ("stable-rt", "backports-rt")
 LABELS = (*ORDINARY, *RT)
+DEBUG = tuple(f"{label}-{kind}" for label in ORDINARY for kind in kernel_build.KINDS)
 # Of a meta package's dependencies only these belong to the kernel; compilers and libraries are the host's.
 PARTS = re.compile(r"linux-(image|modules|binary|headers|kbuild)-\S+")
 
@@ -88,18 +95,32 @@ def resolve(labels: Sequence[str], progress: Progress, *, refresh: bool = False)
     Raises UsageError for an unknown label, a suite that apt does not know, a failed download.
     """
     for label in labels:
-        if label not in LABELS:
-            raise UsageError(f"no guest kernel is called '{label}': use {', '.join(LABELS)}")
+        if label not in (*LABELS, *DEBUG):
+            raise UsageError(f"no guest kernel is called '{label}': use {', '.join((*LABELS, *DEBUG))}")
     folder = cache_dir() / "kernels"
-    cached = {} if refresh else cached_kernels()
-    if all(label in cached for label in labels):
-        return [cached[label] for label in labels]
-    with _locked(folder, progress):
-        for label in dict.fromkeys(labels):
-            if refresh or label not in cached_kernels():  # another process may have been here before us
-                _prepare(label, folder, progress)
+    if refresh or not all(_is_ready(label, folder) for label in labels):
+        with _locked(folder, progress):
+            for label in dict.fromkeys(labels):
+                stock = label if label in LABELS else stands_for(label)
+                if refresh or not _is_ready(stock, folder):  # another process may have been here before us
+                    _prepare(stock, folder, progress)
+                if not _is_ready(label, folder):
+                    _prepare_debug(label, folder, progress)
     found = cached_kernels()
     return [found[label] for label in labels]
+
+
+def stands_for(label: str) -> str:
+    """The label of the stock kernel that a debug kernel is of the same version as."""
+    return label.rpartition("-")[0]
+
+
+def _is_ready(label: str, folder: Path) -> bool:
+    """Whether a kernel is cached; of a debug kernel, whether it is the one that would be built now."""
+    cached = cached_kernels()
+    if label not in cached or label in LABELS:
+        return label in cached
+    return stands_for(label) in cached and _records(folder)[label]["key"] == _source(label, folder).key()
 
 
 def cached_kernels() -> dict[str, Kernel]:
@@ -162,17 +183,56 @@ def _prepare(label: str, folder: Path, progress: Progress) -> None:
         shutil.rmtree(folder / release, ignore_errors=True)
         work.rename(folder / release)
         shutil.rmtree(folder / "download")
-    record = {
-        "release": release,
-        "suite": suite,
-        "meta": metas(label)[0],
-        "packages": versions,
-        "resolved": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    _record(label, folder, release=release, suite=suite, meta=metas(label)[0], packages=versions)
+    progress(f"kernel {label}: {release} ready after {time.monotonic() - start:.0f} s")
+
+
+def _record(label: str, folder: Path, **record: object) -> None:
+    """Note in kernels.json what a label is now."""
+    record["resolved"] = datetime.now(UTC).isoformat(timespec="seconds")
     text = json.dumps({**_records(folder), label: record}, indent=2, sort_keys=True) + "\n"
     (folder / "kernels.json.new").write_text(text)
     (folder / "kernels.json.new").rename(folder / "kernels.json")
-    progress(f"kernel {label}: {release} ready after {time.monotonic() - start:.0f} s")
+
+
+def _source(label: str, folder: Path) -> kernel_build.Source:
+    """The source of the stock kernel, which is cached, that a debug kernel stands for."""
+    record = _records(folder)[stands_for(label)]
+    packages = record["packages"]
+    assert isinstance(packages, dict)
+    kernel = _kernel(label, str(record["release"]), folder)
+    return kernel_build.Source(
+        f"linux-source-{kernel.series}", packages[f"linux-image-{kernel.release}"], label.rpartition("-")[2]
+    )
+
+
+def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:
+    """Build a debug kernel into the cache and record it. The caller holds the lock."""
+    source = _source(label, folder)
+    work = folder / f".building-{label}-{source.key()}"
+    for other in folder.glob(f".building-{label}-*"):
+        if other != work:
+            shutil.rmtree(other)
+
+    package = find_source(source, _apt_cache)
+    if package.version != source.version:
+        progress(f"kernel {label}: apt has no {source.package} {source.version}, but {package.version}")
+
+    def fetch() -> Path:
+        return _download(label, [package], folder / "download", progress)[0]
+
+    try:
+        release, result = kernel_build.build(
+            source, fetch, work, lambda what: progress(f"kernel {label}: {what}")
+        )
+        (result / "btf").write_bytes(elf_section((result / "vmlinux").read_bytes(), ".BTF"))
+        shutil.rmtree(folder / release, ignore_errors=True)
+        result.rename(folder / release)
+        shutil.rmtree(work)
+    except OSError as e:
+        raise UsageError(f"cannot build kernel {label} below {folder}: {e.strerror}") from e
+    shutil.rmtree(folder / "download", ignore_errors=True)
+    _record(label, folder, release=release, packages={package.name: package.version}, key=source.key())
 
 
 # --- what apt knows ---------------------------------------------------------------------------------------
@@ -207,6 +267,19 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
                 choice = exact or _choose(apt_cache(["madison", dependency]), suites, version, dependency)
                 wanted.append((dependency, choice))
     return suites[0], [p for p in found.values() if p.name not in (image_meta, headers_meta)]
+
+
+def find_source(source: kernel_build.Source, apt_cache: Callable[[Sequence[str]], str]) -> Package:
+    """The package of a kernel's source: of this version, or else the newest that apt has of the series."""
+    offered = [
+        line.split("|")[1].strip()
+        for line in apt_cache(["madison", source.package]).splitlines()
+        if line.endswith(" Packages")
+    ]
+    if not offered:
+        raise UsageError(f"apt knows no {source.package}: run `sudo apt-get update`")
+    version = source.version if source.version in offered else offered[0]
+    return parse_package(apt_cache(["show", f"{source.package}={version}"]), source.package)
 
 
 def _codename(os_release: str) -> str:
@@ -425,7 +498,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="tailgate.kernels", description="bring guest kernels into the cache"
     )
     parser.add_argument("--refresh", action="store_true", help="look for newer versions")
-    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join(LABELS))
+    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join((*LABELS, *DEBUG)))
     options = parser.parse_args(arguments)
     try:
         for kernel in resolve(

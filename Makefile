@@ -7,11 +7,15 @@ PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -q --numprocesses $(shell nproc) --dist worksteal
+VM_PYTEST := $(PYTEST) --dist loadgroup --no-loadscope-reorder
+VM_TEST := $(VM_PYTEST) tests/vm
 KERNELS := stable backports stable-rt backports-rt
+DEBUG_KERNELS := stable-kasan backports-kasan stable-kcsan backports-kcsan
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
-.PHONY: help demo check claims bench setup-demo setup-check venv venv-dev kernel-demo kernels modules lint \
-	format build-test unit vm-test vm-test-all lock clean clean-host sim
+.PHONY: help demo check check-debug claims bench blktests setup-demo setup-check venv venv-dev kernel-demo kernels \
+	kernels-debug modules modules-debug lint format build-test unit swarm swarm-faults vm-test vm-test-all \
+	vm-test-repeat vm-test-debug lock clean clean-host sim
 
 help: ## these lines
 	@echo "Tailgate: I/O schedulers for real-time latency on flash drives, and the lab that measures them."
@@ -37,6 +41,14 @@ check: ## set-up and every test: lint, unit, modules' build, virtual machines on
 		"250|unit tests|make -s unit" \
 		"780|virtual machines|make -s vm-test"
 
+check-debug: ## the modules on kernels that look for faults: KASAN, lockdep, failing memory; KCSAN (hours)
+	@setup/stages.sh check-debug \
+		"60|Debian packages|setup/host.sh check-debug" \
+		"120|Python packages and guest kernels|make -s venv-dev" \
+		"3000|debug kernels, once|make -s kernels-debug" \
+		"60|kernel modules|make -s modules-debug" \
+		"3600|virtual machines|make -s vm-test-debug"
+
 claims: ## measure every figure that is promised anywhere (hours, resumable): claims.json
 	@setup/stages.sh claims \
 		"60|Debian packages|setup/host.sh check" \
@@ -52,6 +64,18 @@ bench: ## instructions per I/O, operations on many CPUs, the simulator's own spe
 		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
 		"330|measuring|$(BIN)/tailgate bench"
+
+TESTS ?= block loop scsi zbd nvme
+SCHEDULER ?= k2
+# KERNEL: backports, stable, or both, which is the default. TESTS: groups and tests.
+blktests: ## a checkout of blktests judges k2 beside mq-deadline (hours, resumable): BLKTESTS=DIR
+	@test -f "$(BLKTESTS)/tests/block/rc" || { echo "tailgate: BLKTESTS='$(BLKTESTS)' is no checkout of" \
+		"linux-blktests/blktests: clone it, then make blktests BLKTESTS=DIR" >&2; exit 2; }
+	@setup/stages.sh blktests \
+		"60|Debian packages|setup/host.sh blktests" \
+		"60|Python packages|make -s venv" \
+		"14400|tests|$(BIN)/tailgate blktests $(foreach label,$(KERNEL),--kernel $(label)) \
+			--scheduler $(SCHEDULER) '$(BLKTESTS)' $(TESTS)"
 
 setup-demo: ## only the set-up of demo
 	@setup/stages.sh setup-demo \
@@ -90,11 +114,23 @@ build-test: ## the modules build without a warning, on all kernels, at W=1 and u
 unit: ## everything that needs no virtual machine
 	$(PYTEST) --ignore=tests/vm --ignore=tests/kernel
 
-vm-test: ## everything that boots one
-	$(PYTEST) --dist loadgroup --no-loadscope-reorder tests/vm
+swarm: ## random knobs, loads and faults against K2's laws, until stopped; SEED=N begins there
+	$(BIN)/python -m tests.swarm play $(SEED)
 
-vm-test-all: ## the same with 1, 2 and 4 CPUs on each kernel: an hour and more
+swarm-faults: ## faults that K2 once had, put back: which law finds each, and how soon
+	$(BIN)/python -m tests.swarm faults
+
+vm-test: ## everything that boots one
+	$(VM_TEST)
+
+vm-test-all: ## the same with 1, 2 and 4 CPUs on each kernel: hours
 	TAILGATE_ALL_MACHINES=1 $(MAKE) -s vm-test
+
+vm-test-repeat: ## vm-test ten times, five of them beside four busy loops: the record (hours, resumable)
+	@$(BIN)/python -m tests.vm.repeat $(VM_TEST)
+
+vm-test-debug: ## the modules' parts on debug kernels
+	TAILGATE_DEBUG_KERNELS=1 $(VM_PYTEST) tests/vm/test_k2.py::test_part tests/vm/test_vflash.py::test_device
 
 # The kernels need nothing but Python's own library, so they come while pip is at work.
 kernel-demo:
@@ -102,8 +138,14 @@ kernel-demo:
 kernels:
 	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels $(KERNELS)
 
+kernels-debug: ## guest kernels built with KASAN and lockdep, and with KCSAN (setup/kernels)
+	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels $(DEBUG_KERNELS)
+
 modules: ## kernel modules for all guests, in build/
 	@$(BIN)/python -m tailgate.modules $(KERNELS)
+
+modules-debug:
+	@$(BIN)/python -m tailgate.modules $(DEBUG_KERNELS)
 
 sim: $(VENV)/sim.stamp ## the simulator, into .venv
 

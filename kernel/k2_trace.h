@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The tracepoints of k2, /sys/kernel/tracing/events/k2/: when a bound begins to hold the background and when that goes
- * again, and what was predicted of real-time requests. sched/observe.h says when they come.
+ * again, what was predicted of real-time requests, and how each of those went. sched/observe.h says when they come.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM k2
@@ -13,10 +13,6 @@
 
 #include "../sched/k2.h"
 
-/* The first of those who look begins, the last ends. */
-int k2_trace_begin(void);
-void k2_trace_end(void);
-
 TRACE_DEFINE_ENUM(ARRIVALS_FROM_END);
 TRACE_DEFINE_ENUM(ARRIVALS_FROM_ARRIVAL);
 TRACE_DEFINE_ENUM(ARRIVALS_FROM_GRID);
@@ -24,8 +20,8 @@ TRACE_DEFINE_ENUM(K2_HOLD_COUNT);
 TRACE_DEFINE_ENUM(K2_HOLD_BYTES);
 TRACE_DEFINE_ENUM(K2_HOLD_DEBT);
 TRACE_DEFINE_ENUM(K2_HOLD_AHEAD);
-TRACE_DEFINE_ENUM(K2_HOLD_FLUSH);
-TRACE_DEFINE_ENUM(K2_HOLD_IDLE);
+TRACE_DEFINE_ENUM(K2_HOLD_TARGET);
+TRACE_DEFINE_ENUM(K2_HOLD_DISCARD);
 TRACE_DEFINE_ENUM(K2_RELEASE_COMPLETION);
 TRACE_DEFINE_ENUM(K2_RELEASE_TIMER);
 TRACE_DEFINE_ENUM(K2_RELEASE_KNOB);
@@ -58,9 +54,9 @@ TRACE_EVENT_FN(hold,
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __print_symbolic(__entry->reason,
 				   { K2_HOLD_COUNT, "count" }, { K2_HOLD_BYTES, "bytes" },
-				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_FLUSH, "flush" }, { K2_HOLD_IDLE, "idle" }),
+				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_TARGET, "target" }, { K2_HOLD_DISCARD, "discard" }),
 		  __entry->bytes, __entry->inflight, __entry->inflight_bytes, __entry->limit),
-	k2_trace_begin, k2_trace_end
+	observe_begin, observe_end
 );
 
 /* It goes. */
@@ -83,7 +79,7 @@ TRACE_EVENT_FN(release,
 				   { K2_RELEASE_TIMER, "timer" }, { K2_RELEASE_KNOB, "knob" },
 				   { K2_RELEASE_RUN, "run" }),
 		  __entry->held_ns),
-	k2_trace_begin, k2_trace_end
+	observe_begin, observe_end
 );
 
 /*
@@ -92,7 +88,7 @@ TRACE_EVENT_FN(release,
  */
 TRACE_EVENT_FN(predict,
 	TP_PROTO(dev_t dev, unsigned int flow, unsigned int level, u64 cgroup, u64 arrived_ns,
-		 s64 error_ns, bool in_time, bool is_predicted, unsigned int way, u32 gap_ns),
+		 s64 error_ns, bool in_time, bool is_predicted, unsigned int way, u64 gap_ns),
 	TP_ARGS(dev, flow, level, cgroup, arrived_ns, error_ns, in_time, is_predicted, way, gap_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
@@ -100,7 +96,7 @@ TRACE_EVENT_FN(predict,
 		__field(u64, cgroup)
 		__field(u64, due_ns)
 		__field(s64, error_ns)
-		__field(u32, gap_ns)
+		__field(u64, gap_ns)
 		__field(u8, level)
 		__field(u8, way)
 		__field(bool, was_predicted)
@@ -121,13 +117,59 @@ TRACE_EVENT_FN(predict,
 		__entry->gap_ns = gap_ns;
 	),
 	TP_printk("%d,%d flow=%u level=%u cgroup=%llu was_predicted=%d due_ns=%llu error_ns=%lld in_time=%d is_predicted=%d "
-		  "from=%s gap_ns=%u",
+		  "from=%s gap_ns=%llu",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->level,
 		  __entry->cgroup, __entry->was_predicted, __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
 		  __print_symbolic(__entry->way, { ARRIVALS_FROM_END, "end" },
 				   { ARRIVALS_FROM_ARRIVAL, "arrival" },
 				   { ARRIVALS_FROM_GRID, "grid" }), __entry->gap_ns),
-	k2_trace_begin, k2_trace_end
+	observe_begin, observe_end
+);
+
+/*
+ * A real-time request has ended. Times: queue_us from its insertion to its dispatch, device_us from there to its end. When it
+ * went to the drive, met_kib of other requests were in it, and owed_kib were acknowledged writes that the drive had not
+ * worked off, as far as either was counted then. If it was_predicted, it came error_us later than expected.
+ */
+TRACE_EVENT_FN(rt_complete,
+	TP_PROTO(dev_t dev, unsigned int level, enum req_op op, u32 sectors, u64 since_ns, u64 now_ns,
+		 const struct k2_note *note),
+	TP_ARGS(dev, level, op, sectors, since_ns, now_ns, note),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, queue_us)
+		__field(u64, device_us)
+		__field(u64, total_us)
+		__field(s64, error_us)
+		__field(u32, sectors)
+		__field(u32, met_kib)
+		__field(u32, owed_kib)
+		__field(u8, level)
+		__field(u8, op)
+		__field(bool, was_predicted)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		/* the clock of another CPU may have been ahead by a little */
+		__entry->queue_us = div_u64(max_t(s64, note->dispatched_ns - since_ns, 0), 1000);
+		__entry->device_us = div_u64(max_t(s64, now_ns - note->dispatched_ns, 0), 1000);
+		__entry->total_us = __entry->queue_us + __entry->device_us;
+		__entry->was_predicted = note->error_ns != K2_UNPREDICTED;
+		__entry->error_us = __entry->was_predicted ? div_s64(note->error_ns, 1000) : 0;
+		__entry->sectors = sectors;
+		__entry->met_kib = note->met_sectors / 2;
+		__entry->owed_kib = note->owed_sectors / 2;
+		__entry->level = level;
+		__entry->op = (__force u8)op;
+	),
+	TP_printk("%d,%d level=%u op=%s sectors=%u queue_us=%llu device_us=%llu total_us=%llu met_kib=%u "
+		  "was_predicted=%d error_us=%lld owed_kib=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->level,
+		  __print_symbolic(__entry->op, { 0, "read" }, { 1, "write" }, { 2, "flush" },
+				   { 3, "discard" }, { 5, "secure_erase" }, { 9, "write_zeroes" }),
+		  __entry->sectors, __entry->queue_us, __entry->device_us, __entry->total_us,
+		  __entry->met_kib, __entry->was_predicted, __entry->error_us, __entry->owed_kib),
+	observe_begin, observe_end
 );
 
 /* clang-format on */

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Debian packages that Tailgate needs on the host, installed by apt as root or with sudo.
 #
-#   setup/host.sh demo|check            install what is missing; silent and quick when nothing is
+#   setup/host.sh demo|check|check-debug|blktests
+#                                       install what is missing; silent and quick when nothing is
 #   setup/host.sh clean                 undo what was written below /etc/apt; name what was installed
 #   setup/host.sh print-list ETC SUITE  the list file that would be written, from the sources below ETC
+#   setup/host.sh print-mirrors ETC SUITE  where the sources below ETC have this release and its updates
 #
 # The guests need a recent QEMU (7.2 hangs in virtual time with more than one CPU), and the lab's newer
 # kernel comes from backports. So where the machine does not have the backports of its release yet, it gets
@@ -21,6 +23,9 @@ qemu_major=10
 # a|b: whichever of the two this release knows.
 demo='busybox-static fio gcc kmod libc6-dev libelf1|libelf1t64 make python3 python3-venv xz-utils zstd'
 check='chromium chromium-driver clang-format f2fs-tools g++ python3-dev sparse xfsprogs'
+blktests='e2fsprogs g++ genext2fs liburing-dev mmdebstrap uidmap'
+# for kernels built from source: dwarves has pahole, for the type information
+check_debug='bc bison dwarves flex libelf-dev'
 
 say() { echo "host: $*" >&2; }
 die() { echo "tailgate: $*" >&2; exit 1; }
@@ -99,6 +104,19 @@ list_text() {
 	echo "Components: main"
 	key=$(printf '%s' "$line" | cut -f 3)
 	if [ -n "$key" ]; then printf 'Signed-By: %b\n' "$key"; fi
+}
+
+# mirrors_text ETC SUITE: the same for a release, its updates and its security updates.
+mirrors_text() {
+	sources "$1" | awk -F '\t' -v suite="$2" '
+		$1 ~ ("^(" suite "|stable)(-updates|-security)?$") {
+			found = 1
+			print "Types: deb\nURIs: " $2 "\nSuites: " $1 "\nComponents: main"
+			if ($3 != "") { gsub(/\\n/, "\n", $3); print "Signed-By: " $3 }
+			print ""
+		}
+		END { exit !found }' ||
+		die "apt's sources have no mirror of $2 with main: add one to /etc/apt/sources.list.d"
 }
 
 pin_text() { # QEMU-TOO?
@@ -219,10 +237,20 @@ set_up() {
 
 	wanted=$demo
 	labels=backports
-	if [ "$mode" = check ]; then
+	case $mode in
+	check)
 		wanted="$demo $check"
 		labels="stable backports stable-rt backports-rt"
-	fi
+		;;
+	check-debug)
+		wanted="$demo $check $check_debug"
+		labels="stable backports"
+		;;
+	blktests)
+		wanted="$demo $blktests"
+		labels="stable backports"
+		;;
+	esac
 	missing=$(missing_of "$wanted" | xargs)
 	qemu_is_recent || missing="${missing:+$missing }qemu-system-x86"
 	fetch=
@@ -284,8 +312,9 @@ clean() {
 
 mode=${1-}
 case $mode in
-demo | check) set_up ;;
+demo | check | check-debug | blktests) set_up ;;
 clean) clean ;;
 print-list) list_text "$2" "$3" ;;
-*) die "usage: setup/host.sh demo|check|clean" ;;
+print-mirrors) mirrors_text "$2" "$3" ;;
+*) die "usage: setup/host.sh demo|check|check-debug|blktests|clean" ;;
 esac

@@ -45,12 +45,12 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 		if (i == scheduler.knob_count)
 			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
 					 (known.empty() ? "none" : known));
-		const sim_knob &knob = scheduler.knobs[i];
+		const struct knob &knob = scheduler.knobs[i];
 		std::string range =
 			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
 			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
 		/* a default may be outside: "auto" */
-		if (!(knob.automatic && value == knob.automatic) &&
+		if (!(knob.flags & KNOB_MAY_BE_AUTO && value == KNOB_AUTO) &&
 		    (value < knob.least || value > knob.most || value % knob.step))
 			throw UsageError(wanted.name + "." + name + ": expected " + range +
 					 ", got " + std::to_string(value));
@@ -88,13 +88,14 @@ std::map<std::string, std::vector<KnobInfo>> schedulers()
 		auto &knobs = all[(*s)->name];
 
 		for (uint32_t i = 0; i < (*s)->knob_count; i++) {
-			const sim_knob &knob = (*s)->knobs[i];
+			const struct knob &knob = (*s)->knobs[i];
 
 			std::vector<std::string> words;
 
 			for (uint64_t value = 0; knob.words && value <= knob.most; value++)
 				words.emplace_back(knob.words[value]);
-			knobs.emplace_back(knob.name, knob.least, knob.most, knob.automatic, words);
+			knobs.emplace_back(knob.name, knob.least, knob.most,
+					   knob.flags & KNOB_MAY_BE_AUTO ? KNOB_AUTO : 0, words);
 		}
 	}
 	return all;
@@ -204,8 +205,8 @@ Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 				return scheduler_->knobs[i].initial;
 		throw std::logic_error("the checker knows a knob " + name + " that there is not");
 	};
-	/* in mode auto the bounds are not always in force */
-	uint64_t bounded = !knob("split_mode");
+	/* with "active" the bounds are not always in force */
+	uint64_t bounded = !knob("bound_when");
 	return { bounded * knob("inflight_max"), bounded * knob("inflight_kib_max"), true,
 		 !knob("be_floor_iops") };
 }

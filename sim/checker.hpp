@@ -17,7 +17,8 @@ namespace tailgate::sim
 /// What a scheduler promises; 0 is any number.
 struct Promises {
 	uint64_t inflight_max = 0; ///< requests in the drive
-	uint64_t inflight_kib_max = 0; ///< and KiB, unless one is alone
+	uint64_t inflight_kib_max =
+		0; ///< KiB in the drive with a background request, unless it meets none
 	bool levels = false; ///< it is K2
 	bool strict = true; ///< nobody overtakes a more urgent level
 };
@@ -52,8 +53,14 @@ class Checker
 	/// By the scheduler.
 	void chosen(const sim_request &rq)
 	{
-		if (promises_.levels)
-			check_order(rq);
+		if (!promises_.levels)
+			return;
+		check_order(rq);
+		/* with a floor a background request may go whatever bounds say */
+		if (promises_.inflight_kib_max && promises_.strict && level(rq) == 8 &&
+		    sectors_in_drive_ && rq.sectors &&
+		    sectors_in_drive_ + rq.sectors > 2 * promises_.inflight_kib_max)
+			fail("more bytes in the drive than inflight_kib_max");
 	}
 
 	/// Given to the drive.
@@ -63,9 +70,6 @@ class Checker
 		sectors_in_drive_ += rq.sectors;
 		if (++in_drive_ > promises_.inflight_max && promises_.inflight_max)
 			fail("more requests in the drive than inflight_max");
-		if (promises_.inflight_kib_max && in_drive_ > 1 &&
-		    sectors_in_drive_ > 2 * promises_.inflight_kib_max)
-			fail("more bytes in the drive than inflight_kib_max");
 	}
 
 	void completed(const sim_request &rq, uint64_t now_ns)

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * btfcheck <raw BTF of the target kernel> <folder>: the block layer's private structures have no public header. This
+ * btfcheck <BTF of the target kernel, raw or in an ELF file> <folder>: the block layer's private structures have no public header. This
  * program reads the type information of the kernel that the modules are built for and writes two headers:
  *
  *   kbtf_features.h   KAPI_* macros: which form of an interface this kernel has
  *   kbtf_asserts.h    a static assertion for the size of each structure that compat/elevator.h copies, and for the
- *                     offset and the exact C type of each member; a declaration of each function that we call. A
- *                     difference is a compile error, never a crash at run time.
+ *                     offset and the exact C type of each member; the values of enum elv_merge; a declaration of each
+ *                     function that we call. A difference is a compile error, never a crash at run time. Macros are in
+ *                     no type: BLK_MQ_INSERT_AT_HEAD is checked by a test that needs its meaning (tests/vm, order).
  *
  * Distributions change these structures within a stable series, so nothing here looks at a version number. Needs only a
  * C compiler, so that DKMS can run it. BTF: Documentation/bpf/btf.rst. Memory is never freed: the program is short.
  */
+#include <elf.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,7 +67,7 @@ static void die(const char *format, ...)
 {
 	va_list args;
 
-	fputs("btfcheck: ", stderr);
+	fputs("tailgate: ", stderr);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
@@ -284,13 +286,42 @@ static void assert_structure(const char *name)
 	}
 }
 
+/* Without its declaration from there nothing would notice that a function has other arguments. */
 static void declare_function(const char *name)
 {
 	uint32_t id = find(name, KIND_FUNC);
 	char *declaration = id ? declare(types[id]->size_or_type, name) : NULL;
 
-	if (declaration)
-		fprintf(asserts, "extern %s;\n", declaration);
+	if (!declaration)
+		die("the kernel's type information has no %s()", name);
+	fprintf(asserts, "extern %s;\n", declaration);
+}
+
+/* Each name that the kernel knows has the same value here. */
+static void assert_enum(const char *name)
+{
+	uint32_t id = find(name, KIND_ENUM), i, *value;
+
+	if (!id)
+		die("the kernel has no enum %s", name);
+	value = (uint32_t *)(types[id] + 1);
+	for (i = 0; i < length_of(id); i++, value += 2)
+		fprintf(asserts, "_Static_assert(%s == %d, \"%s in enum %s\");\n",
+			strings + value[0], (int32_t)value[1], strings + value[0], name);
+}
+
+/* To sparse a type of flags is none of C's. */
+static void assert_typedef(const char *name)
+{
+	uint32_t id = find(name, KIND_TYPEDEF);
+
+	if (!id)
+		die("the kernel has no %s", name);
+	fprintf(asserts,
+		"#ifndef __CHECKER__\n"
+		"_Static_assert(__builtin_types_compatible_p(%s, %s), \"type of %s\");\n"
+		"#endif\n",
+		name, declare(types[id]->size_or_type, ""), name);
 }
 
 static void write_features(void)
@@ -323,21 +354,32 @@ static void write_features(void)
 		fprintf(features, "#define %s %d\n", table[i].macro, table[i].value);
 }
 
-/* Where the two indices of the flush machinery are, if they are bits of one byte. */
-static void write_flush_indices(void)
+/* The part of an ELF file of 64 bits that holds type information: KDIR/vmlinux is such a file. */
+static uint8_t *find_section(uint8_t *data, long *size)
 {
-	const struct btf_member *pending = find_member("blk_flush_queue", "flush_pending_idx");
-	const struct btf_member *running = find_member("blk_flush_queue", "flush_running_idx");
-	bool found = pending && running && pending->offset >> 24 == 1 &&
-		     running->offset >> 24 == 1 &&
-		     (pending->offset & 0xffffff) / 8 == (running->offset & 0xffffff) / 8;
+	const Elf64_Ehdr *elf = (void *)data;
+	const Elf64_Shdr *sections, *names;
+	int i;
 
-	fprintf(features, "#define KAPI_FLUSH_INDICES %d\n", found);
-	if (!found)
-		return;
-	fprintf(features, "#define KBTF_FLUSH_INDICES_BYTE %u\n", (pending->offset & 0xffffff) / 8);
-	fprintf(features, "#define KBTF_FLUSH_PENDING_MASK %u\n", 1U << (pending->offset & 7));
-	fprintf(features, "#define KBTF_FLUSH_RUNNING_MASK %u\n", 1U << (running->offset & 7));
+	if ((size_t)*size < sizeof(*elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) ||
+	    elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_shoff > (uint64_t)*size ||
+	    elf->e_shnum > (*size - elf->e_shoff) / sizeof(*sections) ||
+	    elf->e_shstrndx >= elf->e_shnum)
+		return data;
+	sections = (void *)(data + elf->e_shoff);
+	names = &sections[elf->e_shstrndx];
+	for (i = 0; i < elf->e_shnum; i++) {
+		uint64_t name = names->sh_offset + sections[i].sh_name;
+
+		if (names->sh_offset < (uint64_t)*size && name < (uint64_t)*size &&
+		    !strcmp((char *)data + name, ".BTF") &&
+		    sections[i].sh_offset <= (uint64_t)*size &&
+		    sections[i].sh_size <= *size - sections[i].sh_offset) {
+			*size = sections[i].sh_size;
+			return data + sections[i].sh_offset;
+		}
+	}
+	return data;
 }
 
 static void load(const char *path)
@@ -354,6 +396,8 @@ static void load(const char *path)
 	if (fread(data, 1, size, file) != (size_t)size)
 		die("cannot read %s", path);
 	fclose(file);
+	data[size] = 0;
+	data = find_section(data, &size);
 	header = (void *)data;
 	if ((size_t)size < sizeof(*header) || header->magic != BTF_MAGIC ||
 	    (uint64_t)header->header_bytes + header->type_offset + header->type_bytes >
@@ -361,7 +405,6 @@ static void load(const char *path)
 	    (uint64_t)header->header_bytes + header->string_offset + header->string_bytes >
 		    (uint64_t)size)
 		die("%s holds no kernel type information (BTF)", path);
-	data[size] = 0;
 	strings = (char *)data + header->header_bytes + header->string_offset;
 	at = data + header->header_bytes + header->type_offset;
 	end = at + header->type_bytes;
@@ -381,10 +424,8 @@ int main(int argc, char **argv)
 	static const char *const functions[] = {
 		"elv_register",
 		"elv_unregister",
-		"elevator_alloc",
 		"elv_rqhash_add",
 		"elv_rqhash_del",
-		"elv_bio_merge_ok",
 		"blk_mq_sched_try_merge",
 		"blk_mq_sched_try_insert_merge",
 		"blk_mq_run_hw_queue",
@@ -396,7 +437,7 @@ int main(int argc, char **argv)
 	size_t i;
 
 	if (argc != 3)
-		die("usage: btfcheck <raw BTF of the target kernel> <folder>");
+		die("usage: btfcheck <BTF of the target kernel> <folder>");
 	load(argv[1]);
 	features = fopen(text("%s/kbtf_features.h", argv[2]), "w");
 	asserts = fopen(text("%s/kbtf_asserts.h", argv[2]), "w");
@@ -407,11 +448,15 @@ int main(int argc, char **argv)
 	fputs("/* SPDX-License-Identifier: GPL-2.0-only */\n/* made by btfcheck from the target kernel's types */\n",
 	      asserts);
 	write_features();
-	write_flush_indices();
 	for (i = 0; i < sizeof(structures) / sizeof(*structures); i++)
 		assert_structure(structures[i]);
 	for (i = 0; i < sizeof(functions) / sizeof(*functions); i++)
 		declare_function(functions[i]);
+	if (!member_mentions("elevator_mq_ops", "init_sched", "struct elevator_queue *"))
+		declare_function("elevator_alloc");
+	assert_enum("elv_merge");
+	if (member_mentions("elevator_mq_ops", "insert_requests", "blk_insert_t"))
+		assert_typedef("blk_insert_t");
 	if (fclose(features) || fclose(asserts))
 		die("cannot write to %s", argv[2]);
 	return 0;

@@ -12,7 +12,6 @@
  *   KAPI_ELV_ATTRS_CONST        constant attribute tables (v6.14)
  *   KAPI_ELV_FEATURES           elevator_features exists (until v6.9)
  *   KAPI_EQ_TAGS, KAPI_EQ_FLAGS members of struct elevator_queue (v6.16; v6.2)
- *   KAPI_FLUSH_INDICES          where those of struct blk_flush_queue are is known (KBTF_FLUSH_...)
  *   KAPI_CACHED_RQS             struct rq_list instead of a bare list in blk_mq_alloc_data (v6.13, in 6.12.y stable)
  */
 #ifndef TAILGATE_COMPAT_ELEVATOR_H
@@ -25,6 +24,10 @@
 #include <linux/sbitmap.h>
 
 #include "kbtf_features.h"
+
+#if BITS_PER_LONG != 64
+#error "Tailgate needs a kernel of 64 bits"
+#endif
 
 struct blk_mq_debugfs_attr;
 struct elevator_queue;
@@ -54,6 +57,16 @@ typedef bool elv_insert_t;
 #define ELV_RQF_PREPARED RQF_USE_SCHED
 #else
 #define ELV_RQF_PREPARED RQF_ELVPRIV
+#endif
+
+/*
+ * Older kernels keep other data in rq->elv while a request is not ours, or call finish_request only with a
+ * prepare_request: there an elevator has to prepare each request.
+ */
+#ifdef RQF_USE_SCHED
+#define ELV_PRIVATE_IS_SHARED (offsetof(struct request, elv) == offsetof(struct request, flush))
+#else
+#define ELV_PRIVATE_IS_SHARED true
 #endif
 
 struct blk_mq_alloc_data {

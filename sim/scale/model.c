@@ -189,6 +189,27 @@ PLAIN(4)
 PLAIN(8)
 PLAIN(16)
 
+/* A copy of a struct: the model sees each of its lines once. */
+static void touch_range(void *at, unsigned long bytes, bool writes)
+{
+	unsigned long line = (unsigned long)at >> LINE_SHIFT;
+
+	for (; line <= ((unsigned long)at + bytes - 1) >> LINE_SHIFT; line++)
+		touch((void *)(line << LINE_SHIFT), writes);
+}
+
+void __tsan_read_range(void *at, unsigned long bytes);
+void __tsan_read_range(void *at, unsigned long bytes)
+{
+	touch_range(at, bytes, false);
+}
+
+void __tsan_write_range(void *at, unsigned long bytes);
+void __tsan_write_range(void *at, unsigned long bytes)
+{
+	touch_range(at, bytes, true);
+}
+
 #define CHANGE(bits, name, type, operation)                                          \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
 	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)  \

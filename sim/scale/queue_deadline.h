@@ -5,7 +5,7 @@
  */
 #include <linux/spinlock.h>
 
-#include "../../sched/deadline.h"
+#include "../../sched/models/deadline.h"
 
 _Static_assert(sizeof(struct deadline_entry) <= sizeof(((struct io *)0)->entry), "size");
 
@@ -24,7 +24,7 @@ static inline u64 deadline_sector(const struct deadline_entry *e)
 	return ((const struct io *)e)->sector;
 }
 
-#include "../../sched/deadline.c"
+#include "../../sched/models/deadline.c"
 
 static struct locked_deadline {
 	spinlock_t lock;

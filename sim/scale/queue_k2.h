@@ -32,22 +32,16 @@ static inline u64 k2_key(struct k2_entry *e)
 	return 0;
 }
 
-static inline bool k2_discards(struct k2_entry *e)
-{
-	(void)e;
-	return false;
-}
-
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
 	return false;
 }
 
-static inline bool k2_flushes(const struct k2 *k2)
+static inline bool k2_draining(const struct k2 *k2)
 {
 	(void)k2;
-	return false; /* nothing here makes flushes */
+	return false;
 }
 
 static inline u64 k2_now(const struct k2 *k2)
@@ -61,12 +55,6 @@ static inline u64 k2_now(const struct k2 *k2)
 static struct k2 *k2;
 static struct k2_ctx *ctxs[CPUS_MAX];
 
-static void queue_wake(void *argument, struct k2_ctx *ctx)
-{
-	(void)argument;
-	cpus[ctx->index].run = true; /* of the CPU that calls */
-}
-
 static void queue_arm(void *argument, u64 at_ns)
 {
 	(void)argument, (void)at_ns;
@@ -77,9 +65,9 @@ static void queue_create(unsigned int bound)
 	unsigned int i;
 
 	k2 = memory(k2_size(cpu_count));
-	k2_init(k2, ctxs, cpu_count, queue_wake, queue_arm, NULL);
 	for (i = 0; i < cpu_count; i++)
-		k2_init_ctx(k2, memory(sizeof(struct k2_ctx)), i);
+		ctxs[i] = memory(sizeof(struct k2_ctx));
+	k2_init(k2, ctxs, cpu_count, 8, queue_arm, NULL);
 	if (k2_configure(k2, K2_KNOB_inflight_max, bound)) {
 		fprintf(stderr, "bound: expected 1 to 65535\n");
 		exit(2);
@@ -90,7 +78,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 {
 	k2_insert_begin(ctxs[cpu]);
 	/* the block layer has read the clock when it made the request; here all were made at time 0 */
-	k2_insert(ctxs[cpu], (struct k2_entry *)io->entry, K2_BACKGROUND, false, 0);
+	k2_insert(k2, ctxs[cpu], (struct k2_entry *)io->entry, K2_BACKGROUND, false, false, 0);
 	k2_insert_end(k2, ctxs[cpu]);
 }
 
@@ -106,12 +94,13 @@ static void queue_picked(struct k2_entry *e)
 
 static inline struct io *queue_dispatch(void)
 {
-	return (struct io *)k2_dispatch(k2, queue_picked);
+	return (struct io *)k2_dispatch(k2, clock_ns(), queue_picked);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
-	k2_finish(k2, ctxs[cpu], (struct k2_entry *)io->entry);
+	if (k2_finish(k2, (struct k2_entry *)io->entry))
+		cpus[cpu].run = true; /* the CPU that calls */
 }
 
 static bool queue_conserved(u64 inserted)

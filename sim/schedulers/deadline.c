@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Binds sched/deadline.c to the simulator's block layer, as "mq-deadline". */
+/* Binds sched/models/deadline.c to the simulator's block layer, as "mq-deadline". */
 #include <stdlib.h>
 
-#include "../../sched/deadline.h"
+#include "../../sched/models/deadline.h"
 #include "ends.h"
 #include "scheduler.h"
 
@@ -43,7 +43,7 @@ static inline u64 deadline_sector(const struct deadline_entry *e)
 	return deadline_request(e)->sector;
 }
 
-#include "../../sched/deadline.c"
+#include "../../sched/models/deadline.c"
 
 struct deadline_drive {
 	struct deadline deadline;
@@ -174,17 +174,10 @@ static struct sim_request *deadline_try_merge(void *s, u64 sector, u32 sectors, 
 	return rq;
 }
 
-static const struct sim_knob deadline_knobs[] = {
-#define DEADLINE_SIM_KNOB(name, unit, least, most, initial, ...) \
-	{ #name, least, most, initial, 1, 0, NULL },
-	DEADLINE_KNOBS(DEADLINE_SIM_KNOB)
-#undef DEADLINE_SIM_KNOB
-};
-
 const struct sim_scheduler sim_deadline = {
 	.name = "mq-deadline",
 	.knob_count = DEADLINE_KNOB_COUNT,
-	.knobs = deadline_knobs,
+	.knobs = deadline_knob_infos,
 	.create = deadline_create,
 	.destroy = deadline_destroy,
 	.configure = deadline_set_knob,

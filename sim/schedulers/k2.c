@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define K2_EXPERIMENTS /* experiments set what else is chosen automatically */
+#include "../../sched/binding.h"
 #include "../../sched/k2.h"
 #include "ends.h"
 #include "scheduler.h"
@@ -63,11 +65,6 @@ static inline u64 k2_key(struct k2_entry *e)
 	return 0;
 }
 
-static inline bool k2_discards(struct k2_entry *e)
-{
-	return k2_request(e)->op == SIM_DISCARD;
-}
-
 static inline bool k2_may_split(struct k2_entry *e)
 {
 	(void)e;
@@ -93,10 +90,11 @@ struct k2_drive {
 	struct k2 *k2;
 };
 
-static inline bool k2_flushes(const struct k2 *k2)
+static inline bool k2_draining(const struct k2 *k2)
 {
-	(void)k2;
-	return false; /* nothing here makes flushes */
+	const struct k2_drive *d = k2->argument;
+
+	return d->device->draining;
 }
 
 static inline u64 k2_now(const struct k2 *k2)
@@ -108,11 +106,10 @@ static inline u64 k2_now(const struct k2 *k2)
 
 #include "../../sched/k2.c"
 
-static void k2_wake(void *argument, struct k2_ctx *ctx)
+/* Runs a hardware queue soon; any one dispatches for all. */
+static void k2_run(struct k2_drive *d, u32 queue)
 {
-	struct k2_drive *d = argument;
-
-	d->device->run(d->device, ctx->index);
+	d->device->run(d->device, queue);
 }
 
 static void k2_arm(void *argument, u64 at_ns)
@@ -127,9 +124,8 @@ static void k2_timer(void *s, u64 now_ns)
 	struct k2_drive *d = s;
 
 	(void)now_ns;
-	k2_tick(d->k2);
-	if (k2_has_work(d->k2))
-		d->device->run(d->device, 0);
+	if (k2_tick(d->k2))
+		k2_run(d, 0);
 }
 
 static void *k2_zalloc(size_t size)
@@ -163,9 +159,9 @@ static void *k2_create(struct sim_device *device)
 		k2_free(d);
 		return NULL;
 	}
-	k2_init(d->k2, d->ctxs, device->queues, k2_wake, k2_arm, d);
 	for (i = 0; i < device->queues; i++)
-		k2_init_ctx(d->k2, &d->memory[i], i);
+		d->ctxs[i] = &d->memory[i];
+	k2_init(d->k2, d->ctxs, device->queues, 1, k2_arm, d);
 	return d;
 }
 
@@ -186,20 +182,9 @@ static int k2_set_knob(void *s, u32 knob, u64 value)
 	if (knob == K2_KNOB_split_kib && 2 * value > d->device->max_sectors)
 		return -ERANGE;
 	err = k2_configure(d->k2, knob, value);
-	/* any hardware queue dispatches for all */
-	if (!err && k2_queued(d->k2))
-		d->device->run(d->device, 0);
+	if (!err && k2_has_work(d->k2))
+		k2_run(d, 0);
 	return err;
-}
-
-static inline bool k2_is_rt(u16 ioprio)
-{
-	return SIM_IOPRIO_CLASS(ioprio) == 1;
-}
-
-static inline unsigned int k2_level(u16 ioprio)
-{
-	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
 }
 
 static void k2_note_end(struct k2_drive *d, struct sim_request *rq)
@@ -223,7 +208,7 @@ static void k2_insert_request(void *s, struct sim_request *rq, bool at_head, u64
 	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
 		k2_note_end(d, rq);
 	k2_insert_begin(ctx);
-	k2_insert(ctx, e, k2_level(rq->ioprio), at_head,
+	k2_insert(d->k2, ctx, e, k2_level(rq->ioprio), at_head, rq->op == SIM_DISCARD,
 		  e->state == K2_RETURNED ? now_ns : rq->start_ns);
 	k2_insert_end(d->k2, ctx);
 }
@@ -239,9 +224,9 @@ static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 	struct list_head large, *node, *next;
 	struct k2_entry *e;
 
-	(void)queue, (void)now_ns;
+	(void)queue;
 	INIT_LIST_HEAD(&large);
-	e = k2_dispatch(d->k2, k2_picked);
+	e = k2_dispatch(d->k2, now_ns, k2_picked);
 	k2_take_large(d->k2, &large);
 	for (node = large.next; node != &large; node = next) {
 		next = node->next;
@@ -263,7 +248,8 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	struct k2_drive *d = s;
 
 	(void)now_ns;
-	k2_finish(d->k2, d->ctxs[rq->queue], &k2_private(rq)->entry);
+	if (k2_finish(d->k2, &k2_private(rq)->entry))
+		k2_run(d, rq->queue);
 }
 
 static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
@@ -271,19 +257,14 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	struct k2_drive *d = s;
 
 	(void)sync;
-	if (k2_is_rt(ioprio))
-		return tags;
-	tags = k2_limit(d->k2, tags);
-	return op == SIM_DISCARD && d->k2->discard_sectors ? k2_limit_discards(tags) : tags;
+	return k2_is_rt(ioprio) ? tags : k2_limit(d->k2, tags, op == SIM_DISCARD);
 }
 
 static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 {
 	struct k2_drive *d = s;
 
-	if (op == SIM_DISCARD)
-		return k2_discard_piece(d->k2, k2_level(ioprio));
-	return op == SIM_READ || op == SIM_WRITE ? k2_piece(d->k2, k2_level(ioprio)) : 0;
+	return op == SIM_FLUSH ? 0 : k2_piece(d->k2, k2_level(ioprio), op == SIM_DISCARD);
 }
 
 static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
@@ -299,9 +280,8 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 		if (rq->sector + rq->sectors != sector || d->generation - p->generation > 1 ||
 		    !sim_may_grow(rq, sectors, op, ioprio, max_sectors))
 			continue;
-		spin_lock(&d->k2->lock);
-		k2_collect(d->k2); /* whoever merges collects */
-		spin_unlock(&d->k2->lock);
+		k2_merge_begin(d->k2); /* collects, as in the kernel */
+		k2_merge_end(d->k2);
 		ends_delete(node);
 		rq->sectors += sectors;
 		k2_note_end(d, rq);
@@ -310,27 +290,12 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 	return NULL;
 }
 
-static const struct sim_knob k2_knobs[] = {
-#define K2_SIM_KNOB(name, unit, least, most, step, initial, ...)  \
-	{ #name,                                                  \
-	  least,                                                  \
-	  most,                                                   \
-	  initial,                                                \
-	  step,                                                   \
-	  K2_MAY_BE_AUTO(K2_KNOB_##name, initial) ? K2_AUTO : 0,  \
-	  K2_KNOB_##name == K2_KNOB_split_mode ? k2_split_modes : \
-	  K2_KNOB_##name == K2_KNOB_bound_mode ? k2_bound_modes : \
-						 NULL },
-	K2_KNOBS(K2_SIM_KNOB)
-#undef K2_SIM_KNOB
-};
-
 const struct sim_scheduler sim_k2 = {
 	.name = "k2",
 	.runs_itself = true,
 	.bounds = true,
 	.knob_count = K2_KNOB_COUNT,
-	.knobs = k2_knobs,
+	.knobs = k2_knob_infos,
 	.create = k2_create,
 	.destroy = k2_destroy,
 	.configure = k2_set_knob,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Binds sched/kyber.c to the simulator's block layer. */
+/* Binds sched/models/kyber.c to the simulator's block layer. */
 #include <stdlib.h>
 
-#include "../../sched/kyber.h"
+#include "../../sched/models/kyber.h"
 #include "ends.h"
 #include "scheduler.h"
 
@@ -28,7 +28,7 @@ static inline struct kyber_entry *kyber_entry_of(struct list_head *node)
 	return kyber_entry(list_entry(node, struct sim_request, node));
 }
 
-#include "../../sched/kyber.c"
+#include "../../sched/models/kyber.c"
 
 /* A bio is compared with so many of the requests that were inserted last (blk_bio_list_merge()). */
 #define KYBER_MERGE_LOOKS 8
@@ -173,17 +173,10 @@ static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 
 	return NULL;
 }
 
-static const struct sim_knob kyber_knobs[] = {
-#define KYBER_SIM_KNOB(name, unit, least, most, initial, ...) \
-	{ #name, least, most, initial, 1, 0, NULL },
-	KYBER_KNOBS(KYBER_SIM_KNOB)
-#undef KYBER_SIM_KNOB
-};
-
 const struct sim_scheduler sim_kyber = {
 	.name = "kyber",
 	.knob_count = KYBER_KNOB_COUNT,
-	.knobs = kyber_knobs,
+	.knobs = kyber_knob_infos,
 	.create = kyber_create,
 	.destroy = kyber_destroy,
 	.configure = kyber_set_knob,

@@ -12,6 +12,8 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+#include "../../sched/knobs.h"
+
 enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
 
 /* I/O priorities as the kernel has them: class << 13 | level; class 0 none, 1 real time, 2 best effort, 3 idle. */
@@ -49,6 +51,7 @@ struct sim_request {
  * @cpus: processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
  * @max_sectors: most in a request
+ * @draining: the queue is being frozen: all that is queued must go
  * @now_ns: the clock
  * @run: asks for an asynchronous run of a hardware queue
  * @arm: a timer: ->tick() is called at this time, in ns; a later call replaces an earlier one
@@ -59,26 +62,11 @@ struct sim_device {
 	u32 cpus;
 	u32 tags;
 	u32 max_sectors;
+	bool draining;
 	const u64 *now_ns;
 	void (*run)(struct sim_device *device, u32 queue);
 	void (*arm)(struct sim_device *device, u64 at_ns);
 	void (*split)(struct sim_device *device, struct sim_request *rq);
-};
-
-/**
- * struct sim_knob - a knob as users set it
- * @name: as in sysfs
- * @least: smallest value accepted
- * @most: largest value accepted
- * @initial: default
- * @step: a value is a multiple of it
- * @automatic: the value of `auto`; 0: it cannot find itself
- * @words: of a choice, by value; NULL: it is a number
- */
-struct sim_knob {
-	const char *name;
-	u64 least, most, initial, step, automatic;
-	const char *const *words;
 };
 
 /**
@@ -109,7 +97,7 @@ struct sim_scheduler {
 	bool runs_itself;
 	bool bounds;
 	u32 knob_count;
-	const struct sim_knob *knobs;
+	const struct knob *knobs;
 	void *(*create)(struct sim_device *device);
 	bool (*destroy)(void *s);
 	int (*configure)(void *s, u32 knob, u64 value);

@@ -121,7 +121,7 @@ class EventLoop(ABC):
             self.run()
 
     def finish(self, number: int) -> bool:
-        """Whether that woke K2."""
+        """Whether a hardware queue should be run."""
         self.ticks = 0
         return bool(self.ask(f"finish {number} 0 {self.ns}"))
 
@@ -162,7 +162,8 @@ def mutated(root: Path, mutation: Mutation) -> Path:
 
 def assert_noticed(mutation: Mutation, checks: Mapping[str, Callable[[Script], None]], root: Path) -> None:
     """One of these checks of `script` fails where this is broken; `root` takes what is compiled."""
-    script = Script(compile_program("script", root, "-O0", root=mutated(root, mutation)), patience_s=3)
+    program = compile_program("script", root, "-O0", "-w", root=mutated(root, mutation))
+    script = Script(program, patience_s=3)
     try:
         with pytest.raises(AssertionError):
             checks[mutation.noticed_by](script)

@@ -8,7 +8,7 @@ cache, if there is one, and falsified in a single number.
 import os
 import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +35,23 @@ FEATURES_OF_NEW_KERNELS = {
     "KAPI_DISK_LIMITS",
     "KAPI_LIMITS_FEATURES",
     "KAPI_HRTIMER_SETUP",
-    "KAPI_FLUSH_INDICES",
 }
+
+
+#: Every kernel has them.
+FUNCTIONS = (
+    "elv_register",
+    "elv_unregister",
+    "elv_rqhash_add",
+    "elv_rqhash_del",
+    "blk_mq_sched_try_merge",
+    "blk_mq_sched_try_insert_merge",
+    "blk_mq_run_hw_queue",
+    "blk_mq_run_hw_queues",
+    "blk_mq_free_request",
+    "sbitmap_queue_get_shallow",
+    "sbitmap_queue_min_shallow_depth",
+)
 
 
 class Btf:
@@ -90,6 +105,10 @@ class Btf:
         struct.pack_into("<I", self.types, info_at, info | 1 << 31)
         return number
 
+    def enumeration(self, name: str, values: Mapping[str, int]) -> int:
+        trailing = b"".join(struct.pack("<Ii", self._name(value), n) for value, n in values.items())
+        return self._add(name, ENUM, 4, trailing, len(values))
+
     def prototype(self, result: int, *parameters: int) -> int:
         trailing = b"".join(struct.pack("<II", 0, p) for p in parameters)
         return self._add("", FUNC_PROTO, result, trailing, len(parameters))
@@ -128,8 +147,6 @@ def small_kernel(new: bool, without: str = "") -> bytes:
         ("insert_requests", b.pointer(b.prototype(VOID, hctx, lists, flags if new else boolean)), 16),
     ]
     if new:
-        indices = [("flush_pending_idx", unsigned, 32, 1), ("flush_running_idx", unsigned, 33, 1)]
-        b.structure_with_bits("blk_flush_queue", 64, [("mq_flush_lock", number, 0, 0), *indices])
         operations.append(("alloc_sched_data", b.pointer(b.prototype(pointer, queue)), 24))
     structure("elevator_mq_ops", 8 * len(operations), operations)
 
@@ -160,7 +177,11 @@ def small_kernel(new: bool, without: str = "") -> bytes:
     disk = b.pointer(b.forward("gendisk"))
     second = [b.pointer(limits)] if new else []
     b.function("__blk_mq_alloc_disk", b.prototype(disk, pointer, *second, pointer))
-    b.function("elv_unregister", b.prototype(VOID, kind))
+    for name in FUNCTIONS if new else (*FUNCTIONS, "elevator_alloc"):
+        if name != without:
+            b.function(name, b.prototype(VOID, kind) if name == "elv_unregister" else b.prototype(VOID))
+    if without != "elv_merge":
+        b.enumeration("elv_merge", {"ELEVATOR_NO_MERGE": 0, "ELEVATOR_BACK_MERGE": 2})
     if new:
         b.function("hrtimer_setup", b.prototype(VOID))
     return b.blob()
@@ -210,9 +231,6 @@ def test_features_are_decided_from_types(btfcheck: Path, tmp_path: Path, new: bo
     assert checked.status == 0, checked.said
     features = {name: value for name, value in checked.features.items() if name.startswith("KAPI_")}
     assert set(features) == FEATURES_OF_OLD_KERNELS | FEATURES_OF_NEW_KERNELS
-    places = {name: value for name, value in checked.features.items() if name not in features}
-    bits = {"KBTF_FLUSH_INDICES_BYTE": "4", "KBTF_FLUSH_PENDING_MASK": "1", "KBTF_FLUSH_RUNNING_MASK": "2"}
-    assert places == (bits if new else {})
     present = {name for name, value in features.items() if value == "1"}
     assert present == (FEATURES_OF_NEW_KERNELS if new else FEATURES_OF_OLD_KERNELS)
 
@@ -227,6 +245,8 @@ def test_layout_is_asserted(btfcheck: Path, tmp_path: Path) -> None:
     assert "typeof(((structelevator_type*)0)->elevator_features),constunsignedint)" in compact
     assert "int(*)(structrequest_queue*,structelevator_type*))" in compact
     assert "externvoidelv_unregister(structelevator_type*);" in compact
+    assert "externvoidelevator_alloc(void);" in compact
+    assert '_Static_assert(ELEVATOR_BACK_MERGE == 2, "ELEVATOR_BACK_MERGE in enum elv_merge");' in asserts
 
 
 def test_what_is_written_is_c(btfcheck: Path, tmp_path: Path) -> None:
@@ -238,6 +258,7 @@ def test_what_is_written_is_c(btfcheck: Path, tmp_path: Path) -> None:
     struct request_queue; struct blk_mq_hw_ctx; struct list_head; struct elevator_queue; struct elevator_tags;
     struct rq_list; struct elevator_type;
     typedef unsigned int blk_insert_t;
+    enum elv_merge { ELEVATOR_NO_MERGE, ELEVATOR_FRONT_MERGE, ELEVATOR_BACK_MERGE };
     struct elevator_mq_ops {
         int (*init_sched)(struct request_queue *, struct elevator_queue *);
         void (*depth_updated)(struct request_queue *);
@@ -259,6 +280,13 @@ def test_what_is_written_is_c(btfcheck: Path, tmp_path: Path) -> None:
     (tmp_path / "all.c").write_text(source.replace("struct elevator_tags *et;", "", 1))
     failed = subprocess.run(["gcc", "-fsyntax-only", tmp_path / "all.c"], capture_output=True, text=True)
     assert "offset of elevator_data in struct elevator_queue" in failed.stderr
+    for known, here, what in (
+        ("ELEVATOR_FRONT_MERGE, ", "", "ELEVATOR_BACK_MERGE in enum elv_merge"),
+        ("typedef unsigned int", "typedef unsigned short", "type of blk_insert_t"),
+    ):
+        (tmp_path / "all.c").write_text(source.replace(known, here, 1))
+        failed = subprocess.run(["gcc", "-fsyntax-only", tmp_path / "all.c"], capture_output=True, text=True)
+        assert what in failed.stderr
 
 
 @pytest.mark.parametrize(
@@ -266,12 +294,32 @@ def test_what_is_written_is_c(btfcheck: Path, tmp_path: Path) -> None:
 )
 def test_a_missing_structure_is_named(btfcheck: Path, tmp_path: Path, name: str) -> None:
     checked = check(btfcheck, small_kernel(new=True, without=name), tmp_path)
-    assert (checked.status, checked.said) == (2, f"btfcheck: the kernel has no struct {name}\n")
+    assert (checked.status, checked.said) == (2, f"tailgate: the kernel has no struct {name}\n")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_missing_function_is_named(btfcheck: Path, tmp_path: Path, name: str) -> None:
+    checked = check(btfcheck, small_kernel(new=True, without=name), tmp_path)
+    assert (checked.status, checked.said) == (
+        2,
+        f"tailgate: the kernel's type information has no {name}()\n",
+    )
+
+
+def test_a_function_is_asked_for_where_it_is_called(btfcheck: Path, tmp_path: Path) -> None:
+    checked = check(btfcheck, small_kernel(new=False, without="elevator_alloc"), tmp_path)
+    assert "elevator_alloc()" in checked.said
+    assert check(btfcheck, small_kernel(new=True), tmp_path).status == 0
+
+
+def test_a_missing_enum_is_named(btfcheck: Path, tmp_path: Path) -> None:
+    checked = check(btfcheck, small_kernel(new=True, without="elv_merge"), tmp_path)
+    assert (checked.status, checked.said) == (2, "tailgate: the kernel has no enum elv_merge\n")
 
 
 def test_no_file(btfcheck: Path, tmp_path: Path) -> None:
     checked = check(btfcheck, None, tmp_path)
-    assert (checked.status, checked.said) == (2, f"btfcheck: cannot read {tmp_path / 'btf'}\n")
+    assert (checked.status, checked.said) == (2, f"tailgate: cannot read {tmp_path / 'btf'}\n")
 
 
 @pytest.mark.parametrize("blob", [b"", b"\x9f\xeb", b"\x7fELF" + bytes(100), small_kernel(True)[:-1]])
@@ -279,7 +327,7 @@ def test_what_is_not_type_information_is_refused(btfcheck: Path, tmp_path: Path,
     checked = check(btfcheck, blob, tmp_path)
     assert (checked.status, checked.said) == (
         2,
-        f"btfcheck: {tmp_path / 'btf'} holds no kernel type information (BTF)\n",
+        f"tailgate: {tmp_path / 'btf'} holds no kernel type information (BTF)\n",
     )
 
 
@@ -339,6 +387,86 @@ def with_other_arguments(blob: bytes) -> bytes:
     return bytes(changed)
 
 
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make -C kernel`, as a user without a terminal."""
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    env["LANG"] = env["LC_ALL"] = "C.UTF-8"  # in which compilers quote with other characters
+    command = ["make", "-s", "-C", str(KERNEL), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What make printed, less its own lines."""
+    lines = (done.stdout + done.stderr).splitlines()
+    return [line for line in lines if not line.startswith(("make", "Makefile:"))]
+
+
+def headers_of_nobody(folder: Path) -> Path:
+    (folder / "include/generated").mkdir(parents=True)
+    (folder / "include/generated/utsrelease.h").write_text('#define UTS_RELEASE "9.1.0"\n')
+    return folder
+
+
+def test_a_refused_kernel_is_refused_again(tmp_path: Path) -> None:
+    """What was written before the refusal does not count as made."""
+    headers = headers_of_nobody(tmp_path / "headers")
+    (tmp_path / "btf").write_bytes(small_kernel(new=True, without="elv_merge"))
+    for _ in range(2):
+        done = make(f"KDIR={headers}", f"BTF={tmp_path / 'btf'}", f"OUT={tmp_path / 'out'}")
+        assert done.returncode != 0
+        assert said(done) == ["tailgate: the kernel has no enum elv_merge"]
+
+
+def test_type_information_of_another_kernel_is_not_taken(tmp_path: Path) -> None:
+    """Without BTF= the headers' own vmlinux is read; nothing else will do for a kernel that does not run."""
+    headers = headers_of_nobody(tmp_path / "headers")
+    done = make(f"KDIR={headers}", f"OUT={tmp_path / 'out'}")
+    assert done.returncode != 0
+    assert said(done) == [
+        f"tailgate: no type information of the kernel in {headers}: name a file that has it, as BTF=vmlinux"
+    ]
+    (headers / "vmlinux").write_bytes(small_kernel(new=True, without="elv_merge"))
+    done = make(f"KDIR={headers}", f"OUT={tmp_path / 'out'}")
+    assert said(done) == ["tailgate: the kernel has no enum elv_merge"]
+
+
+def test_type_information_in_an_elf_file(btfcheck: Path, tmp_path: Path) -> None:
+    """As in the vmlinux of Debian's headers."""
+    (tmp_path / "btf").write_bytes(small_kernel(new=True))
+    (tmp_path / "empty.c").write_text("")
+    compiled, wrapped = str(tmp_path / "empty.o"), str(tmp_path / "vmlinux")
+    subprocess.run(["gcc", "-c", "-o", compiled, tmp_path / "empty.c"], check=True)
+    subprocess.run(["objcopy", "--add-section", f".BTF={tmp_path / 'btf'}", compiled, wrapped], check=True)
+    raw = check(btfcheck, small_kernel(new=True), tmp_path)
+    assert check(btfcheck, Path(wrapped).read_bytes(), tmp_path) == raw
+    for cut in (0, 8, 64, 100):
+        blob = Path(wrapped).read_bytes()
+        assert check(btfcheck, blob[: len(blob) - cut - 1], tmp_path).status in (0, 2)
+
+
+def test_a_kernel_of_32_bits_is_refused(tmp_path: Path) -> None:
+    """Two words of a request have 16 bytes on a kernel of 64 bits only."""
+    lines = (KERNEL / "compat/elevator.h").read_text().splitlines()
+    at = lines.index("#if BITS_PER_LONG != 64")
+
+    def compiled(bits: int) -> subprocess.CompletedProcess[str]:
+        source = tmp_path / "words.c"
+        source.write_text("\n".join([f"#define BITS_PER_LONG {bits}", *lines[at : at + 3]]) + "\n")
+        env = {**os.environ, "LANG": "C"}
+        return subprocess.run(
+            ["gcc", "-fsyntax-only", source], capture_output=True, text=True, check=False, env=env
+        )
+
+    assert compiled(64).returncode == 0
+    (tmp_path / "log").write_text(compiled(32).stderr)
+    explained = subprocess.run(
+        [KERNEL / "compat/explain", tmp_path / "log", "9.1.0"], capture_output=True, text=True, check=True
+    )
+    assert explained.stdout == (
+        "tailgate: refused to build for kernel 9.1.0: Tailgate needs a kernel of 64 bits\n"
+    )
+
+
 @pytest.fixture(params=["stable", "backports"])
 def kernel(request: pytest.FixtureRequest) -> Kernel:
     kernels = cached_kernels()
@@ -361,18 +489,9 @@ def test_a_kernel_with_another_layout_is_refused(
 ) -> None:
     changed = tmp_path / "btf"
     changed.write_bytes(change(kernel.btf.read_bytes()))
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    env["LANG"] = env["LC_ALL"] = "C.UTF-8"  # in which compilers quote with other characters
-    done = subprocess.run(
-        ["make", "-s", "-C", KERNEL, f"KDIR={kernel.headers}", f"BTF={changed}", f"OUT={tmp_path / 'out'}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=env,
-    )
+    done = make(f"KDIR={kernel.headers}", f"BTF={changed}", f"OUT={tmp_path / 'out'}")
     assert done.returncode != 0
-    sentences = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("make")]
-    assert sentences == [
+    assert said(done) == [
         f"tailgate: refused to build for kernel {kernel.release}: its block layer is not the one this source "
         f"knows ({what} differs)"
     ]

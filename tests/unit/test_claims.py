@@ -123,13 +123,13 @@ def test_automatic_compares_modes_under_the_same_load(
         _, points = results.read_points(folder, run)
         told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
         p99 = {"no-pause": 1500.0, "pauses": 1400.0, "bursts": 5000.0, "bursts-deep": 6000.0}
-        mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-700us": 24.0 if arguments[1] == "vm" else 19.0}
+        mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-2ms": 24.0 if arguments[1] == "vm" else 19.0}
         for point in told["points"]:  # type: ignore[attr-defined]
             for f in point["flows"]:
                 alone = point["sweep"]["background_rate"] == 0
                 f["lat_us"]["p99"] = 1000.0 if alone else p99.get(point["load"], 0.0)
                 f["mib_s"] = mib_s.get(point["label"], 83.0)
-                if point["load"] == "alone" and point["label"] == "k2-auto-700us":
+                if point["load"] == "alone" and point["label"] == "k2-auto-2ms":
                     f["mib_s"] = 82.0
         return told
 

@@ -34,12 +34,14 @@ Signed-By:
 """
 
 
-def print_list(etc: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def print_list(
+    etc: Path, files: dict[str, str], what: str = "print-list"
+) -> subprocess.CompletedProcess[str]:
     for name, text in files.items():
         path = etc / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    command = ["sh", "setup/host.sh", "print-list", str(etc), "bookworm"]
+    command = ["sh", "setup/host.sh", what, str(etc), "bookworm"]
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
 
@@ -95,6 +97,33 @@ def test_embedded_key_is_kept(tmp_path: Path) -> None:
 
 def test_no_mirror_of_this_release(tmp_path: Path) -> None:
     assert print_list(tmp_path, {"sources.list": "deb http://a.example trixie main\n"}).returncode == 1
+
+
+def test_a_root_comes_from_the_release_its_updates_and_security(tmp_path: Path) -> None:
+    backports = DEB822.replace("bookworm bookworm-updates", "bookworm-backports bookworm")
+    done = print_list(tmp_path, {"sources.list.d/debian.sources": backports}, "print-mirrors")
+    assert done.returncode == 0, done.stderr
+    stanzas = [fields(stanza) for stanza in done.stdout.strip().split("\n\n")]
+    key = {"Signed-By": "/usr/share/keyrings/debian.gpg"}
+    common = {"Types": "deb", "Components": "main"}
+    assert stanzas == [
+        common | {"URIs": "http://mirror.example/debian", "Suites": "bookworm"} | key,
+        common | {"URIs": "http://second.example/debian", "Suites": "bookworm"} | key,
+        common | {"URIs": "http://mirror.example/debian-security", "Suites": "bookworm-security"},
+    ]
+
+
+def test_an_embedded_key_reaches_the_root(tmp_path: Path) -> None:
+    done = print_list(tmp_path, {"sources.list.d/debian.sources": EMBEDDED_KEY}, "print-mirrors")
+    assert done.stdout.partition("Signed-By:")[2].split() == EMBEDDED_KEY.partition("Signed-By:")[2].split()
+    assert "\n .\n" in done.stdout
+
+
+def test_a_root_needs_a_mirror(tmp_path: Path) -> None:
+    files = {"sources.list": "deb http://a.example trixie main\n"}
+    done = print_list(tmp_path, files, "print-mirrors")
+    assert done.returncode == 1
+    assert "no mirror of bookworm" in done.stderr
 
 
 def stages(cache: Path, *specification: str) -> subprocess.CompletedProcess[str]:

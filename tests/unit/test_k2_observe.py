@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What K2 tells who observes it (sched/observe.h), at transitions, and what the slow log is given."""
+"""What K2 shows while it is observed (sched/observe.h): when a bound begins to hold, and what requests met."""  # noqa: E501
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ BACKGROUND = 8
 def begin(script: Script, *entries: str, **knobs: int) -> None:
     """A drive that is observed, with such entries queued: ID:LEVEL:URGENT:SECTORS."""
     script.ask("new 1")
-    for name, value in knobs.items():
+    for name, value in ({"be_floor_iops": 0} | knobs).items():
         assert script.ask(f"set {name} {value}") == f"0 {value}"
     script.ask("observe 1")
     if entries:
@@ -21,18 +21,18 @@ def begin(script: Script, *entries: str, **knobs: int) -> None:
 
 
 def check_held_once(script: Script) -> None:
-    """However often somebody looks, and until it goes."""
-    begin(script, *(f"{n}:8:0:8" for n in range(5)), inflight_max=2)
+    """However often the queue is run, and until it goes."""
+    begin(script, *(f"{n}:8:0:8" for n in range(5)), inflight_kib_max=8)
     assert script.ask("dispatch 10") == "0"
     assert script.ask("dispatch 11") == "1"
-    assert script.ask("work 20") == "hold:count:0:2 0"
+    assert script.ask("dispatch 20") == "hold:bytes:8:16 -"
     for now in range(21, 25):
         assert script.ask(f"work {now}") == "0"
         assert script.ask(f"dispatch {now}") == "-"
     assert script.ask("finish 0 0 30") == "0"
     assert script.ask("work 31") == "1"
     assert script.ask("dispatch 32") == "release:completion:12 2"
-    assert script.ask("work 40") == "hold:count:0:2 0"
+    assert script.ask("dispatch 40") == "hold:bytes:8:16 -"
     assert script.ask("finish 1 0 41") == "0"
     assert script.ask("finish 2 0 42") == ""
     assert script.ask("dispatch 50") == "release:completion:10 3"
@@ -46,33 +46,49 @@ def check_which_bound(script: Script) -> None:
     script.ask("set inflight_kib_max 16")
     assert script.ask("dispatch 20") == "release:knob:9 1"
     assert script.ask("dispatch 21") == "hold:bytes:16:32 -"
-    script.ask("set inflight_max 1")
+    script.ask("set inflight_kib_max 15")
     assert script.ask("dispatch 22") == "-", "it is held already"
+
+
+def check_discards(script: Script) -> None:
+    begin(script, "0:0:0:8", discard_kib_max=64)
+    assert script.ask("dispatch 1000") == "0"
+    script.ask("discards 1")
+    script.ask("insert 0 1000 1:8:0:0")
+    assert script.ask("dispatch 1000").split()[1:] == ["hold:discard:0:0", "-"]
 
 
 def check_only_the_background_is_held(script: Script) -> None:
     begin(script, "0:8:0:8", "1:8:0:8", inflight_max=1)
-    assert script.ask("dispatch 10") == "0"
+    assert script.ask("dispatch 10") == "hold:count:8:1 0"
     script.ask("insert 0 11 2:3:0:8")
     assert script.ask("work 12") == "0"
     assert script.ask("dispatch 13") == "-"
     assert script.ask("finish 0 0 14") == "0"
     assert script.ask("dispatch 15") == "2"
-    assert script.ask("work 16") == "hold:count:0:1 0"
+    assert script.ask("finish 2 0 16") == "end:2:0:- 0"
+    script.ask("set inflight_kib_max 4")
+    script.ask("set inflight_max 3")
+    assert script.ask("dispatch 17") == "release:completion:7 1"
+    script.ask("insert 0 18 3:8:0:8 4:3:0:8")
+    assert script.ask("dispatch 19") == "4"
+    assert script.ask("dispatch 20") == "hold:bytes:8:8 -"
+    script.ask("insert 0 21 5:3:0:8")
+    assert script.ask("dispatch 22") == "5", "real-time requests release nothing"
 
 
-def test_who_begins_to_look_sees_what_begins_then(script: Script) -> None:
-    begin(script, *(f"{n}:8:0:8" for n in range(4)), inflight_max=1)
+def test_an_observer_sees_what_begins_after_it(script: Script) -> None:
+    begin(script, *(f"{n}:8:0:8" for n in range(4)), inflight_kib_max=4)
     assert script.ask("dispatch 10") == "0"
-    assert script.ask("work 11") == "hold:count:0:1 0"
+    assert script.ask("dispatch 11") == "hold:bytes:8:8 -"
     script.ask("observe 0")
     assert script.ask("finish 0 0 12") == "0"
     assert script.ask("dispatch 13") == "1"
-    assert script.ask("work 14") == "0"
+    assert script.ask("dispatch 14") == "-"
     script.ask("observe 2")
     assert script.ask("finish 1 0 15") == "0"
-    assert script.ask("dispatch 16") == "2", "when that began nobody knows"
-    assert script.ask("work 17") == "hold:count:0:1 0"
+    assert script.ask("dispatch 16") == "2", "it is not known when that began"
+    assert script.ask("dispatch 17") == "hold:bytes:8:8 -"
 
 
 class Ahead:
@@ -117,69 +133,60 @@ def check_errors_of_predictions(script: Script) -> None:
     assert words(flow.request(1000))[0][3:] == ["-", "0"], "now it is not predicted"
 
 
-def check_held_for_who_is_expected(script: Script) -> None:
-    """The bound that looks ahead holds an idle drive free; the timer, or another run, ends that."""
+def check_held_for_what_is_expected(script: Script) -> None:
+    """The bound that looks ahead holds an idle drive free; the timer ends that."""
     flow = Ahead(script, ahead_lead_us=300)
     for _ in range(12):
         flow.request(1000)
     before_us = flow.now_us + 900
     script.ask(f"insert 0 {before_us * 1000} 1:8:0:8 2:8:0:128")
-    said = script.ask(f"work {before_us * 1000}").split()
-    arm = next(word for word in said if word.startswith("arm:"))
-    assert [word for word in said if word != arm] == ["hold:idle:8:0", "0"]
+    arm, *said = script.ask(f"dispatch {before_us * 1000}").split()
+    assert said == ["hold:ahead:8:0", "-"]
+    assert script.ask(f"work {before_us * 1000}") == "0"
     late_ns = int(arm.removeprefix("arm:"))
-    script.ask(f"tick {late_ns}")
+    assert script.ask(f"tick {late_ns}") == "run"
     assert script.ask(f"work {late_ns}") == "1"
     assert script.ask(f"dispatch {late_ns}") == f"release:timer:{late_ns - before_us * 1000} 1"
-    # beside one in the drive it is not idle; the flow is overdue, so expected only after two in time
-    script.ask(f"finish 1 0 {late_ns}")
-    flow.now_us = late_ns // 1000
-    script.ask("set ahead_hi_kib 64")
-    script.ask(f"dispatch {late_ns + 1}")
-    script.ask(f"finish 2 0 {late_ns + 2}")
-    for _ in range(4):
-        flow.request(1000)
-    before_us = flow.now_us + 600
-    script.ask(f"insert 0 {before_us * 1000} 3:8:0:8 4:8:0:100")
-    assert script.ask(f"dispatch {before_us * 1000}") == "3"
-    word = script.ask(f"dispatch {before_us * 1000 + 1}").split()[0]
-    assert word.startswith("hold:ahead:100:")
-    assert int(word.rpartition(":")[2]) < 108
-    after_us = flow.now_us + 5000
-    assert words(script.ask(f"dispatch {after_us * 1000}"))[0][:2] == ["release", "run"]
 
 
-def check_the_log(script: Script) -> None:
-    """Real-time entries that took longer, with what they met; not what was returned, and none while off."""
-    begin(script, "1:8:0:16", "2:0:0:8", "3:5:0:8", "4:8:0:8", slow_log_us=5)
+def check_notes(script: Script) -> None:
+    """What real-time requests in the drive met, also of one that comes back; and none while nothing observes."""  # noqa: E501
+    begin(script, "1:8:0:16", "2:0:0:8", "3:5:0:8", "4:8:0:8")
     assert [script.ask("dispatch 10") for _ in range(4)] == ["2", "3", "1", "4"]
-    assert script.ask("finish 2 0 5000") == ""
-    assert script.ask("finish 3 0 5001") == "slow:3:8:-"
-    assert script.ask("finish 1 0 100000") == "", "it is of the background"
-    script.ask("insert 0 100000 5:0:0:8 6:0:0:8 7:0:0:8")
-    assert [script.ask("dispatch 100000") for _ in range(3)] == ["5", "6", "7"]
-    assert script.ask("requeue 5 0 1") == ""
-    script.ask("set slow_log_us 0")
-    assert script.ask("finish 6 0 900000") == ""
-    script.ask("set slow_log_us 5")
-    assert script.ask("finish 7 0 900000") == "slow:7:24:-"
-    script.ask("insert 0 900000 5:0:1:8")
-    assert script.ask("dispatch 900000") == "5"
-    assert script.ask("finish 5 0 906000") == "slow:5:8:-"
-    assert script.ask("finish 4 0 906000") == ""
+    assert script.ask("finish 2 0 5000") == "end:2:0:-"
+    assert script.ask("finish 3 0 5001") == "end:3:8:-"
+    assert script.ask("finish 1 0 6000") == "", "it is of the background"
+    script.ask("insert 0 7000 5:0:0:8 6:0:0:8 7:0:0:8")
+    assert [script.ask("dispatch 7000") for _ in range(2)] == ["5", "6"]
+    script.ask("observe 0")
+    assert script.ask("dispatch 7000") == "7"
+    script.ask("observe 1")
+    assert script.ask("requeue 5 0 1") == "end:5:8:-"
+    assert script.ask("finish 6 0 8000") == "end:6:16:-"
+    assert script.ask("finish 7 0 8000") == ""
+    script.ask("insert 0 9000 5:0:1:8")
+    assert script.ask("dispatch 9000") == "5"
+    assert script.ask("finish 5 0 9500") == "", "urgent requests are not real-time ones"
+    # of more than 64 in the drive at a time the others leave nothing
+    script.ask("set inflight_max 1000")
+    script.ask(f"insert 0 10000 {' '.join(f'{n}:0:0:8' for n in range(100, 170))}")
+    for n in range(100, 170):
+        assert script.ask("dispatch 10000") == str(n)
+    ends = [script.ask(f"finish {n} 0 11000") for n in range(100, 170)]
+    assert ends == [f"end:{n}:{8 * (n - 99)}:-" for n in range(100, 164)] + [""] * 6
+    script.ask("finish 4 0 12000")
     assert script.ask("end") == "1"
 
 
-def check_the_log_has_errors(script: Script) -> None:
-    flow = Ahead(script, ahead_lead_us=100, slow_log_us=5)
+def check_notes_have_errors(script: Script) -> None:
+    flow = Ahead(script, ahead_lead_us=100)
     for _ in range(12):
         flow.request(1000)
     flow.number += 1
     arrived = (flow.now_us + 1020) * 1000
     script.ask(f"insert 0 {arrived} {flow.number}:2:0:8")
-    script.ask("observe 0")
-    assert script.ask(f"dispatch {arrived}") == str(flow.number), "only who observes hears of predictions"
-    assert script.ask(f"finish {flow.number} 0 {arrived + 10_000}") == f"slow:{flow.number}:0:20000"
+    script.ask(f"dispatch {arrived}")
+    assert script.ask(f"finish {flow.number} 0 {arrived + 10_000}") == f"end:{flow.number}:0:20000"
 
 
 CHECKS: dict[str, Callable[[Script], None]] = {
@@ -187,9 +194,10 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "which": check_which_bound,
     "background": check_only_the_background_is_held,
     "errors": check_errors_of_predictions,
-    "expected": check_held_for_who_is_expected,
-    "log": check_the_log,
-    "log-errors": check_the_log_has_errors,
+    "discards": check_discards,
+    "expected": check_held_for_what_is_expected,
+    "notes": check_notes,
+    "notes-errors": check_notes_have_errors,
 }
 
 
@@ -199,30 +207,43 @@ def test_what_is_observed(script: Script, check: Callable[[Script], None]) -> No
 
 
 MUTATIONS = [
-    Mutation("held-again-and-again", "once", "k2->held = observer;", "(void)observer;"),
-    Mutation("never-released", "once", "if (k2->held == observer) {", "if (0 && observer) {"),
-    Mutation("whoever-is-next", "background", "return lists == 1UL <<", "return lists & 1UL <<"),
+    Mutation("held-again-and-again", "which", "\tif (k2->held == observer)\n\t\treturn;\n", ""),
+    Mutation("never-released", "once", "if (k2->held == k2_observer())", "if (0)"),
+    Mutation(
+        "anything-releases",
+        "background",
+        "unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND",
+        "unlikely(k2_observer())",
+    ),
+    Mutation("wrong-bound", "discards", "*why = K2_HOLD_DISCARD;", "*why = K2_HOLD_BYTES;"),
     Mutation(
         "error-after-it-learned",
         "errors",
-        "error_ns = k2_error_ns(ahead, flow, e->since_ns);",
-        "error_ns = 0;",
+        "\tahead_error_ns(&k2->ahead, flow, e->since_ns, &error_ns);\n",
+        "\terror_ns = 0;\n",
     ),
     Mutation(
-        "an-idle-drive-is-not-held",
-        "expected",
-        "return until_ns && k2_refuses(r, K2_HOLD_IDLE, limit);",
-        "return false;",
+        "an-idle-drive-is-not-held", "expected", "if (!until_ns || r->sectors > a->hi_sectors)", "if (true)"
     ),
-    Mutation("the-timer-is-silent", "expected", "k2_note_run(k2, K2_RELEASE_TIMER);", ""),
+    Mutation(
+        "the-timer-is-silent",
+        "expected",
+        "k2_unblock(k2, K2_RELEASE_TIMER)",
+        "k2_unblock(k2, K2_RELEASE_RUN)",
+    ),
     Mutation(
         "meets-itself",
-        "log",
-        "k2_log_begin(k2, e, atomic_read(&k2->inflight_sectors) - sectors,",
-        "k2_log_begin(k2, e, sectors,",
+        "notes",
+        "inflight_sectors(&k2->inflight) - e->sectors;",
+        "inflight_sectors(&k2->inflight);",
     ),
-    Mutation("all-are-slow", "log", "> (s64)(log_us * 1000)", ">= 0"),
-    Mutation("no-bytes-for-the-log", "log", "|| debt || logs ?", "|| debt ?"),
+    Mutation("a-note-is-kept", "notes", "clear_bit(e->note - 1, &k2->notes_used);", "(void)k2;"),
+    Mutation(
+        "urgent-ones-are-noted",
+        "notes",
+        "bool rt = e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT;",
+        "bool rt = e->level != K2_BACKGROUND;",
+    ),
 ]
 
 

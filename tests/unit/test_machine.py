@@ -74,10 +74,71 @@ def test_only_the_kernels_lines_are_complaints() -> None:
         "Oops: 0000 [#1] PREEMPT SMP NOPTI",
         "list_add corruption. next->prev should be prev",
         "refcount_t: underflow; use-after-free.",
+        "BUG: KASAN: slab-use-after-free in k2_show_statistics+0x1/0x2 [k2]",
+        "BUG kmalloc-64 (Tainted: G           O      ): Right Redzone overwritten",
+        "WARNING: possible circular locking dependency detected",
+        "WARNING: possible irq lock inversion dependency detected",
+        "WARNING: inconsistent lock state",
+        "WARNING: suspicious RCU usage",
+        "INFO: trying to register non-static key.",
+        "turning off the locking correctness validator.",
+        "BUG: MAX_LOCKDEP_CHAINS too low!",
+        "ODEBUG: free active (active state 0) object: 00000000aaaaaaaa object type: hrtimer hint: k2_timer",
     ],
 )
 def test_complaints(line: str) -> None:
     assert kernel_complaint(f"[   12.345678] {line}\n")
+
+
+RACE = """\
+[   50.1] ==================================================================
+[   50.1] BUG: KCSAN: data-race in {title}
+[   50.1]
+[   50.1] write to 0xffff888003a4d0a8 of 4 bytes by interrupt on cpu 0:
+{first}
+[   50.1]
+[   50.1] read (marked) to 0xffff888003a4d0a8 of 4 bytes by task 91 on cpu 1:
+{second}
+[   50.1]
+[   50.1] value changed: 0x00000001 -> 0x00000002
+[   50.1]
+[   50.1] Reported by Kernel Concurrency Sanitizer on:
+[   50.1] CPU: 1 UID: 0 PID: 91 Comm: fio Tainted: G           O       6.12.95-kcsan #1
+[   50.1] ==================================================================
+"""
+
+
+def race(first: list[str], second: list[str]) -> str:
+    """A report of KCSAN, from the functions of both stacks."""
+
+    def frames(functions: list[str]) -> str:
+        named = (
+            f"[   50.1]  {name.partition(' ')[0]}+0x57/0xb0 {name.partition(' ')[2]}" for name in functions
+        )
+        return "\n".join(line.rstrip() for line in named)
+
+    return RACE.format(title=f"{first[0]} / {second[0]}", first=frames(first), second=frames(second))
+
+
+THEIRS = race(["jiffies_update", "tick_timer", "asm_interrupt", "k2_insert [k2]"], ["ep_poll", "do_epoll"])
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        race(["k2_insert [k2]", "blk_mq_insert"], ["ep_poll", "do_epoll"]),
+        race(["ep_poll", "do_epoll"], ["list_del", "vf_done [vflash]", "hrtimer"]),
+    ],
+)
+def test_races_in_our_modules_count(ours: str) -> None:
+    found = kernel_complaint(THEIRS + ours + THEIRS)
+    assert found.splitlines()[0] == ours.splitlines()[1]
+
+
+def test_races_of_the_kernel_alone_do_not_count() -> None:
+    assert kernel_complaint(THEIRS) == ""
+    after = kernel_complaint(THEIRS + "[   51.0] BUG: KASAN: wild-memory-access in f\n" + THEIRS)
+    assert after.startswith("[   51.0] BUG: KASAN")
 
 
 def test_harmless_lines() -> None:

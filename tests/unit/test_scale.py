@@ -76,8 +76,8 @@ def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "contender"),
     [
-        ("\t\tset_bit(ctx->index, k2->pending);", "\t\t;", K2),
-        ("    xchg(&k2->waiting, 0)", "    0", BOUNDED),
+        ("\t\tset_bit(ctx->index, l->pending);", "\t\t;", K2),
+        ("\tif (!k2_unblock(k2, K2_RELEASE_COMPLETION))", "\tif (true)", BOUNDED),
         ("\tk2->dispatched[e->level]++;\n", "", K2),
     ],
     ids=["insertion", "wake", "account"],

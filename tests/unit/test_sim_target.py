@@ -376,7 +376,7 @@ def test_all_that_decides_is_in_the_key(small: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('name = "k2"\n', 'name = "cfq"\n', "the simulator has no scheduler cfq; expected k2"),
+        ('name = "k2"\n', 'name = "cfq"\n', "the simulator has no scheduler cfq; expected fifo, k2"),
         (
             "inflight_max = 4",
             "inflight = 4",
@@ -529,8 +529,8 @@ def test_parameters_go_where_they_belong() -> None:
         (["--knob", "x=1"], "none has no knob x in the simulator; it has none"),
         (["--knob", "x"], "--knob: expected KEY=VALUE, got 'x'"),
         (
-            ["--scheduler", "k2", "--knob", "split_mode=never"],
-            "split_mode: expected always or auto, got 'never'",
+            ["--scheduler", "k2", "--knob", "bound_when=never"],
+            "bound_when: expected always or active, got 'never'",
         ),
         (
             ["--scheduler", "k2", "--knob", "split_kib=8", "--queue", "max_sectors_kb=4"],

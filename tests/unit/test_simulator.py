@@ -370,8 +370,8 @@ schedulers: st.SearchStrategy[tuple[str, dict[str, int]]] = st.one_of(
                 "inflight_max": st.integers(1, 70),
                 "inflight_kib_max": st.sampled_from([0, 0, 1, 16, 200]),
                 "split_kib": st.sampled_from([0, 4, 12, 64]),
-                "split_mode": st.integers(0, 1),
-                "rt_wait_us": st.sampled_from([0, 0, 100, 3000]),
+                "bound_when": st.integers(0, 1),
+                "rt_target_us": st.sampled_from([0, 0, 200, 3000]),
                 "be_floor_iops": st.sampled_from([0, 0, 100, 100_000]),
                 "rt_tags": st.integers(0, 90),
             }
@@ -425,7 +425,7 @@ def test_nothing_is_lost_and_no_law_is_broken(
     if "split_kib" in knobs:
         knobs["split_kib"] = min(knobs["split_kib"], drive["max_kib"])
     given = Simulation(flows, tuple(processes), drive, device, name, knobs, {"cpus": cpus}, cost, check=True)
-    words = {k: ("always", "auto")[v] if k == "split_mode" else v for k, v in knobs.items()}
+    words = {k: ("always", "active")[v] if k == "bound_when" else v for k, v in knobs.items()}
     settings_words = [f"--knob {k}={v}" for k, v in words.items()]
     settings_words += [f"--set {k}={v}" for k, v in (drive | device | cost).items()]
     command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --machine ideal --cpus {cpus}"

@@ -20,17 +20,17 @@ SEEDS = 1000
 #: that has it.
 MISTAKES = {
     "a slot too many": (
-        "inflight >= READ_ONCE(k2->inflight_limit)",
-        "inflight > READ_ONCE(k2->inflight_limit)",
+        "inflight_requests(b) < READ_ONCE",
+        "inflight_requests(b) <= READ_ONCE",
         "schedulers/k2.c",
     ),
     "a byte too many": (
-        "all <= READ_ONCE(k2->byte_limit))",
-        "all <= READ_ONCE(k2->byte_limit) + 8)",
+        "!r->met || r->met + r->sectors <= limit)",
+        "!r->met || r->met + r->sectors <= limit + 8)",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (
-        "!(READ_ONCE(k2->uses) & K2_USES_FLOOR) || ",
+        "if (!k2->floor.interval_ns)\n\t\treturn 0;",
         "",
         "schedulers/k2.c",
     ),
@@ -39,7 +39,11 @@ MISTAKES = {
         "list_add(k2_node(e), &ctx->lists[list]);",
         "schedulers/k2.c",
     ),
-    "nobody wakes": ("k2->wake(k2->argument, ctx);", ";", "schedulers/k2.c"),
+    "no completion runs a queue": (
+        "if (k2_finish(d->k2, &k2_private(rq)->entry))",
+        "if (k2_finish(d->k2, &k2_private(rq)->entry) && false)",
+        "schedulers/k2.c",
+    ),
     "a tag that nobody gets": (
         "\twake_waiters(queue);\n}",
         "}",

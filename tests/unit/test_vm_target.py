@@ -87,7 +87,7 @@ def guests(
     kernel = Kernel("backports", "1.2.3-amd64", root, root / "vmlinux", root / "btf", root / "headers")
     folder = tmp_path / "modules"
     folder.mkdir()
-    for name in ("k2.ko", "vflash.ko"):
+    for name in ("k2.ko", "k2_experiments.ko", "vflash.ko"):
         (folder / name).write_text(name)
     (tmp_path / "drives").mkdir()
     (tmp_path / "drives" / "970evo.toml").write_text(
@@ -127,6 +127,7 @@ def test_run_leaves_a_complete_directory(
         "paper.csv",
         "970evo.toml",
         "k2.ko",
+        "k2_experiments.ko",
         "vflash.ko",
     }
     assert json.loads((folder / "results.json").read_text()) == out

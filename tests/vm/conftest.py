@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
+from tests.vm.again import pytest_runtest_protocol, pytest_terminal_summary
+
+__all__ = ["pytest_runtest_protocol", "pytest_terminal_summary", "same_twice"]
 
 T = TypeVar("T")
 
@@ -12,15 +15,17 @@ T = TypeVar("T")
 def run_twice(measure: Callable[[], T]) -> T:
     """What two runs in virtual time give, which must be the same.
 
-    On rare occasions idle counters differ by nanoseconds for a reason that lies in QEMU; then a third run
-    decides.
+    On rare occasions idle counters differ by nanoseconds for a reason that lies in QEMU; and where its main
+    loop may not have the host's CPU first (qemu.py), a busy host disturbs some runs. So two of at most five
+    must agree.
     """
-    first, second = measure(), measure()
-    if first != second:
-        third = measure()
-        assert third in (first, second), f"three runs, three results:\n{first}\n{second}\n{third}"
-        return third
-    return first
+    results: list[T] = []
+    for _ in range(5):
+        result = measure()
+        if result in results:
+            return result
+        results.append(result)
+    raise AssertionError(f"{len(results)} runs, all different:\n" + "\n".join(map(str, results)))
 
 
 @pytest.fixture

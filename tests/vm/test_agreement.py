@@ -14,6 +14,8 @@ from tailgate import agreement
 
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 
+pytestmark = pytest.mark.vm
+
 TAILGATE = Path(sys.executable).with_name("tailgate")
 #: Percentiles for which the virtual machine's few samples suffice.
 FIGURES = {"background": ("mib_s", "p50", "p99"), "rt": ("p50",)}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Virtual machines: how jobs end, what comes out while they run, and that nothing stays behind."""
 
+import itertools
 import json
 import os
 import signal
@@ -21,6 +22,8 @@ from tailgate.vm.machine import Job, Machine, Outcome
 
 pytestmark = pytest.mark.vm
 
+#: Far longer than anything here takes on a host that is busy.
+PATIENCE_S = 300
 FOREVER = "echo started > /tmp/r; emit started /tmp/r; while :; do :; done"
 
 
@@ -69,8 +72,8 @@ def machines_of(folder: Path) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], object], limit_s: float = 60) -> None:
-    end = time.monotonic() + limit_s
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
@@ -144,23 +147,35 @@ touch /tmp/m/file
 
 
 def test_hang_is_found_at_once(guest: Guest, newest: Kernel) -> None:
-    """A task that waits for a frozen file system: a panic after a minute, which costs nothing."""
+    """A task that waits for a frozen file system: a panic after half a minute, which costs nothing."""
     outcome = guest.run(Machine(newest), Job(FREEZE, modules=["brd", "ext4"]))
     assert (outcome.code, outcome.reason) == (125, "kernel died")
     assert "INFO: task touch" in outcome.complaint
-    assert outcome.wall_s < 20
+    assert outcome.cpu_s < 30
 
 
 def test_virtual_time_out(guest: Guest, newest: Kernel) -> None:
     outcome = guest.run(Machine(newest), Job("sleep 1000", limit_s=300))
     assert (outcome.code, outcome.reason) == (124, "virtual timeout")
-    assert outcome.wall_s < 20
+    assert outcome.cpu_s < 30  # a tenth
 
 
-def test_wall_time_out(guest: Guest, newest: Kernel) -> None:
-    outcome = guest.run(Machine(newest), Job(FOREVER, wall_s=2))
+@pytest.mark.parametrize("sent", [1, 3])
+def test_wall_time_out(guest: Guest, newest: Kernel, monkeypatch: pytest.MonkeyPatch, sent: int) -> None:
+    """A guest may take longer than its limit, and may not be silent for as long."""
+    limit_s = 1000
+    clock = itertools.count()
+
+    def wall_s(_: qemu.Process) -> float:
+        """Nearly the limit passes with each record; all of it, and more, after the last."""
+        return 0.9 * limit_s * len(guest.records) + (next(clock) if len(guest.records) == sent else 0)
+
+    monkeypatch.setattr(qemu.Process, "wall_s", property(wall_s))
+    script = "".join(f"echo {i} > /tmp/r; emit r{i} /tmp/r; " for i in range(1, sent)) + FOREVER
+    outcome = guest.run(Machine(newest), Job(script, wall_s=limit_s))
     assert (outcome.code, outcome.reason) == (124, "wall timeout")
-    assert guest.records == {"started": "started\n"}
+    assert len(guest.records) == sent
+    assert guest.records["started"] == "started\n"
 
 
 def test_records_come_while_the_guest_runs(tmp_path: Path, newest: Kernel) -> None:
@@ -225,10 +240,10 @@ def test_nothing_stays_behind(tmp_path: Path, number: signal.Signals, status: in
         assert len(machines_of(tmp_path)) == 1
         os.killpg(parent.pid, number)
         try:
-            assert parent.wait(10) == status
+            assert parent.wait(PATIENCE_S) == status
         finally:
             parent.kill()
-    wait_for(lambda: not machines_of(tmp_path), 5)
+    wait_for(lambda: not machines_of(tmp_path))
 
 
 FIO = """
@@ -266,7 +281,7 @@ def test_snapshots_are_the_same_whenever_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
     same_twice: Callable[[Callable[[], str]], str],
 ) -> None:
-    times = iter(range(3))
+    times = itertools.count()
 
     def measure() -> str:
         monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / f"cache{next(times)}"))
@@ -287,12 +302,9 @@ def test_slices_bound_the_wait_for_a_busy_neighbour(guest: Guest, newest: Kernel
     assert 1900 < int(guest.records["ticks"]) < 2200
 
 
-def test_kvm_is_found_out_by_trying(tmp_path: Path, newest: Kernel) -> None:
-    begin = time.monotonic()
+def test_kvm_is_found_out_by_trying(tmp_path: Path, newest: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     works = kvm.works()
-    assert time.monotonic() - begin < kvm.LIMIT_S + 1
-    begin = time.monotonic()
+    monkeypatch.setattr(kvm, "boots", lambda: pytest.fail("tried again"))
     assert kvm.works() == works
-    assert time.monotonic() - begin < 0.1
     if works:
         assert Guest(tmp_path).run(Machine(newest, mode="kvm"), Job("true", wall_s=60)).reason == "ok"

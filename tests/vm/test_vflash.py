@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tailgate import kernels, modules
-from tailgate.vm import machine
+from tailgate.vm import machine, qemu
 from tailgate.vm.machine import Job, Machine, Outcome
 
 HERE = Path(__file__).parent
@@ -31,18 +31,27 @@ def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, byte
 
 
 #: One of each version, one of them with PREEMPT_RT, or with `make vm-test-all` every kernel.
-SOME = kernels.LABELS if "TAILGATE_ALL_MACHINES" in os.environ else ("stable", "backports-rt")
+SOME: tuple[str, ...] = (
+    kernels.LABELS if "TAILGATE_ALL_MACHINES" in os.environ else ("stable", "backports-rt")
+)
+ORDINARY: tuple[str, ...] = kernels.ORDINARY
+#: With `make vm-test-debug` kernels that look for faults, which need memory for their own accounts.
+MEMORY_MIB = 1024
+if "TAILGATE_DEBUG_KERNELS" in os.environ:
+    SOME = ORDINARY = kernels.DEBUG
+    MEMORY_MIB = 2048
 
 
 @pytest.mark.vm
 @pytest.mark.parametrize(
-    ("steps", "label"),
-    [("vflash.sh", label) for label in SOME]
-    + [("vflash_attachments.sh", label) for label in kernels.ORDINARY],
+    ("steps", "label", "mode"),
+    [("vflash.sh", label, "tcg") for label in SOME]
+    + [("vflash_attachments.sh", label, "icount") for label in ORDINARY],
 )
-def test_device(steps: str, label: str, tmp_path: Path) -> None:
+def test_device(steps: str, label: str, mode: qemu.Mode, tmp_path: Path) -> None:
     script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("vflash_lib.sh", steps))
-    outcome, _ = run(Machine(kernels.resolve([label], print)[0], mode="tcg", smp=2), script, tmp_path)
+    kernel = kernels.resolve([label], print)[0]
+    outcome, _ = run(Machine(kernel, mode=mode, smp=2, memory_mib=MEMORY_MIB), script, tmp_path)
     said = outcome.complaint + outcome.log.read_text(encoding="utf-8")[-3000:]
     assert outcome.reason == "ok", said
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # vflash0 as the drivers of eMMC present it: how many requests they take, that the data stay right while all goes wrong that
-# can, and that nobody waits for ever, with schedulers that choose late (K2) and early.
+# can, and that nobody waits for ever, with schedulers that choose late (K2) and early. How many requests are taken at a time
+# is judged, so time is virtual.
 insmod $EXTRA/k2.ko || fail "k2 does not load"
 schedulers="none mq-deadline k2"
 
@@ -21,12 +22,7 @@ full() { # SEEN MOST: of many, some may have been refused and wait, while anothe
 }
 stop() { # fio beside us; not with a signal that it catches: it may then wait for I/O that it never submitted
 	kill -9 $(pidof fio)
-	tries=0
-	while pidof fio > /dev/null; do
-		tries=$((tries + 1))
-		[ $tries -lt 1000 ] || fail "a request is stranded"
-		usleep 10000
-	done
+	await "a request is stranded" no_fio
 }
 
 cat > /tmp/verify.fio <<- JOBS

@@ -8,26 +8,35 @@ CPUS=$(grep -c ^processor /proc/cpuinfo)
 FAST="dies=8 read_ns=40000 read_fixed_ns=10000 write_fixed_ns=10000 program_ns=20000 queues=$CPUS"
 FIO="fio --eta=never --output-format=terse --filename=$DISK --direct=1"
 
+PATIENCE_S=300 # far more than a busy host needs
+
 step() {
 	echo "step: $*"
 	echo "vflash test: $*" > /dev/kmsg
 }
-load() { # PARAMETER=VALUE...
-	insmod $EXTRA/vflash.ko $FAST "$@" || fail "vflash does not load with $*"
-	tries=0
-	until [ -b $DISK ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 100 ] || fail "no $DISK"
+uptime_s() { # NOW_S becomes the time since boot
+	read -r NOW_S rest < /proc/uptime
+	NOW_S=${NOW_S%.*}
+}
+await() { # MESSAGE COMMAND...: until it succeeds
+	uptime_s
+	deadline_s=$((NOW_S + PATIENCE_S)) message=$1
+	shift
+	until "$@"; do
+		uptime_s
+		[ $NOW_S -lt $deadline_s ] || fail "$message"
 		usleep 20000
 	done
 }
+load() { # PARAMETER=VALUE...
+	insmod $EXTRA/vflash.ko $FAST "$@" || fail "vflash does not load with $*"
+	await "no $DISK" test -b $DISK
+}
+gone() {
+	rmmod vflash 2> /dev/null
+}
 unload() { # whoever has just died closes the disk in a moment
-	tries=0
-	until rmmod vflash 2> /dev/null; do
-		tries=$((tries + 1))
-		[ $tries -lt 100 ] || fail "vflash does not unload"
-		usleep 20000
-	done
+	await "vflash does not unload" gone
 }
 fault() { # NAME=VALUE...
 	for setting; do
@@ -50,14 +59,15 @@ refused() { # PARAMETER SENTENCE
 counted() { # KEY: of the drive's statistics
 	sed -n "s/^$1 //p" $PARAMETERS/statistics
 }
+more_than() { # COMMANDS
+	[ "$(counted commands)" -gt $1 ]
+}
 under_load() { # COMMANDS: fio beside us, and so many more requests done
 	target=$(($(counted commands) + $1))
-	$FIO --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=60 \
+	$FIO --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=100000 \
 		> /dev/null 2>&1 &
-	tries=0
-	until [ "$(counted commands)" -gt $target ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 500 ] || fail "fio does not begin"
-		usleep 20000
-	done
+	await "fio does not begin" more_than $target
+}
+no_fio() {
+	! pidof fio > /dev/null
 }

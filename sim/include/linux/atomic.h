@@ -46,6 +46,10 @@
 	{                                                                                  \
 		prefix##_sub(1, v);                                                        \
 	}                                                                                  \
+	static inline void prefix##_or(type value, prefix##_t *v)                          \
+	{                                                                                  \
+		shared_or(&v->counter, value);                                             \
+	}                                                                                  \
 	static inline type prefix##_add_return(type value, prefix##_t *v)                  \
 	{                                                                                  \
 		return shared_fetch_add(&v->counter, value) + value;                       \

@@ -60,6 +60,15 @@ static inline void list_move_tail(struct list_head *node, struct list_head *head
 	list_add_tail(node, head);
 }
 
+static inline void list_splice_init(struct list_head *list, struct list_head *head)
+{
+	if (list_empty(list))
+		return;
+	list_join(list->prev, head->next);
+	list_join(head, list->next);
+	INIT_LIST_HEAD(list);
+}
+
 static inline void list_splice_tail_init(struct list_head *list, struct list_head *head)
 {
 	if (list_empty(list))

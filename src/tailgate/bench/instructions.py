@@ -88,11 +88,9 @@ SWITCHED_ON: Mapping[str, tuple[str, str]] = {
     "ahead": ("bound_mode", "ahead"),
     "debt": ("write_debt_kib_max", "auto"),
     "target": ("rt_target_us", "1000000"),
-    "auto": ("split_mode", "auto"),
-    "floor": ("be_floor_iops", "1"),
+    "active": ("bound_when", "active"),
+    "no_floor": ("be_floor_iops", "0"),
     "discards": ("discard_kib_max", "1024"),
-    "gate": ("flush_gate_us", "10000"),
-    "log": ("slow_log_us", "1000000"),
 }
 #: For the background, and for a real-time reader.
 ON_LOADS = {False: "qd32", True: "qd1"}

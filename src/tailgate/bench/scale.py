@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Operations a second (insert, dispatch, end) of sched/k2.c and sched/deadline.c, by number of CPUs.
+"""Operations a second (insert, dispatch, end) of sched/k2.c and sched/models/deadline.c, by number of CPUs.
 
 Twice: on threads of this host, as many as it has CPUs, and in a model of up to 64 CPUs that counts the
 transfers of cache lines between them. sim/scale has the programs, and says what the model leaves out.

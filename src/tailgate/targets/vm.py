@@ -41,7 +41,7 @@ from tailgate.vm import kvm, machine, programs
 DILATION_MAX = 256
 #: The stock kernel's module for a scheduler; K2 is ours.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
-OUR_MODULES = ("k2", "vflash")
+OUR_MODULES = ("k2", "k2_experiments", "vflash")
 #: What makes a file system, and what checks it; its module has its own name.
 FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
     "ext4": ("mke2fs", "e2fsck"),
@@ -62,6 +62,14 @@ class Attempt:
     machine: experiments.Machine
     drive_changes: Mapping[str, int]
     dilation: int
+
+
+def our_module(chunk: Chunk) -> str:
+    """The module of a scheduler of ours: k2 with further knobs if the experiment sets one of those."""
+    scheduler = chunk.scheduler
+    knobs = scheduler.knobs.items()
+    sets_more = any(knob.startswith("ahead_") or value == "placebo" for knob, value in knobs)
+    return "k2_experiments" if scheduler.name == "k2" and sets_more else scheduler.name
 
 
 class Lab:
@@ -163,7 +171,7 @@ class Lab:
         if scheduler in SCHEDULER_MODULES:
             load = f"modprobe {SCHEDULER_MODULES[scheduler]}"
         else:
-            load = "" if scheduler == "none" else f"insmod /lib/modules/extra/{scheduler}.ko"
+            load = "" if scheduler == "none" else f"insmod /lib/modules/extra/{our_module(attempt.chunk)}.ko"
         arguments = drives.module_arguments(
             self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
         )

@@ -38,9 +38,14 @@ KERNEL_OPTIONS = (
 )
 
 
-#: Soft lock-ups are found after twice so many seconds. By the host's clock it may just be busy: the
-#: kernel's own 10.
-LOCKUP_OPTIONS: Mapping[Mode, str] = {"icount": "watchdog_thresh=2"}
+#: When the guest's kernel takes a task, a CPU or a grace period of RCU for hung, in the guest's seconds. Soft
+#: lock-ups are found after twice `watchdog_thresh`. By the host's clock the host may just be busy.
+BY_THE_HOSTS_CLOCK = "tailgate.hung_s=600 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300"
+HANG_OPTIONS: Mapping[Mode, str] = {
+    "icount": "tailgate.hung_s=30 watchdog_thresh=2",
+    "tcg": BY_THE_HOSTS_CLOCK,
+    "kvm": BY_THE_HOSTS_CLOCK,
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Machine:
     """What is booted.
 
     `slice_us` bounds how long a virtual CPU waits for its turn (mode icount, several CPUs), 50 000 at most;
-    0 leaves that to the kernel's timers. `append` goes to the kernel's command line.
+    0 leaves that to the kernel's timers. `append` goes to the kernel's command line, `devices` to QEMU's.
     """
 
     kernel: Kernel
@@ -57,6 +62,7 @@ class Machine:
     memory_mib: int = 1024
     slice_us: int = 0
     append: str = ""
+    devices: tuple[str, ...] = ()
 
 
 def path(file: Path) -> str:
@@ -69,7 +75,7 @@ def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> l
 
     The guest's console and its second serial port both write to the end of `log`, its first port to `sent`.
     """
-    options = (KERNEL_OPTIONS, LOCKUP_OPTIONS.get(machine.mode), append, machine.append)
+    options = (KERNEL_OPTIONS, HANG_OPTIONS[machine.mode], append, machine.append)
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc,hpet=off", *ACCELERATION[machine.mode]),
@@ -85,6 +91,7 @@ def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> l
             "virtserialport,nr=2,chardev=log",
         ),
         *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
+        *machine.devices,
         *("-kernel", str(machine.kernel.vmlinux)),
         *("-append", " ".join(filter(None, options))),
     ]

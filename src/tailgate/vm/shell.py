@@ -11,14 +11,14 @@ from pathlib import Path
 from tailgate import drive as drives
 from tailgate import modules
 from tailgate.errors import UsageError
-from tailgate.kernels import LABELS, resolve
+from tailgate.kernels import DEBUG, LABELS, resolve
 from tailgate.vm import cpio, initramfs, kvm, qemu, scratch
 
 STOCK_MODULES = ("null_blk", "bfq", "kyber-iosched", "mq-deadline", "brd", "ext4")
 INTRODUCTION = """\
 k2 is loaded, /dev/vflash0 is a virtual {drive}, fio is there. Try:
   echo k2 > /sys/block/vflash0/queue/scheduler
-  cat /proc/tailgate/vflash0
+  cat /proc/tailgate-k2
   fio --name=a --filename=/dev/vflash0 --direct=1 --rw=randread --ioengine=libaio --iodepth=32 --runtime=3
 Stock modules for modprobe: {stock}. `exit` ends the machine.
 """
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="tailgate vm",
         description=__doc__.partition(":")[0] + ". It runs by the host's clock; nothing in it is kept.",
     )
-    parser.add_argument("--kernel", choices=LABELS, default="backports", help="default: backports")
+    parser.add_argument("--kernel", choices=(*LABELS, *DEBUG), default="backports", help="default: backports")
     parser.add_argument("--smp", type=int, default=2, metavar="N", help="virtual CPUs (default: 2)")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="default: 1024")
     parser.add_argument("--drive", default="970evo", help="a drive file's name (default: 970evo)")

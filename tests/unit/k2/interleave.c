@@ -13,14 +13,27 @@
 #define K2_OBSERVED
 #include "machine.h"
 
-#define THREADS_MAX 8
+#define THREADS_MAX 10
 #define STORES_MAX 16
+#define PLACES_MAX (THREADS_MAX * STORES_MAX)
 #define STACK_BYTES (64 << 10)
 
+/* A place that some thread has stored to, and that not all others see yet. Memory itself holds what will be there. */
+struct place {
+	void *p;
+	size_t size;
+	u64 seen; /* what all threads see, but for their own stores */
+	unsigned int stores;
+};
+
+/* A store that the other threads do not see yet. */
 struct store {
-	int *p;
+	void *p;
+	size_t size;
 	enum model_change change;
-	int value;
+	u64 value;
+	unsigned int thread;
+	bool release; /* those before it get out first */
 };
 
 static struct thread {
@@ -28,11 +41,12 @@ static struct thread {
 	void (*body)(void);
 	bool ended;
 	bool waits; /* in machine_wait() */
-	const int *lock; /* waits for this lock */
-	unsigned int store_count;
-	struct store stores[STORES_MAX];
+	int *lock; /* waits for this lock */
 } threads[THREADS_MAX], *current;
 
+static struct store stores[PLACES_MAX]; /* the oldest first */
+static struct place places[PLACES_MAX];
+static unsigned int store_count, place_count;
 static char stacks[THREADS_MAX][STACK_BYTES] __attribute__((aligned(64)));
 static ucontext_t outside;
 static unsigned int thread_count;
@@ -48,31 +62,106 @@ static unsigned int machine_random(unsigned int n)
 	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
 }
 
-static void apply(const struct store *s)
+static u64 get(const void *p, size_t size)
 {
-	*s->p = s->change == MODEL_SET ? s->value : *s->p + s->value;
+	u64 value = 0;
+
+	memcpy(&value, p, size);
+	return value;
 }
 
-/* Stores to one place keep their order. */
-static void let_store_out(struct thread *t)
+static u64 changed(u64 old, size_t size, enum model_change change, u64 value)
 {
-	unsigned int i = machine_random(t->store_count), j;
+	u64 new = change == MODEL_SET ? value :
+		  change == MODEL_ADD ? old + value :
+		  change == MODEL_OR  ? old | value :
+					old &value;
 
-	for (j = 0; j < i; j++)
-		if (t->stores[j].p == t->stores[i].p)
-			i = j;
-	apply(&t->stores[i]);
-	t->store_count--;
-	memmove(&t->stores[i], &t->stores[i + 1], (t->store_count - i) * sizeof(*t->stores));
+	return new & ~0ULL >> (64 - 8 * size);
 }
 
-static void let_stores_out(struct thread *t)
+static struct place *find_place(const void *p)
 {
 	unsigned int i;
 
-	for (i = 0; i < t->store_count; i++)
-		apply(&t->stores[i]);
-	t->store_count = 0;
+	for (i = 0; i < place_count; i++)
+		if (places[i].p == p)
+			return &places[i];
+	return NULL;
+}
+
+/* What a thread sees: what all see, and its own stores. */
+static u64 view(const void *p, size_t size, const struct thread *t)
+{
+	struct place *place = find_place(p);
+	unsigned int i;
+	u64 value;
+
+	if (!place)
+		return get(p, size);
+	value = place->seen;
+	for (i = 0; t && i < store_count; i++)
+		if (stores[i].p == p && &threads[stores[i].thread] == t)
+			value = changed(value, size, stores[i].change, stores[i].value);
+	return value;
+}
+
+/* After what all see has changed: what will be there. */
+static void settle(struct place *place)
+{
+	u64 value = place->seen;
+	unsigned int i;
+
+	for (i = 0; i < store_count; i++)
+		if (stores[i].p == place->p)
+			value = changed(value, place->size, stores[i].change, stores[i].value);
+	memcpy(place->p, &value, place->size);
+	if (!place->stores)
+		*place = places[--place_count];
+}
+
+static void let_out(unsigned int i)
+{
+	struct store s = stores[i];
+	struct place *place = find_place(s.p);
+
+	memmove(&stores[i], &stores[i + 1], (--store_count - i) * sizeof(*stores));
+	place->seen = changed(place->seen, s.size, s.change, s.value);
+	place->stores--;
+	settle(place);
+}
+
+/* Stores of a thread to one place keep their order, and a release comes last. */
+static bool may_get_out(unsigned int i)
+{
+	unsigned int j;
+
+	for (j = 0; j < i; j++)
+		if (stores[j].thread == stores[i].thread &&
+		    (stores[j].p == stores[i].p || stores[i].release))
+			return false;
+	return true;
+}
+
+static void let_some_out(void)
+{
+	unsigned int i;
+
+	do
+		i = machine_random(store_count);
+	while (!may_get_out(i));
+	let_out(i);
+}
+
+static void let_all_out(const struct thread *t)
+{
+	unsigned int i = 0;
+
+	while (i < store_count)
+		if (&threads[stores[i].thread] == t)
+			let_out(i);
+		else
+			i++;
 }
 
 static void go_outside(void)
@@ -91,46 +180,104 @@ void model_fence(void)
 	if (!current)
 		return;
 	model_switch();
-	let_stores_out(current);
+	let_all_out(current);
 }
 
-int model_load_int(const int *p)
+unsigned long long model_load(const void *p, size_t size)
 {
-	unsigned int i;
-	int value;
-
 	model_switch();
-	value = *p;
-	for (i = 0; current && i < current->store_count; i++) {
-		const struct store *s = &current->stores[i];
+	return view(p, size, current);
+}
 
-		if (s->p == p)
-			value = s->change == MODEL_SET ? s->value : value + s->value;
+static void add_store(void *p, size_t size, enum model_change change, u64 value, bool release)
+{
+	struct place *place = find_place(p);
+	unsigned int i, own = 0;
+	u64 now;
+
+	for (i = 0; i < store_count; i++)
+		own += &threads[stores[i].thread] == current;
+	if (own == STORES_MAX) {
+		let_all_out(current);
+		place = find_place(p);
 	}
-	return value;
+	if (!place) {
+		place = &places[place_count++];
+		*place = (struct place){ p, size, get(p, size), 0 };
+	}
+	place->stores++;
+	stores[store_count++] =
+		(struct store){ p, size, change, value, current - threads, release };
+	now = changed(get(p, size), size, change, value);
+	memcpy(p, &now, size);
 }
 
-void model_change_int(int *p, enum model_change change, int value)
+void model_store(void *p, size_t size, enum model_change change, unsigned long long value)
 {
-	struct store s = { p, change, value };
-
 	model_switch();
-	if (!current) {
-		apply(&s);
+	if (current) {
+		add_store(p, size, change, value, false);
 		return;
 	}
-	if (current->store_count == STORES_MAX)
-		let_store_out(current);
-	current->stores[current->store_count++] = s;
+	value = changed(get(p, size), size, change, value);
+	memcpy(p, &value, size);
 }
 
-int model_trylock(int *p)
+/* Changes what all see, at once. */
+static void change_now(void *p, size_t size, enum model_change change, u64 value)
 {
+	struct place *place = find_place(p);
+	u64 now;
+
+	if (place) {
+		place->seen = changed(place->seen, size, change, value);
+		settle(place);
+		return;
+	}
+	now = changed(get(p, size), size, change, value);
+	memcpy(p, &now, size);
+}
+
+unsigned long long model_exchange(void *p, size_t size, enum model_change change,
+				  unsigned long long value)
+{
+	u64 old;
+
+	model_fence();
+	old = view(p, size, NULL);
+	change_now(p, size, change, value);
+	return old;
+}
+
+bool model_compare_exchange(void *p, size_t size, unsigned long long *expected,
+			    unsigned long long value)
+{
+	u64 old;
+
+	model_fence();
+	old = view(p, size, NULL);
+	if (old != changed(0, size, MODEL_SET, *expected)) {
+		*expected = old;
+		return false;
+	}
+	change_now(p, size, MODEL_SET, value);
+	return true;
+}
+
+bool model_trylock(int *p)
+{
+	unsigned int i;
+
 	model_switch();
-	if (*p)
-		return 0;
-	*p = 1;
-	return 1;
+	for (i = 0; current && i < store_count; i++)
+		if (stores[i].p == p && &threads[stores[i].thread] == current)
+			break;
+	if (current && i < store_count)
+		let_all_out(current); /* it was unlocked here */
+	if (view(p, sizeof(*p), NULL))
+		return false;
+	change_now(p, sizeof(*p), MODEL_SET, 1);
+	return true;
 }
 
 void model_lock(int *p)
@@ -144,8 +291,11 @@ void model_lock(int *p)
 
 void model_unlock(int *p)
 {
-	model_fence();
-	*p = 0;
+	model_switch();
+	if (current)
+		add_store(p, sizeof(*p), MODEL_SET, 0, true);
+	else
+		change_now(p, sizeof(*p), MODEL_SET, 0);
 }
 
 /* Between accesses to shared memory a coroutine is alone; what remains of a lock is the order. */
@@ -155,7 +305,7 @@ static void machine_enter(void)
 
 static void machine_leave(void)
 {
-	let_stores_out(current);
+	let_all_out(current);
 }
 
 static void machine_wait(void)
@@ -172,9 +322,9 @@ static void machine_changed(void)
 		threads[i].waits = false;
 }
 
-static void flush_often(void)
+static void freeze_often(void)
 {
-	flusher(1 + machine_random(6));
+	freezer(machine.drains_for_good ? 1 : 4);
 }
 
 static void merge_often(void)
@@ -191,7 +341,7 @@ static void thread_main(unsigned int i)
 {
 	threads[i].body();
 	threads[i].ended = true;
-	let_stores_out(&threads[i]);
+	let_all_out(&threads[i]);
 	go_outside();
 }
 
@@ -210,28 +360,23 @@ static void add_thread(void (*body)(void))
 
 static bool can_go_on(const struct thread *t)
 {
-	return !t->ended && !t->waits && !(t->lock && *t->lock);
+	return !t->ended && !t->waits && !(t->lock && view(t->lock, sizeof(*t->lock), NULL));
 }
 
 static void play(void)
 {
-	unsigned int i, ready, stores;
+	unsigned int i, ready;
 	struct thread *chosen = NULL;
 
 	for (;;) {
 		ready = 0;
-		stores = 0;
 		for (i = 0; i < thread_count; i++) {
-			stores += threads[i].store_count;
 			if (can_go_on(&threads[i]) && !machine_random(++ready))
 				chosen = &threads[i];
 		}
 		/* every store gets out in the end */
-		if (stores && (!ready || machine_random(2))) {
-			do
-				i = machine_random(thread_count);
-			while (!threads[i].store_count);
-			let_store_out(&threads[i]);
+		if (store_count && (!ready || machine_random(2))) {
+			let_some_out();
 			continue;
 		}
 		if (!ready)
@@ -263,13 +408,15 @@ static void schedule(void)
 		add_thread(merge_often);
 	if (machine_random(2))
 		add_thread(configure_often);
-	if (machine.has_flushes)
-		add_thread(flush_often);
+	if (machine.freezes)
+		add_thread(freeze_often);
+	if (machine_random(2))
+		add_thread(timer);
 	play();
 	if (!all_left())
 		printf("seed %llu: nobody goes on, %u queued, %d of %u in flight\n",
 		       (unsigned long long)seed, machine.io_count - machine.left,
-		       k2->inflight.counter, k2->knobs[K2_KNOB_inflight_max]);
+		       (int)inflight_requests(&k2->inflight), k2->knobs[K2_KNOB_inflight_max]);
 	machine_deinit();
 }
 

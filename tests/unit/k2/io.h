@@ -25,8 +25,3 @@ static u64 k2_key(struct k2_entry *e)
 {
 	return ((struct io *)e)->key;
 }
-
-static bool k2_discards(struct k2_entry *e)
-{
-	return ((struct io *)e)->discards;
-}

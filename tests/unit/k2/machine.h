@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A machine around K2: threads that submit, a small blk-mq, a drive, completions. As in blk-mq, a hardware queue is run
- * after an insertion, when K2 wakes it, when the timer that K2 armed is due, and after a knob has changed, and by nothing
- * else: no other timer saves a lost wake-up.
+ * after an insertion, when a completion, a merge or the timer that K2 armed says so, when a freeze begins, and after a
+ * knob has changed, and by nothing else: no other timer saves a lost wake-up.
  *
  * Who includes this says how its threads wait for each other:
  *
@@ -18,6 +18,7 @@
 
 /* few, so that they run short */
 #define AHEAD_FLOWS 2
+#define K2_EXPERIMENTS
 #include "../../../sched/k2.h"
 
 #define MACHINE_CTXS 4
@@ -33,6 +34,7 @@ struct io {
 	bool discards;
 	bool writes;
 	u64 sequence; /* of its insertion, by ctx */
+	unsigned int met_sectors; /* in the drive when it was picked; at least these */
 	unsigned int left; /* times it ended, by completion or by removal */
 	unsigned int returns; /* times the drive will give it back */
 };
@@ -45,7 +47,7 @@ static bool k2_may_split(struct k2_entry *e)
 	return true;
 }
 
-static bool k2_flushes(const struct k2 *k2);
+static bool k2_draining(const struct k2 *k2);
 static u64 k2_now(const struct k2 *k2);
 
 #ifdef K2_OBSERVED
@@ -59,16 +61,8 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 	(void)k2, (void)flow, (void)arrived_ns, (void)error_ns, (void)in_time;
 }
 
-static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 unsigned int owed_sectors, s64 error_ns)
-{
-	(void)k2, (void)e, (void)met_sectors, (void)owed_sectors, (void)error_ns;
-}
-
-static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now)
-{
-	(void)k2, (void)e, (void)now;
-}
+static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note,
+			      u64 now_ns);
 #endif
 
 #include "../../../sched/k2.c"
@@ -82,18 +76,20 @@ static struct machine {
 	struct list_head returned; /* to be inserted again */
 	unsigned int in_drive;
 	unsigned int sectors_in_drive;
-	unsigned int kib_max; /* 0: some knob had no bound on bytes */
+	unsigned int kib_max; /* no bound on bytes was ever larger; 0: there was none */
 	unsigned int bound_max; /* no knob was ever larger */
-	bool is_auto; /* bounds and pieces come and go */
+	bool is_active; /* bounds and pieces come and go with real-time activity */
 	bool is_ahead; /* the bound on bytes looks ahead */
 	bool has_target; /* which moves the bounds */
 	bool owes; /* there is a bound on the debt of writes */
 	bool has_discards; /* they may be held */
-	bool has_flushes; /* and writes, for them */
-	int flushing; /* one is in the drive; nobody is told when it ends */
-	bool discards_switched; /* that was switched off for a time */
-	unsigned int discards_in_drive; /* that did not go as urgent ones */
-	unsigned int empty_in_drive; /* of no bytes */
+	bool has_floor; /* the background passes real-time requests and bounds */
+	bool freezes; /* the queue is frozen now and then */
+	bool drains_for_good; /* it is frozen, and nothing but completions happens: the timer never fires */
+	int draining; /* K2 reads it without a lock */
+	bool discards_switched; /* their bound was switched off for a time */
+	unsigned int discards_in_drive; /* that the bound has let go */
+	bool ticking; /* the timer is one */
 	u64 now_ns; /* with any of these: the clock, which stands still between arrivals and ticks */
 	u64 armed_ns; /* the timer; 0: it is not armed */
 	bool run[MACHINE_CTXS]; /* kblockd is to run it */
@@ -126,7 +122,7 @@ static void broken(const char *condition, int line)
 }
 
 #ifdef K2_OBSERVED
-static bool held; /* protected by k2->held_lock */
+static bool held; /* protected by k2->lock */
 
 /* Every other schedule. */
 static unsigned int k2_observer(void)
@@ -136,15 +132,14 @@ static unsigned int k2_observer(void)
 
 static void k2_observe_hold(const struct k2 *drive, const struct k2_refusal *r)
 {
-	bool is_of_bytes = r->why != K2_HOLD_COUNT && r->why != K2_HOLD_FLUSH;
+	bool is_of_bytes = r->why != K2_HOLD_COUNT && r->why != K2_HOLD_DISCARD;
 
 	(void)drive;
 	must(!held);
 	held = true;
 	must(r->sectors || !is_of_bytes);
 	must(r->why != K2_HOLD_AHEAD || machine.is_ahead);
-	must(r->why != K2_HOLD_COUNT || r->inflight >= r->limit);
-	must(!is_of_bytes || machine.owes || r->inflight_sectors + r->sectors > r->limit);
+	must(!is_of_bytes || machine.owes || r->met + r->sectors > r->limit);
 }
 
 static void k2_observe_release(const struct k2 *drive, enum k2_release why, u64 held_ns)
@@ -153,28 +148,24 @@ static void k2_observe_release(const struct k2 *drive, enum k2_release why, u64 
 	must(held);
 	held = false;
 }
+
+static void k2_observe_rt_end(const struct k2 *drive, struct k2_entry *e,
+			      const struct k2_note *note, u64 now_ns)
+{
+	(void)drive, (void)note, (void)now_ns;
+	must(((struct io *)e)->level != K2_BACKGROUND);
+}
 #endif
 
-static bool k2_flushes(const struct k2 *drive)
+static bool k2_draining(const struct k2 *drive)
 {
 	(void)drive;
-	return __atomic_load_n(&machine.flushing, __ATOMIC_RELAXED);
-}
-
-/* The last may never end. */
-static void flusher(unsigned int times)
-{
-	for (; times; times--) {
-		machine_enter();
-		__atomic_store_n(&machine.flushing, machine_random(2), __ATOMIC_RELAXED);
-		machine_leave();
-		(void)k2_queued(k2);
-	}
+	return READ_ONCE(machine.draining);
 }
 
 static bool machine_has_clock(void)
 {
-	return machine.is_ahead || machine.owes || machine.has_discards || machine.has_flushes;
+	return machine.is_ahead || machine.owes || machine.has_discards || machine.has_floor;
 }
 
 /* Now and then real-time activity seems to have ended. */
@@ -185,31 +176,44 @@ static u64 k2_now(const struct k2 *drive)
 	(void)drive;
 	if (machine_has_clock())
 		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
-	if (!machine.is_auto)
+	if (!machine.is_active)
 		return 0;
-	return __atomic_add_fetch(&now_ns, machine_random(4) ? 1000 : K2_GRACE_NS_MIN,
+	return __atomic_add_fetch(&now_ns, machine_random(4) ? 1000 : ACTIVITY_GRACE_NS_MIN,
 				  __ATOMIC_RELAXED);
 }
 
 static void machine_picked(struct k2_entry *e)
 {
 	struct io *io = (struct io *)e;
-	u64 *last = &picked_sequence[io->ctx][io->urgent   ? 0 :
-					      io->discards ? K2_DISCARDS :
-							     io->level + 1];
-	unsigned int list, before = io->urgent ? 0 : io->discards ? 1 : io->level + 1;
+	u64 *last = &picked_sequence[io->ctx][e->list];
+	unsigned int list, before = e->list;
 
 	must(e->state == K2_QUEUED);
-	/* first in, first out, for each ctx and level; discards from before and after a switch wait apart */
-	must(io->sequence > *last || (io->discards && machine.discards_switched));
+	/* first in, first out, for each ctx and list */
+	must(io->sequence > *last);
 	*last = io->sequence;
+	/* the background may pass real-time requests by its floor; of its two lists either may be first */
+	if (before >= K2_LIST_BACKGROUND)
+		before = machine.has_floor ? K2_LIST_URGENT + 1 : K2_LIST_BACKGROUND;
 	for (list = 0; list < before; list++)
-		must(list_empty(&k2->lists[list])); /* nothing more urgent is staged */
+		must(list_empty(&k2->levels.lists[list])); /* nothing more urgent is staged */
+	io->met_sectors = __atomic_load_n(&machine.sectors_in_drive, __ATOMIC_RELAXED);
 }
 
 static bool may_be_held(const struct io *io)
 {
-	return io->discards && !io->urgent;
+	return io->entry.list == K2_LIST_DISCARDS;
+}
+
+static void count_sectors(unsigned int sectors)
+{
+	__atomic_add_fetch(&machine.sectors_in_drive, sectors, __ATOMIC_RELAXED);
+}
+
+/* Are the bounds always in force, and exact? The debt, looking ahead and targets bound more, never less. */
+static bool is_exact(void)
+{
+	return !machine.is_active && !machine.has_floor && !machine.freezes;
 }
 
 static void run_here(unsigned int ctx)
@@ -217,7 +221,7 @@ static void run_here(unsigned int ctx)
 	(void)ctx;
 	while (k2_has_work(k2)) {
 		LIST_HEAD(large);
-		struct k2_entry *e = k2_dispatch(k2, machine_picked);
+		struct k2_entry *e = k2_dispatch(k2, k2_now(k2), machine_picked);
 		struct io *io, *next;
 
 		k2_take_large(k2, &large);
@@ -235,14 +239,14 @@ static void run_here(unsigned int ctx)
 			machine_leave();
 			break;
 		}
-		must(++machine.in_drive <= machine.bound_max || machine.is_auto);
-		machine.sectors_in_drive += ((struct io *)e)->sectors;
-		machine.empty_in_drive += !((struct io *)e)->sectors;
-		machine.discards_in_drive += may_be_held((struct io *)e);
-		must(machine.discards_in_drive <= 1 || machine.discards_switched);
-		must(!machine.kib_max || machine.is_auto || machine.is_ahead ||
-		     machine.has_target || machine.in_drive - machine.empty_in_drive <= 1 ||
-		     machine.sectors_in_drive <= 2 * machine.kib_max);
+		io = (struct io *)e;
+		must(++machine.in_drive <= machine.bound_max || machine.is_active);
+		must(e->list < K2_LIST_BACKGROUND || !machine.kib_max || !is_exact() ||
+		     !io->sectors || !io->met_sectors ||
+		     io->met_sectors + io->sectors <= 2 * machine.kib_max);
+		count_sectors(io->sectors);
+		machine.discards_in_drive += may_be_held(io);
+		must(machine.discards_in_drive <= 1 || machine.discards_switched || !is_exact());
 		list_add_tail(k2_node(e), &machine.drive);
 		machine_changed();
 		machine_leave();
@@ -264,10 +268,18 @@ static void run(unsigned int ctx, bool async)
 	machine_leave();
 }
 
-static void machine_wake(void *argument, struct k2_ctx *ctx)
+/* A hardware queue, any, from a context that must not dispatch. */
+static void run_any(void)
 {
-	(void)argument;
-	run(ctx->index, true);
+	run(machine_random(k2->levels.ctx_count), true);
+}
+
+static void run_all(bool async)
+{
+	unsigned int ctx;
+
+	for (ctx = 0; ctx < k2->levels.ctx_count; ctx++)
+		run(ctx, async);
 }
 
 static void machine_arm(void *argument, u64 at_ns)
@@ -279,19 +291,38 @@ static void machine_arm(void *argument, u64 at_ns)
 	machine_leave();
 }
 
-/* The timer is due. */
-static void tick(void)
+/* Begins to handle the timer, inside. Return: false if it is not armed, or another thread handles it. */
+static bool begin_tick(void)
 {
-	unsigned int ctx;
-
-	machine_enter();
+	if (!machine.armed_ns || machine.ticking || machine.drains_for_good)
+		return false;
 	if (machine.armed_ns > __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED))
 		__atomic_store_n(&machine.now_ns, machine.armed_ns, __ATOMIC_RELAXED);
 	machine.armed_ns = 0;
+	machine.ticking = true;
+	return true;
+}
+
+static void tick(void)
+{
+	if (k2_tick(k2))
+		run_any();
+	machine_enter();
+	machine.ticking = false;
+	machine_changed();
 	machine_leave();
-	k2_tick(k2);
-	for (ctx = 0; ctx < k2->ctx_count; ctx++)
-		run(ctx, false);
+}
+
+/* blk_freeze_queue_start() runs the queues; so all goes that is queued, and no timer is needed for it. */
+static void freezer(unsigned int times)
+{
+	for (; times; times--) {
+		WRITE_ONCE(machine.draining, 1);
+		run_all(machine_random(2));
+		if (machine.drains_for_good)
+			return;
+		WRITE_ONCE(machine.draining, 0);
+	}
 }
 
 /* When this one comes: real-time ones at regular intervals. */
@@ -312,7 +343,7 @@ static void insert(struct io *io, bool urgent)
 	k2_insert_begin(ctx);
 	io->urgent = urgent;
 	io->sequence = ++sequence[io->ctx];
-	k2_insert(ctx, &io->entry, io->level, urgent, arrival_ns(io));
+	k2_insert(k2, ctx, &io->entry, io->level, urgent, io->discards, arrival_ns(io));
 	k2_insert_end(k2, ctx);
 }
 
@@ -364,22 +395,38 @@ static void kblockd(void)
 			machine_enter();
 			continue;
 		}
-		for (ctx = 0; ctx < k2->ctx_count && !machine.run[ctx]; ctx++)
+		for (ctx = 0; ctx < k2->levels.ctx_count && !machine.run[ctx]; ctx++)
 			;
-		if (ctx < k2->ctx_count) {
+		if (ctx < k2->levels.ctx_count) {
 			machine.run[ctx] = false;
 			machine_leave();
 			run_here(ctx);
 			machine_enter();
 			continue;
 		}
-		if (machine.armed_ns) {
+		if (begin_tick()) {
 			machine_leave();
 			tick();
 			machine_enter();
 			continue;
 		}
 		machine_wait();
+	}
+	machine_leave();
+}
+
+/* The timer, as soon as it is armed; without this thread kblockd() plays it when nothing else is to be done. */
+static void timer(void)
+{
+	machine_enter();
+	while (!all_left()) {
+		if (!begin_tick()) {
+			machine_wait();
+			continue;
+		}
+		machine_leave();
+		tick();
+		machine_enter();
 	}
 	machine_leave();
 }
@@ -407,15 +454,12 @@ static void completer(void)
 		io->returns -= given_back;
 		if (!given_back || again) {
 			machine.in_drive--;
-			machine.sectors_in_drive -= io->sectors;
-			machine.empty_in_drive -= !io->sectors;
+			count_sectors(-io->sectors);
 			machine.discards_in_drive -= may_be_held(io);
 		}
 		machine_leave();
-		if (given_back)
-			k2_requeue(k2, ctxs[io->ctx], &io->entry, again);
-		else
-			k2_finish(k2, ctxs[io->ctx], &io->entry);
+		if (given_back ? k2_requeue(k2, &io->entry, again) : k2_finish(k2, &io->entry))
+			run_any();
 		machine_enter();
 		if (again)
 			list_add_tail(&io->node, &machine.returned);
@@ -441,21 +485,21 @@ static void visit(struct k2_entry *e, void *argument)
 	list_add_tail(&io->node, merged);
 }
 
-/* bio_merge of a bio that found a request to join: nothing is inserted, and no queue is run. */
+/* bio_merge of a bio that found a request to join: nothing is inserted, and no queue is run unless K2 says so. */
 static void merger(unsigned int times)
 {
 	for (; times; times--) {
 		LIST_HEAD(merged);
 		struct io *io, *next;
 
-		if (!k2_queued(k2) || !spin_trylock(&k2->lock))
+		if (!k2_merge_begin(k2))
 			continue;
-		k2_collect(k2);
 		k2_visit_new(k2, K2_BACKGROUND, visit, &merged);
-		spin_unlock(&k2->lock);
+		if (k2_merge_end(k2))
+			run_any();
 		list_for_each_entry_safe(io, next, &merged, node) {
 			list_del_init(&io->node);
-			k2_finish(k2, ctxs[io->ctx], &io->entry);
+			must(!k2_finish(k2, &io->entry));
 			machine_enter();
 			end(io);
 			machine_leave();
@@ -475,8 +519,6 @@ static void switch_discards(void)
 
 static void configurer(unsigned int times)
 {
-	unsigned int ctx;
-
 	for (; times; times--) {
 		must(!k2_configure(k2, K2_KNOB_inflight_max,
 				   machine_random(2) ? 1 : 1 + machine_random(machine.bound_max)));
@@ -486,8 +528,7 @@ static void configurer(unsigned int times)
 		must(!k2_configure(k2, K2_KNOB_split_kib, 4 * machine_random(10)));
 		if (machine.has_discards && !machine_random(4))
 			switch_discards();
-		for (ctx = 0; ctx < k2->ctx_count; ctx++)
-			run(ctx, true);
+		run_all(true);
 	}
 }
 
@@ -500,9 +541,9 @@ static void learn(void)
 	for (i = 0; i < 4; i++) {
 		machine.now_ns += 1000000;
 		for (flow = 0; flow < 2; flow++) {
-			must(k2_find_flow(k2, flow, 0, machine.now_ns) == flow);
-			ahead_arrive(&k2->ahead, flow, 8, false, machine.now_ns, machine.now_ns);
-			ahead_end(&k2->ahead, flow, machine.now_ns + 100000);
+			must(ahead_find(&k2->ahead, flow, 0, machine.now_ns) == flow);
+			ahead_rt_went(&k2->ahead, flow, 8, false, machine.now_ns, machine.now_ns);
+			ahead_ended(&k2->ahead, flow, machine.now_ns + 100000);
 		}
 	}
 	spin_unlock(&k2->lock);
@@ -527,7 +568,9 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	machine.is_ahead = machine_random(2);
 	machine.owes = machine_random(2);
 	machine.has_discards = machine_random(2);
-	machine.has_flushes = machine_random(2);
+	machine.has_floor = !machine_random(3);
+	machine.freezes = !machine_random(3);
+	machine.drains_for_good = machine.freezes && machine_random(2);
 	machine.io_count = io_count;
 	machine.bound_max = bound_max;
 	machine.ios = calloc(io_count, sizeof(*machine.ios));
@@ -550,25 +593,23 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	}
 	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(ctx_count));
-	k2_init(k2, ctxs, ctx_count, machine_wake, machine_arm, NULL);
 	for (i = 0; i < ctx_count; i++) {
-		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
-
-		memset(ctx, 0, sizeof(*ctx));
-		k2_init_ctx(k2, ctx, i);
+		ctxs[i] = aligned_alloc(64, sizeof(*ctxs[i]));
+		memset(ctxs[i], 0, sizeof(*ctxs[i]));
 	}
+	k2_init(k2, ctxs, ctx_count, 1, machine_arm, NULL);
 	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));
-	machine.is_auto = machine_random(2);
-	must(!k2_configure(k2, K2_KNOB_split_mode, machine.is_auto));
-	must(!k2_configure(k2, K2_KNOB_rt_wait_us, machine_random(2) * 700));
+	machine.is_active = machine_random(2);
+	must(!k2_configure(k2, K2_KNOB_bound_when, machine.is_active));
+	must(!k2_configure(k2, K2_KNOB_be_floor_iops, machine.has_floor * 1000));
 	must(!k2_configure(k2, K2_KNOB_split_kib, machine_random(2) * 16));
 	machine.kib_max = machine_random(2) ? 0 : 4 + machine_random(150);
 	must(!k2_configure(k2, K2_KNOB_inflight_kib_max, machine.kib_max));
 	must(!k2_configure(k2, K2_KNOB_bound_mode, machine.is_ahead));
 	must(!k2_configure(k2, K2_KNOB_discard_kib_max, machine.has_discards * 64));
-	must(!k2_configure(k2, K2_KNOB_flush_gate_us, machine.has_flushes * 1000));
 	must(!k2_configure(k2, K2_KNOB_ahead_lo_kib, machine_random(2) * machine_random(16)));
 	must(!k2_configure(k2, K2_KNOB_ahead_hi_kib, 1 + machine_random(32)));
+	must(!k2_configure(k2, K2_KNOB_ahead_fallback_kib, 1 + machine_random(32)));
 	must(!k2_configure(k2, K2_KNOB_ahead_lead_us, machine_random(2) * 200));
 	machine.has_target = (machine.is_ahead || machine.owes) && machine_random(2);
 	must(!k2_configure(k2, K2_KNOB_rt_target_us,
@@ -591,24 +632,24 @@ static void machine_deinit(void)
 
 	must(all_left());
 	for (i = 0; i < AHEAD_FLOWS; i++)
-		must(!atomic_read(&k2->ahead.flows[i].under_way));
+		must(!atomic_read(&k2->ahead.flows[i].inflight));
 	for (i = 0; i < machine.io_count; i++)
 		must(machine.ios[i].left == 1);
 	must(k2_deinit(k2));
 	for (level = 0; level < K2_LEVELS; level++) {
 		inserted = 0;
-		for (i = 0; i < k2->ctx_count; i++)
+		for (i = 0; i < k2->levels.ctx_count; i++)
 			inserted += ctxs[i]->inserted[level];
 		if (level == K2_BACKGROUND)
 			inserted -= k2->taken;
 		must(inserted == k2->dispatched[level] + k2->removed[level]);
-		must(!atomic_read(&k2->inflight_level[level]));
 		dispatched += k2->dispatched[level];
 		for (i = 0; i < K2_WAIT_BUCKETS; i++)
 			all += k2->wait[level][i];
 	}
 	must(dispatched == all);
-	for (i = 0; i < k2->ctx_count; i++)
+	must(!k2_rt_inflight(k2) && !k2->notes_used);
+	for (i = 0; i < k2->levels.ctx_count; i++)
 		free(ctxs[i]);
 	free(k2);
 	free(machine.ios);

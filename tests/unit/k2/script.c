@@ -4,28 +4,28 @@
  * a test knows after every step what must hold. Entries are named by numbers.
  *
  * A timer that is armed comes first in an answer: arm:NS. While somebody observes, so does what is seen:
- * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction);
- * and, with slow_log_us, slow:ID:MET_SECTORS:ERROR_NS.
+ * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction),
+ * end:ID:MET_SECTORS:ERROR_NS for a real-time entry.
  *
  *   new CTXS                      a drive with so many hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
  *   work [NOW]                    -> 1 or 0, as has_work
  *   dispatch NOW                  -> the entry, or -; then those that are to be split
- *   finish ID CTX [NOW]           -> the ctxs woken
+ *   finish ID CTX [NOW]           -> CTX if a hardware queue should be run
  *   whole ID                      the entry may not be split
  *   writes ID                     the entry is a write
  *   key ID KEY                    whose it is
  *   discards ID                   the entry is a discard
- *   flush 0|1                     whether a flush is in the drive
+ *   drain 0|1                     whether the queue is being frozen
  *   piece LEVEL                   -> most sectors in an entry of the level
- *   requeue ID CTX AGAIN          -> the ctxs woken
+ *   requeue ID CTX AGAIN          -> CTX if a hardware queue should be run
  *   merge LEVEL PERCENT           collect, visit the new entries of a level, remove those for which ID % 100 < PERCENT
- *                                 -> the entries visited
+ *                                 -> the entries visited, and run if a hardware queue should be run
  *   set KNOB VALUE                -> 0 or an error
  *   limit TAGS                    -> tags for others than real-time tasks
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
- *   tick NOW                      the timer is due
+ *   tick NOW                      the timer is due -> run if a hardware queue should be run
  *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted, - neither
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
@@ -41,6 +41,9 @@
 #include <string.h>
 
 #define K2_OBSERVED
+#ifndef K2_PRODUCT
+#define K2_EXPERIMENTS
+#endif
 #include "../../../sched/k2.h"
 
 struct io {
@@ -51,8 +54,6 @@ struct io {
 	bool whole;
 	bool writes;
 	u64 key;
-	unsigned int met_sectors;
-	s64 error_ns;
 	bool discards;
 };
 
@@ -65,12 +66,12 @@ static bool k2_may_split(struct k2_entry *e)
 
 static u64 now_ns;
 
-static bool flush_in_drive;
+static bool drains;
 
-static bool k2_flushes(const struct k2 *k2)
+static bool k2_draining(const struct k2 *k2)
 {
 	(void)k2;
-	return flush_in_drive;
+	return drains;
 }
 
 static u64 k2_now(const struct k2 *k2)
@@ -88,10 +89,11 @@ static unsigned int k2_observer(void)
 
 static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *r)
 {
-	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "flush", "idle" };
+	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
 
 	(void)k2;
-	printf("hold:%s:%u:%u ", whys[r->why], r->sectors, r->limit);
+	printf("hold:%s:%llu:%llu ", whys[r->why], (unsigned long long)r->sectors,
+	       (unsigned long long)r->limit);
 }
 
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
@@ -120,20 +122,12 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 	       in_time);
 }
 
-static void k2_log_begin(const struct k2 *k2, struct k2_entry *e, unsigned int met_sectors,
-			 unsigned int owed_sectors, s64 error_ns)
+static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note,
+			      u64 now)
 {
-	(void)k2, (void)owed_sectors;
-	((struct io *)e)->met_sectors = met_sectors;
-	((struct io *)e)->error_ns = error_ns;
-}
-
-static void k2_log_slow(const struct k2 *k2, struct k2_entry *e, u64 now)
-{
-	const struct io *io = (struct io *)e;
-
 	(void)k2, (void)now;
-	printf("slow:%u:%u:%s ", io->id, io->met_sectors, error_text(io->error_ns));
+	printf("end:%u:%llu:%s ", ((struct io *)e)->id, (unsigned long long)note->met_sectors,
+	       error_text(note->error_ns));
 }
 
 #include "../../../sched/k2.c"
@@ -148,11 +142,6 @@ static void picked(struct k2_entry *e)
 {
 	if (e->state != K2_QUEUED)
 		abort();
-}
-
-static void wake(void *argument, struct k2_ctx *ctx)
-{
-	fprintf(argument, "%u ", ctx->index);
 }
 
 static void arm(void *argument, u64 at_ns)
@@ -180,7 +169,7 @@ static void tear_down(void)
 
 	if (!k2)
 		return;
-	for (i = 0; i < k2->ctx_count; i++)
+	for (i = 0; i < k2->levels.ctx_count; i++)
 		free(ctxs[i]);
 	free(ctxs);
 	free(k2);
@@ -193,17 +182,15 @@ static void set_up(unsigned int count)
 
 	tear_down();
 	session = 0;
-	flush_in_drive = false;
+	drains = false;
 	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
 	memset(k2, 0, k2_size(count));
 	ctxs = calloc(count, sizeof(*ctxs));
-	k2_init(k2, ctxs, count, wake, arm, stdout);
 	for (i = 0; i < count; i++) {
-		struct k2_ctx *ctx = aligned_alloc(64, sizeof(*ctx));
-
-		memset(ctx, 0, sizeof(*ctx));
-		k2_init_ctx(k2, ctx, i);
+		ctxs[i] = aligned_alloc(64, sizeof(**ctxs));
+		memset(ctxs[i], 0, sizeof(**ctxs));
 	}
+	k2_init(k2, ctxs, count, 8, arm, stdout);
 	for (i = 0; i < IOS; i++) {
 		memset(&ios[i], 0, sizeof(ios[i]));
 		ios[i].id = i;
@@ -224,7 +211,7 @@ static void insert(char *list)
 	     sscanf(list, " %u:%u:%u:%u%n", &id, &level, &urgent, &sectors, &used) == 4;
 	     list += used) {
 		ios[id].sectors = sectors;
-		k2_insert(ctxs[ctx], &ios[id].entry, level, urgent, at);
+		k2_insert(k2, ctxs[ctx], &ios[id].entry, level, urgent, ios[id].discards, at);
 	}
 	k2_insert_end(k2, ctxs[ctx]);
 	printf("ok");
@@ -234,14 +221,18 @@ static void counters(void)
 {
 	unsigned int i, level;
 
-	printf("%d %d %ld", atomic_read(&k2->inflight), atomic_read(&k2->inflight_sectors),
+	unsigned int rt = k2_rt_inflight(k2), all = inflight_requests(&k2->inflight);
+
+	printf("%u %u %ld", all, (unsigned int)inflight_sectors(&k2->inflight),
 	       atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 inserted = 0;
 
-		for (i = 0; i < k2->ctx_count; i++)
+		for (i = 0; i < k2->levels.ctx_count; i++)
 			inserted += ctxs[i]->inserted[level];
-		printf(" %d %llu %llu %llu", atomic_read(&k2->inflight_level[level]),
+		printf(" %d %llu %llu %llu",
+		       level < K2_RT_LEVELS ? (unsigned int)atomic_read(&k2->rt_inflight[level]) :
+					      all - rt,
 		       (unsigned long long)inserted, (unsigned long long)k2->dispatched[level],
 		       (unsigned long long)k2->removed[level]);
 	}
@@ -254,11 +245,11 @@ static void flows(void)
 	for (i = 0; i < AHEAD_FLOWS; i++) {
 		unsigned long bit = 1UL << i;
 
-		if (!k2->flows[i].list)
+		if (!k2->ahead.flows[i].known)
 			continue;
-		printf("%u:%llu:%d:%s ", k2->flows[i].list - 1,
-		       (unsigned long long)k2->flows[i].key,
-		       atomic_read(&k2->ahead.flows[i].under_way),
+		printf("%u:%llu:%d:%s ", k2->ahead.flows[i].level,
+		       (unsigned long long)k2->ahead.flows[i].key,
+		       atomic_read(&k2->ahead.flows[i].inflight),
 		       k2->ahead.predicted & bit   ? "p" :
 		       k2->ahead.unpredicted & bit ? "u" :
 						     "-");
@@ -283,8 +274,7 @@ static void obey(char *line)
 		printf("%d", k2_has_work(k2));
 	} else if (sscanf(line, "tick %llu", &value) == 1) {
 		now_ns = value;
-		k2_tick(k2);
-		printf("ok");
+		printf("%s", k2_tick(k2) ? "run" : "ok");
 	} else if (sscanf(line, "key %u %llu", &a, &value) == 2) {
 		ios[a].key = value;
 		printf("ok");
@@ -303,15 +293,15 @@ static void obey(char *line)
 			     k2->target.arm == TARGET_AHEAD ? "ahead" :
 							      "plain");
 	} else if (!strcmp(line, "owed\n")) {
-		printf("%d",
-		       atomic_read(&k2->inflight_sectors) + (int)debt_owed(&k2->debt, now_ns));
+		printf("%llu", (unsigned long long)(inflight_sectors(&k2->inflight) +
+						    debt_owed(&k2->debt, now_ns)));
 	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
 		LIST_HEAD(large);
 		struct io *io, *next;
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, picked);
+		e = k2_dispatch(k2, now_ns, picked);
 		k2_take_large(k2, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
@@ -323,30 +313,32 @@ static void obey(char *line)
 		}
 	} else if (sscanf(line, "finish %u %u %llu", &a, &b, &value) >= 2) {
 		now_ns = value;
-		k2_finish(k2, ctxs[b], &ios[a].entry);
+		if (k2_finish(k2, &ios[a].entry))
+			printf("%u ", b);
 	} else if (sscanf(line, "whole %u", &a) == 1) {
 		ios[a].whole = true;
 		printf("ok");
 	} else if (sscanf(line, "writes %u", &a) == 1) {
 		ios[a].writes = true;
 		printf("ok");
-	} else if (sscanf(line, "flush %u", &a) == 1) {
-		flush_in_drive = a;
+	} else if (sscanf(line, "drain %u", &a) == 1) {
+		drains = a;
 		printf("ok");
 	} else if (sscanf(line, "discards %u", &a) == 1) {
 		ios[a].discards = true;
 		printf("ok");
 	} else if (sscanf(line, "piece %u", &a) == 1) {
-		printf("%u", k2_piece(k2, a));
+		printf("%u", k2_piece(k2, a, false));
 	} else if (sscanf(line, "requeue %u %u %u", &a, &b, &c) == 3) {
-		k2_requeue(k2, ctxs[b], &ios[a].entry, c);
+		if (k2_requeue(k2, &ios[a].entry, c))
+			printf("%u ", b);
 	} else if (sscanf(line, "merge %u %u", &a, &b) == 2) {
 		struct merge merge = { .percent = b };
 
-		spin_lock(&k2->lock);
-		k2_collect(k2);
+		k2_merge_begin(k2);
 		k2_visit_new(k2, a, visit, &merge);
-		spin_unlock(&k2->lock);
+		if (k2_merge_end(k2))
+			printf("run");
 	} else if (sscanf(line, "set %31s %llu%n", name, &value, &used) == 2 && used) {
 		for (a = 0; a < K2_KNOB_COUNT; a++)
 			if (!strcmp(k2_knob_infos[a].name, name)) {
@@ -354,7 +346,7 @@ static void obey(char *line)
 				printf("%u", k2->knobs[a]);
 			}
 	} else if (sscanf(line, "limit %u", &a) == 1) {
-		printf("%u", k2_limit(k2, a));
+		printf("%u", k2_limit(k2, a, false));
 	} else if (!strcmp(line, "counters\n")) {
 		counters();
 	} else if (sscanf(line, "wait %u", &a) == 1) {
@@ -364,10 +356,12 @@ static void obey(char *line)
 		printf("%d", k2_deinit(k2));
 	} else if (!strcmp(line, "knobs\n")) {
 		for (a = 0; a < K2_KNOB_COUNT; a++) {
-			const struct k2_knob_info *i = &k2_knob_infos[a];
+			const struct knob *i = &k2_knob_infos[a];
 
-			printf("%s%s|%s|%u|%u|%u|%u|%s|%s", a ? "\t" : "", i->name, i->unit,
-			       i->least, i->most, i->step, i->initial, i->scale, i->what);
+			printf("%s%s|%s|%llu|%llu|%llu|%llu|%s|%s", a ? "\t" : "", i->name, i->unit,
+			       (unsigned long long)i->least, (unsigned long long)i->most,
+			       (unsigned long long)i->step, (unsigned long long)i->initial,
+			       i->scale, i->what);
 		}
 	} else {
 		fprintf(stderr, "not a command: %s", line);

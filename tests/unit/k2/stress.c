@@ -42,7 +42,7 @@ static void machine_wait(void)
 	until.tv_sec += PATIENCE_S;
 	if (pthread_cond_timedwait(&changed, &lock, &until)) {
 		printf("nobody goes on, %u queued, %d in flight\n", machine.io_count - machine.left,
-		       atomic_read(&k2->inflight));
+		       (int)inflight_requests(&k2->inflight));
 		must(all_left());
 	}
 }
@@ -62,9 +62,9 @@ static void configure_often(void)
 	configurer(machine.io_count / 64);
 }
 
-static void flush_often(void)
+static void freeze_often(void)
 {
-	flusher(machine.io_count / 8);
+	freezer(machine.freezes * machine.io_count / 64);
 }
 
 struct role {
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	static struct role roles[] = {
 		{ submitter, 1 },   { submitter, 2 },	    { kblockd, 3 },
 		{ kblockd, 4 },	    { completer, 5 },	    { completer, 6 },
-		{ merge_often, 7 }, { configure_often, 8 }, { flush_often, 9 },
+		{ merge_often, 7 }, { configure_often, 8 }, { freeze_often, 9 },
 	};
 	pthread_t threads[ARRAY_SIZE(roles)];
 	unsigned int i;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sched/deadline.c against a model of mq-deadline (deadline-iosched.rst and ioprio.rst of the kernel)."""
+"""sched/models/deadline.c against a model of mq-deadline (deadline-iosched.rst, ioprio.rst of the kernel)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

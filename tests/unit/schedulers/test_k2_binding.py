@@ -16,6 +16,7 @@ def test_levels_the_bound_and_wakes(play: Play) -> None:
     play(
         [
             ("new k2 2 256", ""),
+            ("set be_floor_iops 0", "0"),
             ("set inflight_max 2", "0"),
             ("set inflight_max 0", "-34"),
             insert(0, 0),
@@ -29,7 +30,7 @@ def test_levels_the_bound_and_wakes(play: Play) -> None:
             ("finish 0 4000", ""),
             ("finish 0 3", "run:1"),
             ("dispatch 0 0", "1"),
-            ("finish 0 1", ""),
+            ("finish 0 1", "run:1"),
             ("finish 0 2", ""),
             ("dispatch 0 0", "0"),
             ("end", "0"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sched/kyber.c against a model: who goes next, tokens, wake-ups, and how latencies set their number."""
+"""sched/models/kyber.c against a model: who goes next, tokens, wake-ups, how latencies set their number."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

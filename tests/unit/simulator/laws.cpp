@@ -99,8 +99,10 @@ Config draw(Random &random)
 			{ "inflight_kib_max", one_of<uint32_t>(random, { 0, 0, 1, 16, 200 }) },
 			{ "split_kib",
 			  std::min<uint64_t>(one_of<uint32_t>(random, { 0, 4, 12, 64 }), most) },
-			{ "split_mode", random.below(2) },
-			{ "rt_wait_us", one_of<uint32_t>(random, { 0, 0, 100, 3000 }) },
+			{ "bound_when", random.below(2) },
+			{ "bound_mode", random.below(2) },
+			{ "write_debt_kib_max", one_of<uint32_t>(random, { 0, 0, 64 }) },
+			{ "rt_target_us", one_of<uint32_t>(random, { 0, 0, 200, 3000 }) },
 			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 100, 100000 }) },
 			{ "rt_tags", random.below(91) }
 		};

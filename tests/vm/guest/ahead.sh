@@ -2,12 +2,13 @@
 # Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, ten times slower; that the scheduler can be
 # switched, the clock set, and CPUs taken away while it holds the background; and that data stay right through it.
 vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
+K2_MODULE=k2_experiments
 k2 vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 for word in never '\n' 2 AHEAD; do
 	expect "'$word' to bound_mode" "$(put $K/bound_mode "$word")" EINVAL
 done
-for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct; do
+for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct ahead_fallback_kib; do
 	expect "$knob" "$(cat $K/$knob)" auto
 	expect "auto in upper case to $knob" "$(put $K/$knob AUTO)" EINVAL
 	expect "a number that is none to $knob" "$(put $K/$knob 4294967295)" ERANGE
@@ -22,7 +23,7 @@ expect "bound_mode" "$(cat $K/bound_mode)" placebo
 # With this lead the drive is kept free for most of a period of 20 ms.
 look_ahead() {
 	echo ahead > $K/bound_mode || fail "ahead is refused"
-	echo 256 > $K/inflight_kib_max
+	echo 256 > $K/ahead_fallback_kib
 	echo 256 > $K/ahead_hi_kib
 	echo 0 > $K/ahead_lo_kib
 	echo 9000 > $K/ahead_lead_us
@@ -34,16 +35,16 @@ holds() { # it predicts, knows the drive's rate, and has held the drive free
 }
 await_holding() {
 	ticks=$(counted vflash0 ahead_ticks)
-	await 60 "the drive is never held free" holds
+	await "the drive is never held free" holds
 }
 real_time() { # THINKTIME
 	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
-		--thinktime=$1 --time_based --runtime=600 --thread
+		--thinktime=$1 $FOREVER --thread
 }
 begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=8 --size=32m \
-	--loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 --verify_backlog=32
+	--loops=1000 $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=32
 begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=16k --ioengine=libaio --iodepth=8 --norandommap \
-	--time_based --runtime=600
+	$FOREVER
 go_on 200
 real_time 20ms
 await_holding
@@ -73,12 +74,12 @@ for state in 0 1; do
 	done
 done
 of_rt 9
-end rt 30 137
+end rt 137
 go_on 200
 real_time 200ms
 go_on 200
 of_rt 9
-end rt 30 137
+end rt 137
 go_on 200
 echo "$(counted vflash0 ahead_ticks) ticks, $(counted vflash0 ahead_rate_kib_s) KiB/s"
 stop writer reader

@@ -63,6 +63,7 @@ size=5m
 JOBS
 begin data fio --eta=never /tmp/data.fio
 switches=0
+be_patient
 until ended data; do
 	one_of k2 none k2 mq-deadline k2 bfq k2 kyber k2
 	scheduler $DISK $ONE
@@ -77,10 +78,16 @@ until ended data; do
 			echo $ONE > $Q/iosched/rt_tags
 			one_of 0 4 8 16 64
 			echo $ONE > $Q/iosched/split_kib
-			one_of always auto
-			echo $ONE > $Q/iosched/split_mode
-			one_of 0 500
-			echo $ONE > $Q/iosched/rt_wait_us
+			one_of always active
+			echo $ONE > $Q/iosched/bound_when
+			one_of fixed ahead
+			echo $ONE > $Q/iosched/bound_mode
+			one_of 0 500 20000
+			echo $ONE > $Q/iosched/rt_target_us
+			one_of 0 64 auto
+			echo $ONE > $Q/iosched/write_debt_kib_max
+			one_of 0 1 10 1000
+			echo $ONE > $Q/iosched/be_floor_iops
 			one_of 0 4 100
 			echo $ONE > $Q/iosched/inflight_kib_max
 		}
@@ -95,9 +102,9 @@ until ended data; do
 		usleep $((RANDOM_IS * 1000))
 		! ended data || break
 	done
-	[ $switches -lt 400 ] || stuck "fio does not end"
+	still_patient "fio does not end"
 done
-end data 1
+end data
 [ $DISK != vflash0 ] || no_faults
 echo "$switches switches"
 for name in mq-deadline k2; do

@@ -14,14 +14,14 @@ held() { # times that the timer ran the queue since
 	[ "$(counted vflash0 ahead_ticks)" -gt $((ticks + 30)) ]
 }
 await_holding() {
-	await 60 "nobody finds out how fast the drive works" counts write_drain_kib_s 500
+	await "nobody finds out how fast the drive works" counts write_drain_kib_s 500
 	ticks=$(counted vflash0 ahead_ticks)
-	await 60 "writes are never held" held
+	await "writes are never held" held
 }
 begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=24 --size=32m \
-	--loops=1000 --time_based --runtime=600 --verify=crc32c --verify_fatal=1 --verify_backlog=256
+	--loops=1000 $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=256
 begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
-	--thinktime=5ms --time_based --runtime=600 --thread
+	--thinktime=5ms $FOREVER --thread
 for limit in auto 256; do
 	echo $limit > $K/write_debt_kib_max || fail "$limit is refused"
 	expect "the debt of writes" "$(cat $K/write_debt_kib_max)" $limit
@@ -37,7 +37,7 @@ echo 32 > $K/inflight_max
 echo auto > $K/write_debt_kib_max
 await_holding
 of_rt 9
-end rt 30 137
+end rt 137
 go_on 200
 echo "$(counted vflash0 ahead_ticks) ticks, $(counted vflash0 write_drain_kib_s) KiB/s," \
 	"$(counted vflash0 write_debt_kib_max_now) KiB"

@@ -16,26 +16,26 @@ in_cgroup() ( # NAME COMMAND...
 )
 reader() { # CGROUP THINKTIME
 	begin $1 in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=$1 --rw=randread --bs=4k --ioengine=psync --prioclass=1 \
-		--prio=3 --thinktime=$2 --time_based --runtime=600 --thread
+		--prio=3 --thinktime=$2 $FOREVER --thread
 }
 shows() { # FIELD: of all flows, by number
-	sed -n "s/^flow[0-9]*\.$1 //p" /proc/tailgate/vflash0 | tr '\n' ' '
+	statistics vflash0 | sed -n "s/^flow[0-9]*\.$1 //p" | tr '\n' ' '
 }
 begin background fio $QUIET --filename=/dev/vflash0 --name=b --rw=randread --bs=16k --ioengine=libaio --iodepth=8 \
-	--norandommap --time_based --runtime=600
+	--norandommap $FOREVER
 reader first 20ms
 first() {
 	[ "$(shows cgroup)" = "$(stat -c %i /cg/first) " ]
 }
-await 30 "no flow of the cgroup" first
+await "no flow of the cgroup" first
 reader second 33ms
 both() {
 	[ "$(counted vflash0 ahead_predicted)" = 2 ]
 }
-await 100 "not both are predicted" both
+await "not both are predicted" both
 expect "cgroups" "$(shows cgroup)" "$(stat -c %i /cg/first) $(stat -c %i /cg/second) "
 expect "levels" "$(shows level)" "3 3 "
-grep ^flow /proc/tailgate/vflash0
+statistics vflash0 | grep ^flow
 
 place=0
 a_read() { # CGROUP: of what nobody has read
@@ -48,7 +48,7 @@ for number in $(seq 20); do
 	mkdir /cg/short
 	whose=$(stat -c %i /cg/short)
 	a_read short
-	await 30 "the cgroup cannot be removed" rmdir /cg/short 2> /dev/null
+	await "the cgroup cannot be removed" rmdir /cg/short 2> /dev/null
 	known() {
 		shows cgroup | grep -qw $whose
 	}
@@ -60,16 +60,16 @@ gone() { # the last of them has taken the place of one that was gone
 	a_read last
 	shows cgroup | grep -qw $(stat -c %i /cg/last)
 }
-await 30 "a new flow finds no place" gone
+await "a new flow finds no place" gone
 shows cgroup | grep -qw $(stat -c %i /cg/first) || fail "who goes on has lost its place"
 still_both() { # of those that are gone what was known stays until another comes
 	for name in first second; do
-		number=$(sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$name)$/\1/p" /proc/tailgate/vflash0)
+		number=$(statistics vflash0 | sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$name)$/\1/p")
 		[ "$(counted vflash0 flow$number.predicted)" = 1 ] || return 1
 	done
 }
-await 100 "not both are predicted any more" still_both
+await "not both are predicted any more" still_both
 stop background first second
 account vflash0
-await 30 "a cgroup cannot be removed" rmdir /cg/first /cg/second /cg/last 2> /dev/null
+await "a cgroup cannot be removed" rmdir /cg/first /cg/second /cg/last 2> /dev/null
 echo -io > /cg/cgroup.subtree_control

@@ -37,7 +37,7 @@ writes() { # FIO_OPTION: where; without trouble and with each kind apart behind 
 		no_faults
 		fault $faults
 		begin flush fio --eta=never $where /tmp/flush.fio
-		end flush 20
+		end flush
 		echo "$where, $faults"
 	done
 	no_faults

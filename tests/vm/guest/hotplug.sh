@@ -5,11 +5,11 @@ vflash slots=4
 k2 vflash0 4
 bound vflash0 4
 begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=$CPUS \
-	--time_based --runtime=60
+	$FOREVER
 for round in 1 2 3; do
 	for cpu in $(seq 1 $((CPUS - 1))); do
 		echo 0 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go"
-		progress vflash0 30
+		progress vflash0
 	done
 	for cpu in $(seq 1 $((CPUS - 1))); do
 		echo 1 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not come"

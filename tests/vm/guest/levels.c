@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * levels DISK aio|uring|worker|sqpoll OWN [STEP [nobody]]: submits one 4 KiB read with each (STEP: each so manieth) of
- * the 65536 values of an I/O priority, and compares what /proc/tailgate/DISK counts as inserted with what must be: class
+ * the 65536 values of an I/O priority, and compares what /proc/tailgate-k2 counts as inserted with what must be: class
  * RT is level value & 7, class NONE is the level OWN of the task, all else is level 8. Which values are invalid is the
  * kernel's business: it refuses them, and they are counted. `worker` lets io_uring's worker threads submit, `sqpoll` its
  * polling thread; `nobody` gives up the right to the real-time class first.
@@ -162,17 +162,17 @@ static void submit_uring(unsigned int step, unsigned int setup, unsigned int sqe
 
 static void read_inserted(const char *name, long inserted[LEVELS])
 {
-	char path[128], line[512];
+	char disk_name[64], line[512];
 	unsigned int level;
 	long value;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/tailgate/%s", name);
-	f = fopen(path, "r");
+	f = fopen("/proc/tailgate-k2", "r");
 	if (!f)
-		die(path);
+		die("/proc/tailgate-k2");
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "level%u.inserted %ld", &level, &value) == 2 && level < LEVELS)
+		if (sscanf(line, "%63s level%u.inserted %ld", disk_name, &level, &value) == 3 &&
+		    !strcmp(disk_name, name) && level < LEVELS)
 			inserted[level] = value;
 	fclose(f);
 }

@@ -26,7 +26,7 @@ account vflash0
 	echo 500 > $Q/wbt_lat_usec
 	begin reads fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=psync --time_based --runtime=2
 	load vflash0 --name=b --direct=0 --rw=write --bs=64k --size=8m --fsync=32 --ioengine=psync $VERIFY
-	end reads 20
+	end reads
 	echo 0 > $Q/wbt_lat_usec
 	account vflash0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sample DISK BOUND: reads /proc/tailgate/DISK all the time until SIGTERM, then prints the most requests in flight that
+ * sample DISK BOUND: reads /proc/tailgate-k2 all the time until SIGTERM, then prints the most requests in flight that
  * it ever saw. Exit status 1 if that is more than BOUND.
  */
 #include <fcntl.h>
@@ -22,16 +22,17 @@ int main(int argc, char **argv)
 {
 	int fd, most = 0, bound = argc == 3 ? atoi(argv[2]) : 0;
 	unsigned long samples = 0;
-	char text[8192], *at;
+	static char text[1 << 16];
+	char key[64], *at;
 	ssize_t n;
 
 	if (argc != 3)
 		return 2;
 	signal(SIGTERM, end);
-	snprintf(text, sizeof(text), "/proc/tailgate/%s", argv[1]);
-	fd = open(text, O_RDONLY);
+	snprintf(key, sizeof(key), "\n%s inflight ", argv[1]);
+	fd = open("/proc/tailgate-k2", O_RDONLY);
 	if (fd < 0) {
-		perror(text);
+		perror("/proc/tailgate-k2");
 		return 2;
 	}
 	for (; !over; samples++) {
@@ -39,11 +40,11 @@ int main(int argc, char **argv)
 		if (n <= 0)
 			return 2;
 		text[n] = 0;
-		at = strstr(text, "\ninflight ");
+		at = strstr(text, key);
 		if (!at)
 			return 2;
-		if (atoi(at + 10) > most)
-			most = atoi(at + 10);
+		if (atoi(at + strlen(key)) > most)
+			most = atoi(at + strlen(key));
 		usleep(3000); /* leave the CPU to the load */
 	}
 	printf("at most %d in flight (bound %d) in %lu samples\n", most, bound, samples);

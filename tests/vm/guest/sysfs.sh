@@ -3,8 +3,8 @@
 vflash
 k2 vflash0 8
 KNOBS=/sys/block/vflash0/queue/iosched
-shown() { # what the knobs are, both names of the bound
-	cat $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/inflight_kib_max $KNOBS/rt_tags | tr '\n' ' '
+shown() { # what the knobs are
+	cat $KNOBS/inflight_max $KNOBS/inflight_kib_max $KNOBS/rt_tags | tr '\n' ' '
 }
 refused() { # ERROR KNOB TEXT
 	before=$(shown)
@@ -19,8 +19,8 @@ taken() { # KNOB TEXT ALL_AFTERWARDS
 rmmod_refused() {
 	rmmod k2 2> /dev/null && fail "k2 unloads while in use"
 }
-expect "at first" "$(shown)" "8 8 0 25 "
-for knob in inflight_max max_inflight inflight_kib_max rt_tags; do
+expect "at first" "$(shown)" "8 0 25 "
+for knob in inflight_max inflight_kib_max rt_tags; do
 	for text in abc -1 '\n' 8x '8 9' ' 8' '' 0x 1.5 - + '8\n\n' -0; do
 		case $text in '') refused 0 $knob '' ;; *) refused EINVAL $knob "$text" ;; esac
 	done
@@ -28,21 +28,23 @@ for knob in inflight_max max_inflight inflight_kib_max rt_tags; do
 		refused ERANGE $knob "$text"
 	done
 done
-for knob in inflight_max max_inflight; do
-	refused ERANGE $knob 0
-	refused ERANGE $knob 65536
-	taken $knob 1 "1 1 0 25"
-	taken $knob '65535\n' "65535 65535 0 25"
-	taken $knob 9 "9 9 0 25"
-	taken $knob +08 "8 8 0 25"
+refused ERANGE inflight_max 0
+refused ERANGE inflight_max 65536
+taken inflight_max 1 "1 0 25"
+taken inflight_max '65535\n' "65535 0 25"
+taken inflight_max 9 "9 0 25"
+taken inflight_max +08 "8 0 25"
+for gone in max_inflight slow_log_us flush_gate_us split_mode rt_wait_us rt_quantile discard_floor_iops ahead_lo_kib; do
+	[ ! -e $KNOBS/$gone ] || fail "there is a knob $gone"
 done
+expect "a control for experiments" "$(put $KNOBS/bound_mode placebo)" EINVAL
 refused ERANGE rt_tags 91
-taken inflight_kib_max 1048576 "8 8 1048576 25"
-taken inflight_kib_max '64\n' "8 8 64 25"
-taken rt_tags 0 "8 8 64 0"
-taken rt_tags '90\n' "8 8 64 90"
-expect "shown in the statistics" "$(sed -n 's/^inflight_max //p; s/^inflight_kib_max //p; s/^rt_tags //p' /proc/tailgate/vflash0 | tr '\n' ' ')" "8 64 90 "
-expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/max_inflight $KNOBS/inflight_kib_max $KNOBS/rt_tags /proc/tailgate/vflash0 | tr '\n' ' ')" \
-	"644 644 644 644 444 "
-expect "version" "$(head -1 /proc/tailgate/vflash0)" "k2 1"
-expect "names" "$(ls $KNOBS | tr '\n' ' ')" "ahead_hi_kib ahead_lead_us ahead_lo_kib ahead_ramp_pct be_floor_iops bound_mode discard_floor_iops discard_kib_max flush_gate_us inflight_kib_max inflight_max max_inflight rt_quantile rt_tags rt_target_us rt_wait_us slow_log_us split_kib split_mode write_debt_kib_max "
+taken inflight_kib_max 1048576 "8 1048576 25"
+taken inflight_kib_max '64\n' "8 64 25"
+taken rt_tags 0 "8 64 0"
+taken rt_tags '90\n' "8 64 90"
+expect "shown in the statistics" "$(statistics vflash0 | sed -n 's/^inflight_max //p; s/^inflight_kib_max //p; s/^rt_tags //p' | tr '\n' ' ')" "8 64 90 "
+expect "access" "$(stat -c %a $KNOBS/inflight_max $KNOBS/inflight_kib_max $KNOBS/rt_tags /proc/tailgate-k2 | tr '\n' ' ')" \
+	"644 644 644 444 "
+expect "version" "$(head -1 /proc/tailgate-k2)" "k2 2"
+expect "names" "$(ls $KNOBS | tr '\n' ' ')" "be_floor_iops bound_mode bound_when discard_kib_max inflight_kib_max inflight_max rt_tags rt_target_us split_kib write_debt_kib_max "

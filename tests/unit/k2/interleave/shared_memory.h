@@ -1,74 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared memory for the interleaving test: see ../interleave.c. Every access may switch to another thread. What an int
- * holds (counters, flags, knobs) reaches other threads late, as on real CPUs, unless a barrier says otherwise; longs (bit
- * maps) change at once, because K2 also reads them plainly, under its lock.
+ * Shared memory for the interleaving test: see ../interleave.c. Every access may switch to another thread, and what a
+ * thread stores reaches the others late and in any order, as on real CPUs, unless a barrier says otherwise. That holds
+ * for all sizes, for atomics without a return value as for plain stores. Unlocking is a release: what was stored
+ * before it is seen before it, but loads that follow do not wait for it.
  */
 #ifndef SIM_SHARED_MEMORY_H
 #define SIM_SHARED_MEMORY_H
 
-enum model_change { MODEL_SET, MODEL_ADD };
+#include <stdbool.h>
+#include <stddef.h>
+
+enum model_change { MODEL_SET, MODEL_ADD, MODEL_OR, MODEL_AND };
 
 void model_switch(void);
-int model_load_int(const int *p);
-void model_change_int(int *p, enum model_change change, int value);
 void model_fence(void);
+unsigned long long model_load(const void *p, size_t size);
+void model_store(void *p, size_t size, enum model_change change, unsigned long long value);
+unsigned long long model_exchange(void *p, size_t size, enum model_change change,
+				  unsigned long long value);
+bool model_compare_exchange(void *p, size_t size, unsigned long long *expected,
+			    unsigned long long value);
 void model_lock(int *p);
-int model_trylock(int *p);
+bool model_trylock(int *p);
 void model_unlock(int *p);
 
-#define shared_load(p)                                                   \
-	({                                                               \
-		typeof(+*(p)) shared_value;                              \
-		if (sizeof(*(p)) == sizeof(int)) {                       \
-			shared_value = model_load_int((const int *)(p)); \
-		} else {                                                 \
-			model_switch();                                  \
-			shared_value = *(p);                             \
-		}                                                        \
-		shared_value;                                            \
-	})
-#define shared_store(p, value)                                          \
-	({                                                              \
-		if (sizeof(*(p)) == sizeof(int)) {                      \
-			model_change_int((int *)(p), MODEL_SET, value); \
-		} else {                                                \
-			typeof(*(p)) shared_value = (value);            \
-			model_switch();                                 \
-			*(p) = shared_value;                            \
-		}                                                       \
-	})
-#define shared_add(p, value)                                            \
-	({                                                              \
-		if (sizeof(*(p)) == sizeof(int)) {                      \
-			model_change_int((int *)(p), MODEL_ADD, value); \
-		} else {                                                \
-			model_switch();                                 \
-			*(p) += (value);                                \
-		}                                                       \
-	})
-#define shared_or(p, value) ((void)shared_fetch_or(p, value))
-#define shared_and(p, value) ((void)shared_fetch_and(p, value))
-#define shared_fetch_add(p, value) shared_change(p, *(p) + (value))
-#define shared_fetch_or(p, value) shared_change(p, *(p) | (value))
-#define shared_fetch_and(p, value) shared_change(p, *(p) & (value))
-#define shared_exchange(p, value) shared_change(p, value)
-#define shared_change(p, changed)                  \
-	({                                         \
-		model_fence();                     \
-		typeof(+*(p)) shared_value = *(p); \
-		*(p) = (changed);                  \
-		shared_value;                      \
-	})
-#define shared_compare_exchange(p, expected, value)      \
-	({                                               \
-		model_fence();                           \
-		bool shared_equal = *(p) == *(expected); \
-		if (shared_equal)                        \
-			*(p) = (value);                  \
-		else                                     \
-			*(expected) = *(p);              \
-		shared_equal;                            \
+#define shared_raw(value) ((unsigned long long)(value))
+#define shared_load(p) ((typeof(+*(p)))model_load(p, sizeof(*(p))))
+#define shared_store(p, value) model_store(p, sizeof(*(p)), MODEL_SET, shared_raw(value))
+#define shared_add(p, value) model_store(p, sizeof(*(p)), MODEL_ADD, shared_raw(value))
+#define shared_or(p, value) model_store(p, sizeof(*(p)), MODEL_OR, shared_raw(value))
+#define shared_and(p, value) model_store(p, sizeof(*(p)), MODEL_AND, shared_raw(value))
+#define shared_change(p, change, value) \
+	((typeof(+*(p)))model_exchange(p, sizeof(*(p)), change, shared_raw(value)))
+#define shared_fetch_add(p, value) shared_change(p, MODEL_ADD, value)
+#define shared_fetch_or(p, value) shared_change(p, MODEL_OR, value)
+#define shared_fetch_and(p, value) shared_change(p, MODEL_AND, value)
+#define shared_exchange(p, value) shared_change(p, MODEL_SET, value)
+#define shared_compare_exchange(p, expected, value)                                               \
+	({                                                                                        \
+		unsigned long long shared_seen = shared_raw(*(expected));                         \
+		bool shared_equal =                                                               \
+			model_compare_exchange(p, sizeof(*(p)), &shared_seen, shared_raw(value)); \
+		*(expected) = (typeof(+*(p)))shared_seen;                                         \
+		shared_equal;                                                                     \
 	})
 #define shared_load_acquire(p) shared_load(p)
 #define shared_store_release(p, value) (model_fence(), shared_store(p, value))

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Scheduler tags. A task waits for one before its request exists, and no scheduler orders those who wait: what must not
+ * wait needs tags that others may not take. limit_depth says how many of a hardware queue's tags the next request's kind
+ * may hold together, in data->shallow_depth.
+ *
+ * What that number means to the bitmap of tags differs: at most so many bits of each word (older kernels), or of the whole
+ * map. Stable kernels changed it without a trace in any type, so tags_module_init() tries.
+ */
+#ifndef TAILGATE_ELEVATOR_TAGS_H
+#define TAILGATE_ELEVATOR_TAGS_H
+
+#include <linux/sbitmap.h>
+
+#include "instance.h"
+
+static bool tags_depth_is_per_word;
+
+/*
+ * Every depth that limit_depth may set has to be announced, or waiters for a tag are not woken. A hardware queue that came
+ * after its scheduler was switched on may have no tags.
+ */
+static inline void tags_announce_of(struct instance *instance, struct blk_mq_hw_ctx *hctx)
+{
+	if (!hctx->sched_tags)
+		return;
+	WRITE_ONCE(instance->tag_word_bits, 1U << hctx->sched_tags->bitmap_tags.sb.shift);
+	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
+}
+
+/* From this_scheduler.create() of a scheduler that limits depths. */
+static inline void tags_announce(struct instance *instance, struct request_queue *q)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		tags_announce_of(instance, hctx);
+}
+
+/* depth_updated, in this kernel's form. */
+#if KAPI_DEPTH_UPDATED_TAKES_Q
+static inline void tags_depth_updated(struct request_queue *q)
+{
+	tags_announce(instance_of(q), q);
+}
+#else
+static inline void tags_depth_updated(struct blk_mq_hw_ctx *hctx)
+{
+	tags_announce_of(instance_of(hctx->queue), hctx);
+}
+#endif
+
+/**
+ * tags_limit() - limit how many tags requests of this kind hold together, from limit_depth
+ * @instance: the disk's
+ * @data: as given to limit_depth
+ * @limit: number of tags of a hardware queue, 1 to q->nr_requests
+ */
+static inline void tags_limit(const struct instance *instance, struct blk_mq_alloc_data *data,
+			      unsigned int limit)
+{
+	unsigned int tags = data->q->nr_requests;
+
+	/* a word is larger than a map that was made smaller, or that is tiny */
+	if (tags_depth_is_per_word)
+		limit = max(limit * min(READ_ONCE(instance->tag_word_bits), tags) / tags, 1U);
+	data->shallow_depth = limit;
+}
+
+/* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */
+static inline int tags_module_init(void)
+{
+	struct sbitmap_queue probe;
+	int err;
+
+	err = sbitmap_queue_init_node(&probe, 128, 6, false, GFP_KERNEL, NUMA_NO_NODE);
+	if (err)
+		return err;
+	sbitmap_queue_min_shallow_depth(&probe, 1);
+	tags_depth_is_per_word = sbitmap_queue_get_shallow(&probe, 1) >= 0 &&
+				 sbitmap_queue_get_shallow(&probe, 1) >= 0;
+	sbitmap_queue_free(&probe);
+	return 0;
+}
+
+#endif

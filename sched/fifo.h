@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fifo, the example of a scheduler: requests go to the drive in the order of their insertion, at most inflight_max at a
+ * time. It shows what a scheduler here consists of, and is not meant for use.
+ */
+#ifndef TAILGATE_SCHED_FIFO_H
+#define TAILGATE_SCHED_FIFO_H
+
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+
+#include "knobs.h"
+
+#define FIFO_KNOBS(knob)                                                \
+	knob(inflight_max, "requests", 1, 65535, 1, 32, "log", NULL, 0, \
+	     "most requests in the drive at a time")
+
+enum fifo_knob {
+#define FIFO_KNOB_ID(name, ...) FIFO_KNOB_##name,
+	FIFO_KNOBS(FIFO_KNOB_ID) FIFO_KNOB_COUNT
+};
+
+/**
+ * struct fifo - one drive
+ * @knobs: their values
+ * @inflight: requests in the drive
+ * @queued: requests in @list
+ * @lock: protects @list, @queued and @dispatched
+ * @list: inserted and not dispatched, oldest first
+ * @dispatched: since the start
+ */
+struct fifo {
+	unsigned int knobs[FIFO_KNOB_COUNT];
+	atomic_t inflight;
+	unsigned int queued;
+	spinlock_t lock;
+	struct list_head list;
+	u64 dispatched;
+};
+
+static inline void fifo_init(struct fifo *f, const struct knob *knobs)
+{
+	f->knobs[FIFO_KNOB_inflight_max] = knobs[FIFO_KNOB_inflight_max].initial;
+	spin_lock_init(&f->lock);
+	INIT_LIST_HEAD(&f->list);
+}
+
+/* Moves @count entries to the end, or to the head. The caller then runs a hardware queue. */
+static inline void fifo_insert(struct fifo *f, struct list_head *entries, unsigned int count,
+			       bool at_head)
+{
+	spin_lock(&f->lock);
+	if (at_head)
+		list_splice_init(entries, &f->list);
+	else
+		list_splice_tail_init(entries, &f->list);
+	WRITE_ONCE(f->queued, f->queued + count);
+	spin_unlock(&f->lock);
+	smp_mb(); /* pairs with fifo_end(): it sees what is queued, or we see its room */
+}
+
+/* Any context. */
+static inline bool fifo_has_work(const struct fifo *f)
+{
+	return READ_ONCE(f->queued) &&
+	       atomic_read(&f->inflight) < (int)READ_ONCE(f->knobs[FIFO_KNOB_inflight_max]);
+}
+
+/* The next entry, which is in flight from now on; NULL: none may go. */
+static inline struct list_head *fifo_dispatch(struct fifo *f)
+{
+	struct list_head *entry = NULL;
+
+	spin_lock(&f->lock);
+	if (fifo_has_work(f)) {
+		entry = f->list.next;
+		list_del_init(entry);
+		WRITE_ONCE(f->queued, f->queued - 1);
+		WRITE_ONCE(f->dispatched, f->dispatched + 1);
+		atomic_inc(&f->inflight);
+	}
+	spin_unlock(&f->lock);
+	return entry;
+}
+
+/* An entry left the drive. Any context. Return: true if the caller is to run a hardware queue. */
+static inline bool fifo_end(struct fifo *f)
+{
+	atomic_dec(&f->inflight);
+	smp_mb__after_atomic(); /* pairs with fifo_insert() */
+	return READ_ONCE(f->queued);
+}
+
+#endif

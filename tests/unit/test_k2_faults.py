@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Faults that K2 had where two of its features meet, each by a script that shows it. Times are in ms."""
+
+import pytest
+from tests.unit.k2_programs import Script
+from tests.unit.test_k2_ahead import Flow, thinks
+from tests.unit.test_k2_target import TargetLab
+
+RT, BACKGROUND = 0, 8
+
+
+class Drive:
+    """K2 with one hardware queue; `armed_ms`: what it wants its timer for, of the latest answer."""
+
+    def __init__(self, script: Script, **knobs: int) -> None:
+        self.script = script
+        self.now_ms = 10_000.0
+        self.armed_ms: float | None = None
+        self.count = 0
+        script.ask("new 1")
+        for name, value in knobs.items():
+            self.set(name, value)
+
+    def ask(self, line: str) -> list[str]:
+        words = self.script.ask(line).split()
+        armed = [int(word.removeprefix("arm:")) / 1e6 for word in words if word.startswith("arm:")]
+        self.armed_ms = armed[-1] if armed else None
+        return [word for word in words if not word.startswith("arm:")]
+
+    def set(self, name: str, value: int) -> None:
+        assert self.ask(f"set {name} {value}") == ["0", str(value)]
+
+    @property
+    def now(self) -> int:
+        return round(self.now_ms * 1e6)
+
+    def insert(self, level: int = BACKGROUND, sectors: int = 8, *marks: str) -> int:
+        self.count += 1
+        for mark in marks:
+            self.ask(f"{mark} {self.count}")
+        self.ask(f"insert 0 {self.now} {self.count}:{level}:0:{sectors}")
+        return self.count
+
+    def dispatch(self) -> int | None:
+        word = self.ask(f"dispatch {self.now}")[0]
+        return None if word == "-" else int(word)
+
+    def works(self) -> bool:
+        return self.ask(f"work {self.now}") == ["1"]
+
+    def finish(self, number: int) -> None:
+        self.ask(f"finish {number} 0 {self.now}")
+
+    def serve(self, number: int) -> None:
+        assert self.dispatch() == number
+        self.finish(number)
+
+
+def test_the_floor_forgets_what_the_background_got_alone(script: Script) -> None:
+    """What the background got while it was alone was charged to its floor, which then owed it nothing for a minute."""  # noqa: E501
+    drive = Drive(script, be_floor_iops=100, inflight_max=1)
+    for _ in range(1000):
+        drive.serve(drive.insert())
+        drive.now_ms += 0.1
+    background = drive.insert()
+    for _ in range(22):
+        number = drive.insert(RT)
+        went = drive.dispatch()
+        assert went is not None
+        drive.finish(went)
+        if went == background:
+            return
+        assert went == number
+        drive.now_ms += 1
+    pytest.fail("the background starves")
+
+
+def test_a_background_request_that_is_owed_but_too_large_holds_up_nothing(script: Script) -> None:
+    """The floor chose a background request that did not fit; it stayed, and real-time requests waited for it."""  # noqa: E501
+    drive = Drive(script, be_floor_iops=100, inflight_kib_max=16)
+    first = drive.insert()
+    assert drive.dispatch() == first
+    large = drive.insert(BACKGROUND, 1024)
+    assert drive.dispatch() is None
+    drive.now_ms += 100
+    assert drive.ask(f"tick {drive.now}") == ["run"]
+    real_time = drive.insert(RT)
+    assert {drive.dispatch(), drive.dispatch()} == {large, real_time}
+
+
+def test_what_cannot_be_split_is_bound_too(script: Script) -> None:
+    """A background request that is too large but cannot be split was taken for one that needs no room."""
+    drive = Drive(script, be_floor_iops=0, split_kib=4, inflight_kib_max=64)
+    numbers = [drive.insert(BACKGROUND, 1024, "whole") for _ in range(8)]
+    for number in numbers:
+        assert drive.dispatch() == number
+        assert drive.dispatch() is None, "two are in the drive together"
+        drive.finish(number)
+
+
+def test_a_target_that_is_given_up_leaves_the_debt_of_writes_alone(script: Script) -> None:
+    """The bound of a target that was given up was the value that chooses the limit of the debt automatically."""  # noqa: E501
+    lab = TargetLab(script, [Flow(0, thinks(160))], {"rt_target_us": 30})
+    for number in range(1, 4000):
+        lab.ask(f"writes {number}")
+    lab.play(500_000)
+    assert script.ask("target") == "given up"
+    assert lab.in_drive_typically(450_000) > 8
+
+
+def test_real_time_fits_when_bounds_begin(script: Script) -> None:
+    """What was next before bounds were in force hid a real-time request that came when they began."""
+    drive = Drive(script, be_floor_iops=0, bound_when=1, inflight_kib_max=4)
+    large = [drive.insert(BACKGROUND, 1024) for _ in range(3)]
+    assert [drive.dispatch() for _ in range(2)] == large[:2]
+    drive.insert(RT)
+    first = drive.dispatch()
+    second = drive.insert(RT)
+    assert drive.works()
+    assert [first, drive.dispatch()] == [4, second]
+
+
+def test_bytes_count_before_bounds_begin(script: Script) -> None:
+    """What went without bounds was not counted when they began: as many bytes again went on top."""
+    drive = Drive(script, be_floor_iops=0, bound_when=1, inflight_kib_max=64)
+    numbers = [drive.insert(BACKGROUND, 128) for _ in range(8)]
+    assert [drive.dispatch() for _ in numbers] == numbers, "nothing is real-time"
+    real_time = drive.insert(RT)
+    assert drive.dispatch() == real_time
+    drive.insert()
+    assert drive.dispatch() is None
+    drive = Drive(script, be_floor_iops=0)
+    first = drive.insert(BACKGROUND, 128)
+    assert drive.dispatch() == first
+    drive.set("inflight_kib_max", 64)
+    drive.insert()
+    assert drive.dispatch() is None
+
+
+def test_a_target_of_more_than_four_seconds(script: Script) -> None:
+    """From 4294968 us on, a target in ns did not fit into 32 bits: every request was late."""
+    lab = TargetLab(script, [Flow(0, thinks(400))], {"rt_target_us": 4_294_968})
+    lab.play(200_000)
+    assert lab.in_drive_typically(150_000) > 3
+
+
+def test_the_earliest_time_is_armed(script: Script) -> None:
+    """Of two times to look again the later could be armed, while the scheduler believed in the earlier."""
+    drive = Drive(script, be_floor_iops=1, discard_kib_max=64, inflight_kib_max=4)
+    drive.serve(drive.insert(RT))
+    first = drive.insert()
+    assert drive.dispatch() == first
+    drive.insert()
+    assert drive.dispatch() is None
+    assert drive.armed_ms == pytest.approx(drive.now_ms + 1000)
+    drive.insert(BACKGROUND, 0, "discards")
+    assert drive.dispatch() is None
+    assert drive.armed_ms == pytest.approx(drive.now_ms + 100, abs=0.01), "when activity ends"
+    drive.set("inflight_kib_max", 8)
+    drive.now_ms += 1
+    drive.set("inflight_kib_max", 4)
+    assert drive.dispatch() is None
+    assert drive.armed_ms is None, "the earliest is armed"
+
+
+def test_a_frozen_queue_holds_nothing(script: Script) -> None:
+    """What bounds held stayed while the queue was being frozen: the disk stood still until a timer let it go."""  # noqa: E501
+    drive = Drive(script, be_floor_iops=0, discard_kib_max=64, inflight_kib_max=4)
+    drive.serve(drive.insert(RT))
+    held = [
+        drive.insert(),
+        drive.insert(),
+        *(drive.insert(BACKGROUND, 0, "discards") for _ in range(2)),
+    ]
+    assert drive.dispatch() == held[0]
+    assert drive.dispatch() is None
+    drive.ask("drain 1")
+    for number in held[1:]:
+        assert drive.works()
+        assert drive.dispatch() == number

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that hardware queues come and go while the scheduler is switched and the statistics are read, and nothing of ours is
+# left behind or overwritten. The block layer switches the scheduler off, replaces the hardware queues, and switches it on
+# again under no lock that covers all three, so that another scheduler may come in between. Wants the kernel command line
+# slub_debug=FZP, or memory that is overwritten is found by nobody.
+grep -q 'slub_debug=FZP' /proc/cmdline || skip "this machine does not check memory"
+ROUNDS=100
+modprobe null_blk nr_devices=0 || fail "null_blk does not load"
+insmod $EXTRA/k2.ko || fail "k2 does not load"
+forever() { # NAME COMMANDS: until /tmp/NAME.end is there
+	rm -f /tmp/$1.end
+	begin $1 sh -c "until [ -e /tmp/$1.end ]; do $2; done"
+}
+no_more() { # NAME
+	touch /tmp/$1.end
+	end $1
+}
+CONFIG=/sys/kernel/config/nullb
+grep -q ' /sys/kernel/config ' /proc/mounts || mount -t configfs none /sys/kernel/config || fail "no configfs"
+mkdir $CONFIG/resized || fail "no disk from configfs"
+for setting in irqmode=0 queue_mode=2 submit_queues=1 size=64 memory_backed=0 power=1; do
+	echo ${setting#*=} > $CONFIG/resized/${setting%%=*} || fail "null_blk takes no $setting"
+done
+DISK=resized # older kernels number it
+[ -b /dev/$DISK ] || DISK=nullb$(cat $CONFIG/resized/index)
+await "no disk" test -b /dev/$DISK
+Q=/sys/block/$DISK/queue
+forever reads "cat /proc/tailgate-k2 > /dev/null"
+forever switches "for s in none k2 mq-deadline k2; do echo \$s > $Q/scheduler; done"
+for round in $(seq $ROUNDS); do
+	echo 2 > $CONFIG/resized/submit_queues
+	echo 1 > $CONFIG/resized/submit_queues
+done
+no_more switches
+no_more reads
+echo none > $Q/scheduler
+expect "statistics without a disk" "$(cat /proc/tailgate-k2)" "k2 2"
+
+# With I/O, but no other scheduler in between: what that does to the kernel's own schedulers is theirs.
+echo k2 > $Q/scheduler
+begin io fio $QUIET --filename=/dev/$DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=16 --numjobs=2 \
+	--norandommap $FOREVER
+forever reads "cat /proc/tailgate-k2 > /dev/null"
+for round in $(seq $((ROUNDS / 10))); do
+	for queues in 2 1; do
+		echo $queues > $CONFIG/resized/submit_queues
+		expect "the scheduler is back" "$(sed 's/.*\[\(.*\)\].*/\1/' $Q/scheduler)" k2
+		progress $DISK
+	done
+done
+no_more reads
+stop io
+account $DISK

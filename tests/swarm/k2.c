@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * K2 as the subject, and its laws. What the laws know of the drive and of time they count themselves; of K2 they look at what it has learned
+ * (the target's bound, real-time activity), and they ask its bounds again what they have said, on a copy.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define K2_EXPERIMENTS
+#include "../../sched/binding.h"
+#include "../../sched/k2.h"
+#include "subject.h"
+
+_Static_assert(sizeof(struct k2_entry) <= sizeof(((struct io *)0)->elv), "size");
+
+static inline struct io *k2_io(struct k2_entry *e)
+{
+	return container_of((void *)e, struct io, elv);
+}
+
+static inline struct list_head *k2_node(struct k2_entry *e)
+{
+	return &k2_io(e)->node;
+}
+
+static inline struct k2_entry *k2_entry_of(struct list_head *node)
+{
+	return (struct k2_entry *)list_entry(node, struct io, node)->elv;
+}
+
+static inline unsigned int k2_sectors(struct k2_entry *e)
+{
+	return k2_io(e)->op <= IO_WRITE ? k2_io(e)->sectors : 0;
+}
+
+static inline bool k2_writes(struct k2_entry *e)
+{
+	return k2_io(e)->op != IO_READ;
+}
+
+static inline bool k2_may_split(struct k2_entry *e)
+{
+	return !k2_io(e)->whole;
+}
+
+static inline u64 k2_key(struct k2_entry *e)
+{
+	return k2_io(e)->task;
+}
+
+static inline bool k2_draining(const struct k2 *k2)
+{
+	(void)k2;
+	return player_drains;
+}
+
+static inline u64 k2_now(const struct k2 *k2)
+{
+	(void)k2;
+	return player_now_ns;
+}
+
+#include "../../sched/k2.c"
+
+const struct knob *const subject_knobs = k2_knob_infos;
+const unsigned int subject_knob_count = K2_KNOB_COUNT;
+
+#define QUEUES_MAX 8
+#define FLOOR_TIMES 4096
+#define SECOND 1000000000ULL
+
+static struct k2 *k2;
+static struct k2_ctx *ctxs[QUEUES_MAX];
+
+/* What the laws have counted. */
+static struct {
+	u64 inserted[K2_LEVELS], chosen[K2_LEVELS], removed[K2_LEVELS], taken;
+	u64 requests, sectors; /* in the drive */
+	u64 discards; /* those of them that were inserted with a bound on discards */
+	u64 queued[K2_LEVELS]; /* not urgent */
+	u64 queued_urgent;
+	struct {
+		u64 queued;
+		bool waits; /* some wait, and a dispatcher has seen it */
+		u64 waits_ns; /* since when */
+		u64 owed_ns; /* when the floor owes the next */
+		unsigned int rt_since_owed; /* real-time requests that went since then */
+	} background[FLOOR_KINDS];
+	bool passed; /* the latest one that went was of the background, past a real-time request */
+	u64 went_ns[FLOOR_TIMES],
+		rt_went_ns[FLOOR_TIMES]; /* of background and real-time requests: rings */
+	u64 went, rt_went;
+	u64 latest_ns; /* when the latest request went */
+	bool rt_arrived; /* since the latest dispatch */
+	u64 rt_seen_ns,
+		rt_gap_ns; /* the dispatch after a real-time arrival, and the longest time between two */
+	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
+	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
+} law;
+
+static void arm(void *argument, u64 at_ns)
+{
+	(void)argument;
+	player_arm(at_ns);
+}
+
+static void *zalloc(size_t size)
+{
+	size = (size + 63) / 64 * 64;
+	return memset(aligned_alloc(64, size), 0, size);
+}
+
+void subject_create(unsigned int queues)
+{
+	unsigned int i;
+
+	free(k2);
+	k2 = zalloc(k2_size(queues));
+	for (i = 0; i < queues; i++) {
+		free(ctxs[i]);
+		ctxs[i] = zalloc(sizeof(*ctxs[i]));
+	}
+	k2_init(k2, ctxs, queues, 8, arm, NULL);
+	memset(&law, 0, sizeof(law));
+}
+
+static u64 floor_interval_ns(void)
+{
+	unsigned int floor = k2->knobs[K2_KNOB_be_floor_iops];
+
+	return floor ? 1000000000 / floor : 0;
+}
+
+static bool floor_owes_now(enum floor_kind kind)
+{
+	return floor_interval_ns() && law.background[kind].waits &&
+	       player_now_ns >= law.background[kind].owed_ns;
+}
+
+static bool bounds_are_on(void)
+{
+	return k2->knobs[K2_KNOB_bound_when] == K2_BOUND_ALWAYS || k2->activity.active;
+}
+
+static u64 most_requests(void)
+{
+	return bounds_are_on() ? k2->knobs[K2_KNOB_inflight_max] : BOUND_NONE;
+}
+
+/* What K2's bounds say of a background list, without leaving a trace. */
+static u64 ask_again(unsigned int list)
+{
+	static char copy[sizeof(struct k2)];
+	struct bound_request r;
+	enum k2_hold why;
+	u64 until_ns;
+
+	memcpy(copy, k2, sizeof(*k2));
+	until_ns = k2_ask(k2, list, player_now_ns, &r, &why);
+	memcpy(k2, copy, sizeof(*k2));
+	return until_ns;
+}
+
+/* --- laws of a request that is chosen -------------------------------------------------------------------------- */
+
+/* A background request is chosen that is not owed: every bound that is set holds. */
+static void check_bounds(struct k2_entry *e)
+{
+	u64 kib = k2->knobs[K2_KNOB_inflight_kib_max], sectors = k2_sectors(e);
+
+	if (k2->levels.filled & K2_MAP_RT)
+		player_fail("a background request went before a real-time one, and was not owed");
+	if (bounds_are_on() && kib && sectors && law.sectors && law.sectors + sectors > 2 * kib)
+		player_fail("%llu sectors went to %llu in the drive: inflight_kib_max is %llu",
+			    (unsigned long long)sectors, (unsigned long long)law.sectors,
+			    (unsigned long long)kib);
+	if (bounds_are_on() && k2->target.on && !k2->target.given_up && sectors && law.sectors &&
+	    law.sectors + sectors > k2->target.limit_sectors)
+		player_fail("%llu sectors went to %llu in the drive: the target's bound is %llu",
+			    (unsigned long long)sectors, (unsigned long long)law.sectors,
+			    (unsigned long long)k2->target.limit_sectors);
+	if (e->list == K2_LIST_DISCARDS && k2->knobs[K2_KNOB_discard_kib_max]) {
+		if (law.discards)
+			player_fail("two discards are in the drive together");
+		if (k2->activity.active)
+			player_fail("a discard went beside real-time activity");
+	}
+	if (ask_again(e->list))
+		player_fail("a background request went that a bound refuses");
+}
+
+/* Knobs reach the bounds as they are set. */
+static void check_knobs(void)
+{
+	unsigned int kib = k2->knobs[K2_KNOB_write_debt_kib_max];
+
+	if (kib && kib != KNOB_AUTO && !k2->knobs[K2_KNOB_rt_target_us] && bounds_are_on() &&
+	    k2->debt.limit_sectors != 2ULL * kib)
+		player_fail("the limit of the debt is %llu sectors, write_debt_kib_max %u",
+			    (unsigned long long)k2->debt.limit_sectors, kib);
+	if (k2->target.target_ns != 1000ULL * k2->knobs[K2_KNOB_rt_target_us])
+		player_fail("the target is %llu ns, rt_target_us %u",
+			    (unsigned long long)k2->target.target_ns,
+			    k2->knobs[K2_KNOB_rt_target_us]);
+	if (!kib && k2->target.limit_sectors == BOUND_NONE && k2->debt.on)
+		player_fail("there is a bound on the debt of writes that nothing has asked for");
+}
+
+/* Did so many go in the second until now? */
+static bool went_in_second(const u64 *times, u64 count, u64 wanted)
+{
+	return count >= wanted && times[(count - wanted) % FLOOR_TIMES] + SECOND >= player_now_ns;
+}
+
+/* A background request goes: of two, a real-time one that waits goes between. */
+static void check_background_went(enum floor_kind kind)
+{
+	if (law.passed && k2->levels.filled & K2_MAP_RT)
+		player_fail("two background requests went before a real-time one that waited");
+	law.passed = k2->levels.filled & K2_MAP_RT;
+	law.background[kind].rt_since_owed = 0;
+	law.went_ns[law.went++ % FLOOR_TIMES] = player_now_ns;
+	law.background[kind].owed_ns = clamp_t(u64,
+					       law.background[kind].owed_ns + floor_interval_ns(),
+					       player_now_ns, player_now_ns + floor_interval_ns());
+}
+
+/* In any second in which background waits, floor - 1 of it go, as long as real-time requests go as often. */
+static void check_floor(enum floor_kind kind)
+{
+	u64 floor = k2->knobs[K2_KNOB_be_floor_iops];
+
+	/* two kinds that are owed at once take turns with real-time requests */
+	if (floor_owes_now(kind) && player_now_ns > law.background[kind].owed_ns &&
+	    ++law.background[kind].rt_since_owed > FLOOR_KINDS)
+		player_fail(
+			"real-time requests went one after the other while the background was owed one");
+	if (floor > 1 && floor < FLOOR_TIMES && law.background[kind].waits &&
+	    player_now_ns >= law.background[kind].waits_ns + SECOND &&
+	    went_in_second(law.rt_went_ns, law.rt_went, FLOOR_KINDS * floor) &&
+	    !went_in_second(law.went_ns, law.went, floor - 1))
+		player_fail(
+			"fewer than %llu background requests went in a second in which it waited",
+			(unsigned long long)floor - 1);
+}
+
+static void check_went(struct k2_entry *e)
+{
+	enum floor_kind kind;
+
+	/* a drive that has no slot for so long cannot give the background its floor: the second begins anew */
+	for (kind = 0; kind < FLOOR_KINDS; kind++)
+		if (player_now_ns > law.latest_ns + floor_interval_ns() / 2)
+			law.background[kind].waits_ns = player_now_ns;
+	law.latest_ns = player_now_ns;
+	if (e->list == K2_LIST_URGENT)
+		return;
+	if (e->list >= K2_LIST_BACKGROUND) {
+		check_background_went(k2_floor_kind(e->list));
+		return;
+	}
+	law.passed = false;
+	law.rt_went_ns[law.rt_went++ % FLOOR_TIMES] = player_now_ns;
+	for (kind = 0; kind < FLOOR_KINDS; kind++)
+		check_floor(kind);
+}
+
+/* The dispatcher sees that background requests wait, if the drive has a slot. */
+static void see_waiting(void)
+{
+	enum floor_kind kind;
+
+	for (kind = 0; kind < FLOOR_KINDS; kind++) {
+		if (law.background[kind].waits || !law.background[kind].queued ||
+		    law.requests >= most_requests())
+			continue;
+		law.background[kind].waits = true;
+		law.background[kind].waits_ns = player_now_ns;
+		law.background[kind].rt_since_owed = 0;
+		law.background[kind].owed_ns = player_now_ns + floor_interval_ns();
+	}
+}
+
+static void picked(struct k2_entry *e)
+{
+	struct io *io = k2_io(e);
+	u64 *first = &law.first_ns[io->queue][e->list];
+
+	if (e->state != K2_QUEUED && e->list != K2_LIST_BACKGROUND)
+		player_fail("a request was chosen that was not queued");
+	if (e->list < K2_LIST_BACKGROUND && (k2->levels.filled & ((1U << e->list) - 1)))
+		player_fail("a request went before a more urgent one");
+	if (!(e->list == K2_LIST_DISCARDS && law.discards_set) && io->inserted_ns < *first)
+		player_fail("requests of a level and hardware queue changed their order");
+	*first = io->inserted_ns;
+	if (list_empty(k2_node(e)))
+		return; /* it is taken to be split */
+	see_waiting();
+	if (law.requests >= most_requests())
+		player_fail("%llu requests are in the drive, and another went",
+			    (unsigned long long)law.requests);
+	if (e->list >= K2_LIST_BACKGROUND && !floor_owes_now(k2_floor_kind(e->list)) &&
+	    !player_drains)
+		check_bounds(e);
+	check_went(e);
+}
+
+/* --- laws after each event ------------------------------------------------------------------------------------- */
+
+/* Asked again, the debt names nearly the same time: what it computes is rounded to whole sectors. */
+static u64 rounding_ns(void)
+{
+	return k2->debt.rate ? 3 * debt_ns(1, k2->debt.rate) : 0;
+}
+
+/* docs/k2-bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. */
+static u64 longest_hold_ns(void)
+{
+	u64 sectors = debt_in_bucket(&k2->debt, player_now_ns), pause = DEBT_PAUSE_NS_MAX;
+	u64 most = 2 * max_t(u64, k2->debt.limit_sectors == BOUND_NONE ? 0 : k2->debt.limit_sectors,
+			     2 * 65536);
+
+	if (k2->debt.rate && sectors > most + mul_u64_u32_shr(pause, k2->debt.rate, 32))
+		return 0;
+	return 2 * ACTIVITY_PERIOD_NS_MAX + (k2->debt.rate ? debt_ns(most, k2->debt.rate) : 0);
+}
+
+/*
+ * The bound that looks ahead may also rise by the clock, as when a request that was expected is overdue; with a request in the drive its end
+ * asks again. When a real-time request goes, the bound rises at once.
+ */
+static bool bound_may_have_risen(void)
+{
+	bool rt_went = law.rt_went &&
+		       law.rt_went_ns[(law.rt_went - 1) % FLOOR_TIMES] == player_now_ns;
+
+	return k2->ahead.on && law.requests && !rt_went;
+}
+
+/* A background list whose first entry waits while the drive has a slot: is there a reason, and does something ask again? */
+static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
+{
+	u64 until_ns;
+
+	if (player_drains)
+		player_fail("a request is held while the queue is being frozen");
+	until_ns = ask_again(list);
+	if (!until_ns && !(armed_ns && armed_ns <= player_now_ns + rounding_ns()) &&
+	    !bound_may_have_risen())
+		player_fail(
+			"a background request waits that may go, and nothing runs a hardware queue");
+	if (until_ns == BOUND_AT_END && !law.requests && !armed_ns)
+		player_fail("a background request waits for an end, and nothing is in the drive");
+	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns())
+		player_fail("a background request is held for %llu us",
+			    (unsigned long long)(until_ns - player_now_ns) / 1000);
+	/* else its end asks again */
+	if (until_ns && !law.requests)
+		*wish_ns = min(*wish_ns, until_ns);
+}
+
+static void check_waiting(u64 armed_ns)
+{
+	u64 wish_ns = BOUND_AT_END;
+	enum floor_kind kind;
+	unsigned int lists = levels_queued(&k2->levels), list;
+
+	if (law.requests >= most_requests() || !lists)
+		return;
+	if (lists & ~K2_MAP_BACKGROUND)
+		player_fail(
+			"an urgent or real-time request waits, the drive has a slot, and nothing runs a hardware queue");
+	/* what is not collected stands behind what is: it need not be asked about */
+	lists = k2->levels.filled;
+	for (list = K2_LIST_BACKGROUND; list < K2_LISTS; list++)
+		if (lists & 1U << list)
+			check_held(list, armed_ns, &wish_ns);
+	if (!lists)
+		player_fail(
+			"a background request was not collected, and nothing runs a hardware queue");
+	for (kind = 0; kind < FLOOR_KINDS; kind++)
+		if (floor_interval_ns() && law.background[kind].waits)
+			wish_ns =
+				min(wish_ns, max(law.background[kind].owed_ns, player_now_ns + 1));
+	if (wish_ns != BOUND_AT_END && (!armed_ns || armed_ns > wish_ns + rounding_ns()))
+		player_fail("the timer is due at %llu, and a wish is for %llu",
+			    (unsigned long long)armed_ns, (unsigned long long)wish_ns);
+}
+
+void subject_check(bool run_pending, u64 armed_ns)
+{
+	if (inflight_requests(&k2->inflight) != law.requests ||
+	    inflight_sectors(&k2->inflight) != law.sectors)
+		player_fail(
+			"K2 counts %llu requests of %llu sectors in the drive, there are %llu of %llu",
+			(unsigned long long)inflight_requests(&k2->inflight),
+			(unsigned long long)inflight_sectors(&k2->inflight),
+			(unsigned long long)law.requests, (unsigned long long)law.sectors);
+	check_knobs();
+	if (!run_pending)
+		check_waiting(armed_ns);
+}
+
+/* --- calls of the player --------------------------------------------------------------------------------------- */
+
+bool subject_set(unsigned int knob, u64 value)
+{
+	if (k2_configure(k2, knob, value))
+		player_fail("knob %s refused %llu", k2_knob_infos[knob].name,
+			    (unsigned long long)value);
+	if (knob == K2_KNOB_discard_kib_max)
+		law.discards_set = true;
+	if (knob == K2_KNOB_be_floor_iops)
+		law.background[FLOOR_REQUESTS].waits = law.background[FLOOR_DISCARDS].waits = false;
+	return true;
+}
+
+static void unqueue(struct io *io)
+{
+	unsigned int list = ((struct k2_entry *)io->elv)->list;
+
+	io->queued = false;
+	if (io->urgent)
+		law.queued_urgent--;
+	else
+		law.queued[io->level]--;
+	if (list >= K2_LIST_BACKGROUND && !--law.background[k2_floor_kind(list)].queued)
+		law.background[k2_floor_kind(list)].waits = false;
+}
+
+void subject_insert(struct io **ios, unsigned int count, bool urgent)
+{
+	struct k2_ctx *ctx = ctxs[ios[0]->queue];
+	unsigned int i;
+
+	k2_insert_begin(ctx);
+	for (i = 0; i < count; i++) {
+		struct io *io = ios[i];
+		struct k2_entry *e = (struct k2_entry *)io->elv;
+
+		io->urgent = urgent;
+		io->queued = true;
+		io->inserted_ns = player_now_ns;
+		law.inserted[io->level]++;
+		law.rt_arrived |= io->level != K2_BACKGROUND && !urgent;
+		if (urgent)
+			law.queued_urgent++;
+		else
+			law.queued[io->level]++;
+		k2_insert(k2, ctx, (struct k2_entry *)io->elv, io->level, urgent,
+			  io->op == IO_DISCARD, player_now_ns);
+		if (e->list >= K2_LIST_BACKGROUND)
+			law.background[k2_floor_kind(e->list)].queued++;
+	}
+	k2_insert_end(k2, ctx);
+}
+
+bool subject_has_work(void)
+{
+	return k2_has_work(k2);
+}
+
+/* Looks at activity as far as the law on its end needs: from arrivals alone. */
+static void check_activity(void)
+{
+	u64 grace_ns = max_t(u64, 2 * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
+	unsigned int level, rt = k2_rt_inflight(k2);
+
+	for (level = 0; level < K2_RT_LEVELS; level++)
+		rt += law.queued[level];
+	if (k2->uses & K2_USES_ACTIVITY && k2->activity.active && !rt && law.rt_seen_ns &&
+	    player_now_ns > law.rt_seen_ns + grace_ns + 1000)
+		player_fail("real-time activity has not ended");
+}
+
+struct io *subject_dispatch(struct list_head *large)
+{
+	struct k2_entry *e;
+	struct list_head *node;
+	struct io *io;
+
+	if (law.rt_arrived) {
+		u64 gap_ns = player_now_ns - law.rt_seen_ns;
+
+		if (law.rt_seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
+			law.rt_gap_ns = max(law.rt_gap_ns, gap_ns);
+		law.rt_seen_ns = player_now_ns;
+		law.rt_arrived = false;
+	}
+	e = k2_dispatch(k2, player_now_ns, picked);
+	k2_take_large(k2, large);
+	for (node = large->next; node != large; node = node->next) {
+		law.taken++;
+		unqueue(list_entry(node, struct io, node));
+	}
+	check_activity();
+	see_waiting();
+	if (!e)
+		return NULL;
+	io = k2_io(e);
+	unqueue(io);
+	law.chosen[io->level]++;
+	law.requests++;
+	law.sectors += k2_sectors(e);
+	law.discards += e->list == K2_LIST_DISCARDS;
+	return io;
+}
+
+static void leave(struct io *io)
+{
+	struct k2_entry *e = (struct k2_entry *)io->elv;
+
+	law.requests--;
+	law.sectors -= k2_sectors(e);
+	law.discards -= e->list == K2_LIST_DISCARDS;
+}
+
+bool subject_finish(struct io *io)
+{
+	leave(io);
+	return k2_finish(k2, (struct k2_entry *)io->elv);
+}
+
+bool subject_requeue(struct io *io, bool dispatched_again)
+{
+	if (dispatched_again)
+		leave(io);
+	return k2_requeue(k2, (struct k2_entry *)io->elv, dispatched_again);
+}
+
+bool subject_tick(void)
+{
+	return k2_tick(k2);
+}
+
+struct merge {
+	struct list_head *merged;
+	bool (*chosen)(struct io *io);
+};
+
+static void offer(struct k2_entry *e, void *argument)
+{
+	struct merge *merge = argument;
+	struct io *io = k2_io(e);
+
+	if (!merge->chosen(io))
+		return;
+	k2_remove(k2, e);
+	law.removed[io->level]++;
+	unqueue(io);
+	list_add_tail(&io->node, merge->merged);
+}
+
+bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io))
+{
+	struct merge merge = { merged, chosen };
+	bool run;
+
+	if (!k2_merge_begin(k2))
+		player_fail("the dispatcher's lock is held");
+	k2_visit_new(k2, K2_BACKGROUND, offer, &merge);
+	run = k2_merge_end(k2);
+	/* they are freed, as requests that were never dispatched */
+	return run;
+}
+
+u32 subject_piece(const struct io *io)
+{
+	return io->op == IO_FLUSH ? 0 : k2_piece(k2, io->level, io->op == IO_DISCARD);
+}
+
+u32 subject_limit(const struct io *io, u32 tags)
+{
+	return io->level != K2_BACKGROUND ? tags : k2_limit(k2, tags, io->op == IO_DISCARD);
+}
+
+void subject_destroy(void)
+{
+	unsigned int level, i;
+
+	for (level = 0; level < K2_LEVELS; level++) {
+		u64 inserted = 0, waits = 0;
+
+		for (i = 0; i < k2->levels.ctx_count; i++)
+			inserted += ctxs[i]->inserted[level];
+		for (i = 0; i < K2_WAIT_BUCKETS; i++)
+			waits += k2->wait[level][i];
+		if (inserted != law.inserted[level] || k2->dispatched[level] != law.chosen[level] ||
+		    k2->removed[level] != law.removed[level] || waits != law.chosen[level])
+			player_fail("the counters of level %u do not balance", level);
+	}
+	if (k2->taken != law.taken)
+		player_fail("%llu requests were taken to be split, K2 has counted %llu",
+			    (unsigned long long)law.taken, (unsigned long long)k2->taken);
+	if (!k2_deinit(k2))
+		player_fail("something is left");
+}

@@ -111,7 +111,7 @@ struct k2_queue_data {
 	struct split *discard_split; /* apart: its worker waits for tags while discards are held */
 	struct run_timer timer;
 	struct k2_ctx *ctxs; /* by number of the hardware queue */
-	struct k2 k2; /* last: ends in an array, and other arrays follow */
+	struct k2 k2;
 };
 
 static inline struct k2_queue_data *k2_of(const struct instance *instance)
@@ -199,7 +199,7 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	struct k2_ctx *ctx = &d->ctxs[instance_index(&d->instance, hctx)];
 	bool at_head = elv_insert_at_head(flags);
 	bool splits = unlikely(READ_ONCE(d->k2.uses) & K2_USES_PIECES) && !at_head;
-	struct request *rq, *next;
+	struct request *rq;
 
 	/*
 	 * Once they are visible the requests may complete, and with the last of them the scheduler could go. It is freed by
@@ -211,19 +211,17 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 		percpu_ref_get(&q->q_usage_counter);
 		k2_split_new(d, list);
 	}
-	k2_insert_begin(ctx);
-	list_for_each_entry_safe(rq, next, list, queuelist) {
+	list_for_each_entry(rq, list, queuelist) {
 		struct k2_entry *e = k2_entry(rq);
 
 		trace_block_rq_insert(rq);
 		ends_note(&d->ends, rq);
 		/* a request that the driver returned waits from now on, not from its start */
-		k2_insert(&d->k2, ctx, e, k2_level(req_get_ioprio(rq)), at_head,
-			  req_op(rq) == REQ_OP_DISCARD,
-			  e->state == K2_RETURNED ? ktime_get_ns() : rq->start_time_ns);
+		k2_prepare(&d->k2, e, k2_level(req_get_ioprio(rq)), at_head,
+			   req_op(rq) == REQ_OP_DISCARD,
+			   e->state == K2_RETURNED ? ktime_get_ns() : rq->start_time_ns);
 	}
-	INIT_LIST_HEAD(list);
-	k2_insert_end(&d->k2, ctx);
+	k2_insert(&d->k2, ctx, list);
 	if (splits)
 		percpu_ref_put(&q->q_usage_counter);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -399,7 +397,7 @@ static struct instance *k2_create(struct request_queue *q)
 	struct k2_queue_data *d;
 	struct k2_ctx **pointers;
 
-	pointers_at = ALIGN(offsetof(struct k2_queue_data, k2) + k2_size(count), sizeof(*pointers));
+	pointers_at = ALIGN(sizeof(*d), sizeof(*pointers));
 	ctxs_at = ALIGN(pointers_at + count * sizeof(*pointers), SMP_CACHE_BYTES);
 	d = kzalloc_node(ctxs_at + count * sizeof(*d->ctxs), GFP_KERNEL, q->node);
 	if (!d)

@@ -117,7 +117,7 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 	k2_show_debt(m, instance);
 	k2_show_target(m, instance);
 	k2_print("discards_inflight %d", atomic_read(&k2->discard.inflight));
-	k2_print("discards_dispatched %llu", READ_ONCE(k2->discarded));
+	k2_print("discards_dispatched %llu", READ_ONCE(k2->discard.dispatched));
 	k2_show_split(m, instance);
 	k2_print("bound_held %ld", atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++)

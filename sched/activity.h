@@ -17,14 +17,14 @@
 /**
  * struct activity - real-time activity on one drive
  * @active: there is some
- * @arrived: a real-time request was collected since the latest activity_watch()
- * @seen_ns: when activity_watch() saw one last; 0: never
+ * @queued: real-time requests are queued since before the latest dispatch
+ * @seen_ns: when activity_watch() saw some queued last; 0: never
  * @period_ns: longest recent gap between such times: a gap counts an eighth less with each that follows
  * @begun: times that activity began
  */
 struct activity {
 	bool active;
-	bool arrived;
+	bool queued;
 	u64 seen_ns;
 	u64 period_ns;
 	u64 begun;
@@ -49,28 +49,28 @@ static inline u64 activity_until_ns(const struct activity *a, u64 now_ns)
 /**
  * activity_watch() - before a dispatch
  * @a: the drive's
- * @present: a real-time request is queued or in the drive
+ * @queued: a real-time request is queued
+ * @inflight: one is in the drive
  * @now_ns: the time
  *
  * Return: true if activity has begun or ended.
  */
-static inline bool activity_watch(struct activity *a, bool present, u64 now_ns)
+static inline bool activity_watch(struct activity *a, bool queued, bool inflight, u64 now_ns)
 {
 	bool was_active = a->active;
+	u64 gap_ns = now_ns - a->seen_ns;
 
-	if (a->arrived) {
-		u64 gap_ns = now_ns - a->seen_ns;
-
-		if (a->seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
+	if (queued) {
+		if (!a->queued && a->seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
 			a->period_ns = max(gap_ns, a->period_ns - (a->period_ns >> 3));
-		a->arrived = false;
 		a->seen_ns = now_ns;
 		a->active = true;
 		a->begun += !was_active;
 	} else if (was_active) {
 		/* the clock of another CPU may have been ahead by a little */
-		a->active = present || (s64)(activity_quiet_ns(a) - now_ns) > 0;
+		a->active = inflight || (s64)(activity_quiet_ns(a) - now_ns) > 0;
 	}
+	a->queued = queued;
 	return a->active != was_active;
 }
 

@@ -20,24 +20,22 @@ enum floor_kind { FLOOR_REQUESTS, FLOOR_DISCARDS, FLOOR_KINDS };
 /**
  * struct floor - of one drive
  * @interval_ns: time between two requests that are owed; 0: there is no floor
- * @due_ns: while some of a kind wait, when the next one is owed
- * @waits: they do
+ * @due_ns: when the next of a kind is owed; 0: none of it waits, as far as was seen
  * @passed: the latest background request went before a real-time request that waits
  */
 struct floor {
 	u64 interval_ns;
 	u64 due_ns[FLOOR_KINDS];
-	bool waits[FLOOR_KINDS];
 	bool passed;
 };
 
 /* One of this kind waits: is it owed to the drive now? @rt_waits: a real-time request waits too. */
 static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_waits, u64 now_ns)
 {
-	if (!f->waits[kind]) {
-		f->waits[kind] = true;
+	if (!f->interval_ns)
+		return false;
+	if (!f->due_ns[kind])
 		f->due_ns[kind] = now_ns + f->interval_ns;
-	}
 	return now_ns >= f->due_ns[kind] && !(rt_waits && f->passed);
 }
 
@@ -48,10 +46,21 @@ static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_wai
 static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_waits,
 			      bool still_waits, u64 now_ns)
 {
-	f->due_ns[kind] =
-		clamp_t(u64, f->due_ns[kind] + f->interval_ns, now_ns, now_ns + f->interval_ns);
-	f->waits[kind] = still_waits && f->waits[kind];
+	u64 due_ns = f->due_ns[kind];
+
+	if (!still_waits)
+		f->due_ns[kind] = 0;
+	else if (!due_ns || now_ns < due_ns)
+		f->due_ns[kind] = now_ns + f->interval_ns;
+	else
+		f->due_ns[kind] = max(due_ns + f->interval_ns, now_ns);
 	f->passed = rt_waits;
+}
+
+/* No more of this kind wait. */
+static inline void floor_waits_no_more(struct floor *f, enum floor_kind kind)
+{
+	f->due_ns[kind] = 0;
 }
 
 static inline void floor_change(struct floor *f, unsigned int iops)
@@ -59,7 +68,7 @@ static inline void floor_change(struct floor *f, unsigned int iops)
 	u64 interval_ns = iops ? div_u64(1000000000, iops) : 0;
 
 	if (interval_ns != f->interval_ns)
-		f->waits[FLOOR_REQUESTS] = f->waits[FLOOR_DISCARDS] = false;
+		f->due_ns[FLOOR_REQUESTS] = f->due_ns[FLOOR_DISCARDS] = 0;
 	f->interval_ns = interval_ns;
 }
 

@@ -16,6 +16,7 @@
 #include "bounds/debt.c"
 #include "bounds/target.c"
 #include "observe.c"
+#include "learn.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
@@ -117,16 +118,6 @@ static void k2_apply(struct k2 *k2)
 	WRITE_ONCE(k2->uses, uses);
 }
 
-/* Real-time requests in the drive. */
-static unsigned int k2_rt_inflight(const struct k2 *k2)
-{
-	unsigned int level, count = 0;
-
-	for (level = 0; level < K2_RT_LEVELS; level++)
-		count += atomic_read(&k2->rt_inflight[level]);
-	return count;
-}
-
 /* Unblocks all lists; any context. Return: true if a hardware queue should be run. */
 static inline bool k2_unblock(struct k2 *k2, enum k2_release why)
 {
@@ -163,14 +154,8 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 
 /* --- set-up ---------------------------------------------------------------------------------------------------- */
 
-/* Size in bytes of a struct k2 for a number of hardware queues. */
-static inline size_t k2_size(unsigned int ctx_count)
-{
-	return sizeof(struct k2) + BITS_TO_LONGS(ctx_count) * sizeof(unsigned long);
-}
-
 /**
- * k2_init() - prepare a zeroed struct k2 of k2_size() bytes
+ * k2_init() - prepare a zeroed struct k2
  * @k2: the drive's scheduler
  * @ctxs: array of @ctx_count pointers to zeroed ctxs; belongs to the caller, outlives @k2
  * @ctx_count: hardware queues
@@ -245,40 +230,41 @@ static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level, boo
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
-/* Locks the ctx's lists for k2_insert(). */
-static inline void k2_insert_begin(struct k2_ctx *ctx)
-{
-	spin_lock(&ctx->lock);
-}
-
 /**
- * k2_insert() - queue an entry, between k2_insert_begin() and k2_insert_end()
+ * k2_prepare() - before k2_insert(): where an entry belongs
  * @k2: the drive's scheduler
- * @ctx: hardware queue it was submitted to
  * @e: in state K2_NEW or K2_RETURNED
  * @level: 0 to K2_LEVELS - 1
  * @urgent: serve it before all levels, in the order of insertion
  * @discards: it is a discard
  * @now: in ns
  */
-static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct k2_entry *e,
-			     unsigned int level, bool urgent, bool discards, u64 now)
+static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int level, bool urgent,
+			      bool discards, u64 now)
 {
-	unsigned int list = K2_LIST(level);
-
+	e->list = K2_LIST(level);
 	if (unlikely(urgent))
-		list = K2_LIST_URGENT;
+		e->list = K2_LIST_URGENT;
 	else if (unlikely(discards) && level == K2_BACKGROUND && READ_ONCE(k2->discard_sectors))
-		list = K2_LIST_DISCARDS;
+		e->list = K2_LIST_DISCARDS;
 	e->since_ns = now;
 	e->level = level;
-	levels_insert(ctx, e, list);
+	e->state = K2_QUEUED;
+	e->marks = 0;
 }
 
-/* Makes the insertions visible to dispatchers. Then the caller runs the hardware queue. */
-static inline void k2_insert_end(struct k2 *k2, struct k2_ctx *ctx)
+/**
+ * k2_insert() - queue entries; then the caller runs the hardware queue
+ * @k2: the drive's scheduler
+ * @ctx: hardware queue they were submitted to
+ * @entries: prepared, one or more; empty afterwards
+ *
+ * Process context. Once they are inserted they may go and end at any time.
+ */
+static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct list_head *entries)
 {
-	levels_publish(&k2->levels, ctx);
+	spin_lock(&ctx->lock);
+	levels_insert(&k2->levels, ctx, entries);
 	spin_unlock(&ctx->lock);
 }
 
@@ -353,13 +339,6 @@ static inline void k2_block(struct k2 *k2, unsigned int lists)
 	smp_mb__after_atomic();
 }
 
-/* Collects what was inserted. */
-static inline void k2_collect(struct k2 *k2)
-{
-	if (levels_collect(&k2->levels) & K2_MAP_RT && k2->uses & K2_USES_ACTIVITY)
-		k2->activity.arrived = true;
-}
-
 /*
  * The dispatcher unblocks all lists. What was inserted since it collected may have found its list blocked, and nothing runs a queue for it
  * any more: the dispatcher must see it.
@@ -367,7 +346,7 @@ static inline void k2_collect(struct k2 *k2)
 static void k2_reopen(struct k2 *k2)
 {
 	if (atomic_read(&k2->blocked) && atomic_xchg(&k2->blocked, 0))
-		k2_collect(k2);
+		levels_collect(&k2->levels);
 }
 
 /* The drive has no slot: nothing may go before a completion. Return: false if one has come. */
@@ -467,38 +446,23 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 	return false;
 }
 
-/* Bitmap of these background lists that are owed to the drive now. */
-static inline unsigned int k2_owed(struct k2 *k2, unsigned int lists, bool rt_waits, u64 now)
-{
-	unsigned int owed = 0;
-
-	if (!k2->floor.interval_ns)
-		return 0;
-	for (; lists; lists &= lists - 1) {
-		unsigned int list = __ffs(lists);
-
-		if (floor_owes(&k2->floor, k2_floor_kind(list), rt_waits, now))
-			owed |= 1U << list;
-	}
-	return owed;
-}
-
-/* Which of the background's lists is next: its requests, unless a discard has waited for long or is all there is. */
+/* Which of the background's lists is next: that of the request that has waited longest. */
 static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int lists)
 {
-	unsigned int discards = 1U << K2_LIST_DISCARDS;
-
-	if (lists & discards && (lists == discards || k2->discard_passed >= K2_DISCARD_AFTER))
-		return K2_LIST_DISCARDS;
-	return K2_LIST_BACKGROUND;
+	if (lists == K2_MAP_BACKGROUND)
+		return levels_first(&k2->levels, K2_LIST_DISCARDS)->since_ns <
+				       levels_first(&k2->levels, K2_LIST_BACKGROUND)->since_ns ?
+			       K2_LIST_DISCARDS :
+			       K2_LIST_BACKGROUND;
+	return __ffs(lists);
 }
 
 /* Takes a staged entry away that does not go. */
 static void k2_take_away(struct k2 *k2, struct k2_entry *e)
 {
-	levels_unstage(&k2->levels, e);
+	levels_unstage(&k2->levels, e, e->list);
 	if (e->list >= K2_LIST_BACKGROUND && !(k2->levels.filled & 1U << e->list))
-		k2->floor.waits[k2_floor_kind(e->list)] = false;
+		floor_waits_no_more(&k2->floor, k2_floor_kind(e->list));
 }
 
 /* Moves the first entry of a background list to @large, if it is too large and may be split. */
@@ -506,7 +470,7 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
 
-	if (likely(!k2->piece_sectors) || list != K2_LIST_BACKGROUND ||
+	if (!k2->piece_sectors || list != K2_LIST_BACKGROUND ||
 	    k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
 		return false;
 	k2_take_away(k2, e);
@@ -518,27 +482,19 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 	return true;
 }
 
-/* The list whose first entry goes now; K2_LISTS: none. */
-static unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e))
+/* Which of several lists, where a bound or a piece may be in the way. Return: K2_LISTS for none. */
+static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, u64 now,
+					     void (*picked)(struct k2_entry *e))
 {
-	unsigned int first, lists, background, owed, list;
+	unsigned int background = lists & K2_MAP_BACKGROUND, owed = 0, list;
 
-	if (unlikely(atomic_read(&k2->blocked)) && k2_draining(k2))
-		k2_reopen(k2);
-	lists = k2->levels.filled & ~atomic_read(&k2->blocked);
-	if (!lists)
-		return K2_LISTS;
-	if (!inflight_has_slot(&k2->inflight)) {
-		if (k2_block_all(k2))
-			return K2_LISTS;
-		lists = k2->levels.filled;
-	}
-	background = lists & K2_MAP_BACKGROUND;
 	lists &= ~background;
-	first = lists ? __ffs(lists) : K2_LISTS;
-	owed = k2_owed(k2, background, lists, now);
-	if (first == K2_LIST_URGENT)
-		return first;
+	for (list = K2_LIST_BACKGROUND; list < K2_LISTS; list++)
+		if (background & 1U << list &&
+		    floor_owes(&k2->floor, k2_floor_kind(list), lists, now))
+			owed |= 1U << list;
+	if (lists & 1U << K2_LIST_URGENT)
+		return K2_LIST_URGENT;
 	if (lists)
 		background = owed;
 	for (; background; background &= k2->levels.filled) {
@@ -550,115 +506,59 @@ static unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_e
 			return list;
 		background &= ~(1U << list);
 	}
-	return first;
+	return lists ? __ffs(lists) : K2_LISTS;
 }
 
-/* A real-time request goes that did not come back from the drive: what its arrival says. */
-static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
+/* The list whose first entry goes now; K2_LISTS: none. */
+static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e))
 {
-	unsigned int flow = ahead_find(&k2->ahead, e->level, k2_key(e), now);
-	s64 error_ns = K2_UNPREDICTED;
-	u64 late_ns;
+	unsigned int lists;
 
-	if (flow == AHEAD_FLOWS) {
-		ahead_rt_went_alone(&k2->ahead, e->since_ns);
-		return error_ns;
+	if (unlikely(atomic_read(&k2->blocked)) && k2_draining(k2))
+		k2_reopen(k2);
+	lists = k2->levels.filled & ~atomic_read(&k2->blocked);
+	if (!lists)
+		return K2_LISTS;
+	if (!inflight_has_slot(&k2->inflight)) {
+		if (k2_block_all(k2))
+			return K2_LISTS;
+		lists = k2->levels.filled;
 	}
-	e->flow = flow + 1;
-	late_ns = k2->ahead.flows[flow].late_ns;
-	ahead_error_ns(&k2->ahead, flow, e->since_ns, &error_ns);
-	ahead_rt_went(&k2->ahead, flow, e->sectors, k2_writes(e), e->since_ns, now);
-	if (unlikely(k2_observer()))
-		k2_observe_arrival(k2, flow, e->since_ns, error_ns, error_ns <= (s64)late_ns);
-	return error_ns;
+	if (likely(lists == 1U << K2_LIST_BACKGROUND &&
+		   !(k2->uses & (K2_USES_BOUNDS | K2_USES_PIECES))))
+		return K2_LIST_BACKGROUND;
+	return k2_choose_among(k2, lists, now, picked);
 }
 
-/* A background request goes: what that says of the drive. */
-static void k2_learn_background(struct k2 *k2, struct k2_entry *e, u64 now)
-{
-	u64 sectors = inflight_sectors(&k2->inflight);
-	bool full = !inflight_has_slot(&k2->inflight) ||
-		    sectors + e->sectors > min(k2->inflight.sectors_max, k2->target.limit_sectors);
-
-	ahead_went(&k2->ahead, e->sectors, sectors, full, k2_rt_inflight(k2), now);
-}
-
-/* An entry goes, and something is in use that learns from it, or counts it. */
-static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
-{
-	bool rt = e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT;
-	s64 error_ns = K2_UNPREDICTED;
-
-	if (e->list == K2_LIST_DISCARDS) {
-		e->marks |= K2_MARK_DISCARDING;
-		discard_went(&k2->discard);
-		k2->discard_passed = 0;
-		k2->discarded++;
-	} else if (e->list == K2_LIST_BACKGROUND && k2->levels.filled & 1U << K2_LIST_DISCARDS) {
-		k2->discard_passed++;
-	}
-	if (k2->uses & K2_USES_AHEAD) {
-		if (rt)
-			error_ns = k2_learn_arrival(k2, e, now);
-		else if (e->level == K2_BACKGROUND)
-			k2_learn_background(k2, e, now);
-	}
-	if (k2->uses & K2_USES_TIMES && e->sectors) {
-		bool writes = k2_writes(e);
-
-		if (writes || rt)
-			e->marks |= K2_MARK_TIMED | (writes ? K2_MARK_WRITES : 0);
-		if (writes)
-			debt_went(&k2->debt, e->sectors, now);
-		if (e->level == K2_BACKGROUND) {
-			target_went(&k2->target, e->sectors);
-			/* a piece as large as the target allows would have been larger */
-			if (k2->piece_sectors && e->sectors >= k2->piece_sectors)
-				k2->target.held = true;
-			e->since_ns = now;
-		}
-	}
-	/* what goes beside the background may change its bounds: a request that was expected has come, a rate was learned */
-	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))
-		atomic_xchg(&k2->blocked, 0);
-	if (rt && unlikely(k2_observer()))
-		k2_note_rt_went(k2, e, error_ns, now);
-}
-
-static inline void k2_count_dispatch(struct k2 *k2, const struct k2_entry *e, u64 now)
+static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
 {
 	/* the clock of another CPU may have been ahead by a little at insertion */
-	u64 waited_us = now > e->since_ns ? div_u64(now - e->since_ns, 1000) : 0;
+	u64 waited_us = now > since_ns ? div_u64(now - since_ns, 1000) : 0;
 
 	if (!K2_STATISTICS)
 		return;
-	k2->dispatched[e->level]++;
-	k2->wait[e->level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
+	k2->dispatched[level]++;
+	k2->wait[level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
 }
 
 /* The first entry of a list goes to the drive. */
-static inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned int list, u64 now)
+static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned int list, u64 now)
 {
+	unsigned int level = list == K2_LIST_BACKGROUND ? K2_BACKGROUND : e->level;
 	bool full;
 
-	levels_unstage(&k2->levels, e);
+	levels_unstage(&k2->levels, e, list);
 	e->state = K2_INFLIGHT;
 	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);
 	e->flow = 0;
 	e->marks = 0;
 	e->note = 0;
-	k2_count_dispatch(k2, e, now);
+	k2_count_dispatch(k2, level, e->since_ns, now);
 	full = inflight_went(&k2->inflight, e->sectors);
 	if (list >= K2_LIST_BACKGROUND)
 		floor_went(&k2->floor, k2_floor_kind(list), k2->levels.filled & K2_MAP_RT,
 			   k2->levels.filled & 1U << list, now);
-	if (e->level != K2_BACKGROUND) {
-		e->marks = K2_MARK_RT;
-		atomic_inc(&k2->rt_inflight[e->level]);
-		if (list != K2_LIST_URGENT)
-			k2->floor.passed = false;
-	}
-	if (unlikely(k2->uses) || e->level != K2_BACKGROUND)
+	if (unlikely(k2->uses) || list != K2_LIST_BACKGROUND)
 		k2_track(k2, e, now);
 	if (full)
 		k2_block_all(k2);
@@ -667,10 +567,11 @@ static inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned int list,
 /* Before each dispatch: real-time activity and the target may change the bounds. */
 static noinline void k2_adapt(struct k2 *k2, u64 now)
 {
-	bool present = k2->levels.filled & K2_MAP_RT || k2_rt_inflight(k2), changed = false;
+	bool changed = false;
 
 	if (k2->uses & K2_USES_ACTIVITY)
-		changed = activity_watch(&k2->activity, present, now);
+		changed = activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
+					 k2_rt_inflight(k2), now);
 	if (k2->uses & K2_USES_TARGET && target_learn(&k2->target, now))
 		changed = true;
 	if (changed) {
@@ -696,7 +597,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 	unsigned int list;
 
 	spin_lock(&k2->lock);
-	k2_collect(k2);
+	levels_collect(&k2->levels);
 	if (unlikely(k2->uses & (K2_USES_ACTIVITY | K2_USES_TARGET)))
 		k2_adapt(k2, now);
 	list = k2_choose(k2, now, picked);
@@ -705,7 +606,11 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 		picked(e);
 		if (unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND)
 			k2_note_released(k2, now);
-		k2_send(k2, e, list, now);
+		/* most requests are of the background: what the compiler makes for it alone is a fifth shorter */
+		if (likely(list == K2_LIST_BACKGROUND))
+			k2_send(k2, e, K2_LIST_BACKGROUND, now);
+		else
+			k2_send(k2, e, list, now);
 	}
 	spin_unlock(&k2->lock);
 	return e;
@@ -733,36 +638,11 @@ static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
 
 /* --- completion ------------------------------------------------------------------------------------------------ */
 
-/* Takes back what k2_track() has done. */
-static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
-{
-	u64 now = k2_now(k2);
-
-	if (unlikely(e->note))
-		k2_note_rt_ended(k2, e);
-	if (e->marks & K2_MARK_TIMED) {
-		u64 took_ns = now > e->since_ns ? now - e->since_ns : 0;
-
-		if (e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT)
-			target_ended(&k2->target, took_ns);
-		if (e->marks & K2_MARK_WRITES)
-			debt_ended(&k2->debt, e->sectors, e->level == K2_BACKGROUND, took_ns);
-		else
-			debt_read_ended(&k2->debt, took_ns);
-	}
-	if (e->marks & K2_MARK_DISCARDING)
-		discard_ended(&k2->discard);
-	if (e->flow)
-		ahead_ended(&k2->ahead, e->flow - 1, now);
-}
-
 /* An entry leaves the drive. Any context. Return: true if a hardware queue should be run. */
 static inline bool k2_left(struct k2 *k2, struct k2_entry *e)
 {
-	if (unlikely(e->marks & ~K2_MARK_RT || e->flow || e->note))
+	if (unlikely(e->list != K2_LIST_BACKGROUND || e->marks))
 		k2_untrack(k2, e);
-	if (e->marks & K2_MARK_RT)
-		atomic_dec(&k2->rt_inflight[e->level]);
 	inflight_ended(&k2->inflight, e->sectors);
 	smp_mb__after_atomic(); /* pairs with k2_block() */
 	if (!k2_unblock(k2, K2_RELEASE_COMPLETION))
@@ -810,7 +690,7 @@ static inline bool k2_merge_begin(struct k2 *k2)
 {
 	if (!spin_trylock(&k2->lock))
 		return false;
-	k2_collect(k2);
+	levels_collect(&k2->levels);
 	return true;
 }
 

@@ -116,8 +116,6 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 #define K2_USES_TARGET 16
 #define K2_USES_TIMES 32 /* times of writes and of real-time requests are learned from */
 
-/* Without real-time activity this many background requests that wait go before a discard. */
-#define K2_DISCARD_AFTER 16
 /* Discards that wait keep their scheduler tags: they get one of this many. */
 #define K2_DISCARD_TAGS_SHARE 8
 /* Largest piece, in sectors: as split_kib. */
@@ -148,7 +146,6 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @debt: the bound on the debt of writes
  * @target: the target for real-time latency
  * @ahead: the bound that looks ahead
- * @discard_passed: background requests that went before a discard that waits
  * @large: entries that were taken to be split, for k2_take_large()
  * @has_large: there are some
  * @removed_blocked: a blocked list's first entry was removed
@@ -159,9 +156,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @dispatched: dispatches by level, since the start
  * @removed: entries that left without dispatch (merged into another), by level
  * @taken: background entries that left to be split
- * @discarded: discards that went, since the start
  * @wait: histogram of the time from insertion to dispatch, by level
- * @levels: what is queued; last, as it ends in an array
+ * @levels: what is queued
  */
 struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
@@ -187,7 +183,6 @@ struct k2 {
 	struct debt debt;
 	struct target target;
 	struct ahead ahead;
-	unsigned int discard_passed;
 	struct list_head large;
 	unsigned int has_large;
 	bool removed_blocked;
@@ -198,7 +193,6 @@ struct k2 {
 	u64 dispatched[K2_LEVELS];
 	u64 removed[K2_LEVELS];
 	u64 taken;
-	u64 discarded;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 	struct levels levels ____cacheline_aligned_in_smp;
 };

@@ -12,33 +12,36 @@ static void levels_init_lists(struct list_head *lists)
 		INIT_LIST_HEAD(&lists[i]);
 }
 
-/* Queues an entry in the ctx, whose lock is held; levels_publish() makes it visible. */
-static inline void levels_insert(struct k2_ctx *ctx, struct k2_entry *e, unsigned int list)
+/* Queues entries in the ctx, and makes that visible to dispatchers. */
+static inline void levels_insert(struct levels *l, struct k2_ctx *ctx, struct list_head *entries)
 {
-	lockdep_assert_held(&ctx->lock);
-	e->list = list;
-	e->state = K2_QUEUED;
-	e->marks = 0;
-	list_add_tail(k2_node(e), &ctx->lists[list]);
-	WRITE_ONCE(ctx->filled, ctx->filled | 1U << list);
-	ctx->inserted[e->level]++;
-}
+	unsigned long pending = 1UL << ctx->index % BITS_PER_LONG;
+	struct list_head *node, *next;
+	unsigned int lists = 0;
 
-/* After insertions, with the ctx's lock held. */
-static inline void levels_publish(struct levels *l, struct k2_ctx *ctx)
-{
-	if (!test_bit(ctx->index, l->pending))
-		set_bit(ctx->index, l->pending);
+	lockdep_assert_held(&ctx->lock);
+	for (node = entries->next; node != entries; node = node->next) {
+		lists |= 1U << k2_entry_of(node)->list;
+		ctx->inserted[k2_entry_of(node)->level]++;
+	}
+	if (likely(!(lists & (lists - 1)))) {
+		list_splice_tail_init(entries, &ctx->lists[__ffs(lists)]);
+	} else {
+		for (node = entries->next; node != entries; node = next) {
+			next = node->next;
+			list_move_tail(node, &ctx->lists[k2_entry_of(node)->list]);
+		}
+	}
+	WRITE_ONCE(ctx->filled, ctx->filled | lists);
+	if (!(READ_ONCE(l->pending) & pending))
+		set_bit(ctx->index % BITS_PER_LONG, &l->pending);
 }
 
 /* Is anything queued? Any context, no lock. */
 static inline bool levels_any(const struct levels *l)
 {
-	unsigned int word;
-
-	for (word = 0; word < BITS_TO_LONGS(l->ctx_count); word++)
-		if (READ_ONCE(l->pending[word]))
-			return true;
+	if (READ_ONCE(l->pending))
+		return true;
 	smp_rmb(); /* pairs with levels_collect() */
 	return READ_ONCE(l->filled);
 }
@@ -46,52 +49,48 @@ static inline bool levels_any(const struct levels *l)
 /* Bitmap of lists on which something is queued. Any context, no lock. */
 static unsigned int levels_queued(const struct levels *l)
 {
-	unsigned int word, lists = 0;
+	unsigned long pending = READ_ONCE(l->pending);
+	unsigned int i, lists = 0;
 
-	for (word = 0; word < BITS_TO_LONGS(l->ctx_count); word++) {
-		unsigned long ctxs = READ_ONCE(l->pending[word]);
-
-		for (; ctxs; ctxs &= ctxs - 1)
-			lists |= READ_ONCE(l->ctxs[word * BITS_PER_LONG + __ffs(ctxs)]->filled);
-	}
+	for (; pending; pending &= pending - 1)
+		for (i = __ffs(pending); i < l->ctx_count; i += BITS_PER_LONG)
+			lists |= READ_ONCE(l->ctxs[i]->filled);
 	smp_rmb(); /* pairs with levels_collect() */
 	return lists | READ_ONCE(l->filled);
 }
 
-/*
- * Moves what was inserted to the staged lists, under the dispatcher's lock; O(ctxs with insertions).
- *
- * A bio that looks for a request to join collects too, and dispatches nothing. So on the way entries must stay visible to
- * levels_queued(), or the run of the queue that they were inserted on ends with nothing to do, and nothing runs it again.
- *
- * Return: bitmap of lists that were collected.
- */
-static inline unsigned int levels_collect(struct levels *l)
+static void levels_collect_ctx(struct levels *l, struct k2_ctx *ctx)
 {
-	unsigned int word, lists, all = 0;
+	unsigned int lists;
 
-	for (word = 0; word < BITS_TO_LONGS(l->ctx_count); word++) {
-		unsigned long ctxs = READ_ONCE(l->pending[word]);
+	spin_lock(&ctx->lock);
+	for (lists = ctx->filled; lists; lists &= lists - 1)
+		list_splice_tail_init(&ctx->lists[__ffs(lists)], &l->lists[__ffs(lists)]);
+	WRITE_ONCE(l->filled, l->filled | ctx->filled);
+	smp_wmb(); /* pairs with levels_queued() */
+	WRITE_ONCE(ctx->filled, 0);
+	spin_unlock(&ctx->lock);
+}
 
-		for (; ctxs; ctxs &= ctxs - 1) {
-			struct k2_ctx *ctx = l->ctxs[word * BITS_PER_LONG + __ffs(ctxs)];
+/*
+ * Moves what was inserted to the staged lists, under the dispatcher's lock; O(ctxs with insertions). Each ctx is looked at after its bit of
+ * @pending was cleared: who inserts later sets it again.
+ *
+ * A bio that looks for a request to join collects too, and dispatches nothing. So on the way entries must stay visible to levels_any() and
+ * levels_queued(), or the run of the queue that they were inserted on ends with nothing to do, and nothing runs it again.
+ */
+static inline void levels_collect(struct levels *l)
+{
+	unsigned long pending;
+	unsigned int i;
 
-			spin_lock(&ctx->lock);
-			all |= ctx->filled;
-			for (lists = ctx->filled; lists; lists &= lists - 1) {
-				unsigned int i = __ffs(lists);
-
-				list_splice_tail_init(&ctx->lists[i], &l->lists[i]);
-			}
-			WRITE_ONCE(l->filled, l->filled | ctx->filled);
-			smp_wmb(); /* pairs with levels_queued() */
-			WRITE_ONCE(ctx->filled, 0);
-			smp_mb__before_atomic(); /* pairs with levels_any() */
-			clear_bit(ctx->index, l->pending);
-			spin_unlock(&ctx->lock);
-		}
-	}
-	return all;
+	if (!READ_ONCE(l->pending))
+		return;
+	WRITE_ONCE(l->filled, l->filled | K2_MAP_COLLECTING);
+	for (pending = xchg(&l->pending, 0); pending; pending &= pending - 1)
+		for (i = __ffs(pending); i < l->ctx_count; i += BITS_PER_LONG)
+			levels_collect_ctx(l, l->ctxs[i]);
+	WRITE_ONCE(l->filled, l->filled & ~K2_MAP_COLLECTING);
 }
 
 static inline struct k2_entry *levels_first(const struct levels *l, unsigned int list)
@@ -100,10 +99,8 @@ static inline struct k2_entry *levels_first(const struct levels *l, unsigned int
 }
 
 /* Takes a staged entry off its list. */
-static inline void levels_unstage(struct levels *l, struct k2_entry *e)
+static inline void levels_unstage(struct levels *l, struct k2_entry *e, unsigned int list)
 {
-	unsigned int list = e->list;
-
 	list_del_init(k2_node(e));
 	if (list_empty(&l->lists[list]))
 		WRITE_ONCE(l->filled, l->filled & ~(1U << list));

@@ -35,6 +35,8 @@
 #define K2_MAP_ALL ((1 << K2_LISTS) - 1)
 #define K2_MAP_BACKGROUND (1 << K2_LIST_BACKGROUND | 1 << K2_LIST_DISCARDS)
 #define K2_MAP_RT ((1 << K2_LIST_BACKGROUND) - 1 - 1)
+/* In levels.filled alone: entries are on the way to their lists. */
+#define K2_MAP_COLLECTING (1 << K2_LISTS)
 
 enum k2_state {
 	K2_NEW, /* never inserted, or gone */
@@ -65,11 +67,8 @@ struct k2_entry {
 	u8 note;
 };
 
-#define K2_MARK_VISITED 1 /* levels_visit_new() has shown it */
-#define K2_MARK_RT 2 /* it counts as real-time in the drive */
-#define K2_MARK_TIMED 4 /* its time is told to the target and to the debt of writes */
-#define K2_MARK_WRITES 8 /* with K2_MARK_TIMED: it is a write */
-#define K2_MARK_DISCARDING 16 /* it counts as a discard in the drive */
+#define K2_MARK_VISITED 1 /* k2_visit_new() has shown it */
+#define K2_MARK_TIMED 2 /* its time is told to the target and to the debt of writes */
 
 /**
  * struct k2_ctx - insertion lists of one hardware queue
@@ -89,18 +88,18 @@ struct k2_ctx {
 
 /**
  * struct levels - the queued entries of a drive; written under the dispatcher's lock
+ * @pending: bit i: a ctx has entries to collect whose number is i modulo BITS_PER_LONG; set under its lock
  * @filled: bitmap of lists that are not empty; read without the lock
  * @lists: staged entries
  * @ctx_count: hardware queues
  * @ctxs: array of @ctx_count pointers
- * @pending: bitmap of ctxs with entries to collect; written under the ctx's lock
  */
 struct levels {
+	unsigned long pending;
 	unsigned int filled;
 	struct list_head lists[K2_LISTS];
 	unsigned int ctx_count;
 	struct k2_ctx **ctxs;
-	unsigned long pending[];
 };
 
 #endif

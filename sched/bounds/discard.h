@@ -14,10 +14,12 @@
  * struct discard - the bound on discards
  * @on: it is in force
  * @inflight: background discards in the drive
+ * @dispatched: those that went there, since the start
  */
 struct discard {
 	bool on;
 	atomic_t inflight;
+	u64 dispatched;
 };
 
 /* @quiet_ns: when real-time activity ends; 0: there is none. */
@@ -34,6 +36,7 @@ static inline u64 discard_allows(const struct discard *b, const struct bound_req
 static inline void discard_went(struct discard *b)
 {
 	atomic_inc(&b->inflight);
+	b->dispatched++;
 }
 
 static inline void discard_ended(struct discard *b)

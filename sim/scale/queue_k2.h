@@ -64,7 +64,7 @@ static void queue_create(unsigned int bound)
 {
 	unsigned int i;
 
-	k2 = memory(k2_size(cpu_count));
+	k2 = memory(sizeof(*k2));
 	for (i = 0; i < cpu_count; i++)
 		ctxs[i] = memory(sizeof(struct k2_ctx));
 	k2_init(k2, ctxs, cpu_count, 8, queue_arm, NULL);
@@ -76,10 +76,12 @@ static void queue_create(unsigned int bound)
 
 static inline void queue_insert(unsigned int cpu, struct io *io)
 {
-	k2_insert_begin(ctxs[cpu]);
+	LIST_HEAD(entries);
+
 	/* the block layer has read the clock when it made the request; here all were made at time 0 */
-	k2_insert(k2, ctxs[cpu], (struct k2_entry *)io->entry, K2_BACKGROUND, false, false, 0);
-	k2_insert_end(k2, ctxs[cpu]);
+	k2_prepare(k2, (struct k2_entry *)io->entry, K2_BACKGROUND, false, false, 0);
+	list_add_tail(&io->node, &entries);
+	k2_insert(k2, ctxs[cpu], &entries);
 }
 
 static inline bool queue_has_work(void)

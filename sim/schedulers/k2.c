@@ -154,7 +154,7 @@ static void *k2_create(struct sim_device *device)
 	d->device = device;
 	d->ctxs = calloc(device->queues, sizeof(*d->ctxs));
 	d->memory = k2_zalloc(device->queues * sizeof(*d->memory));
-	d->k2 = k2_zalloc(k2_size(device->queues));
+	d->k2 = k2_zalloc(sizeof(*d->k2));
 	if (!d->ctxs || !d->memory || !d->k2) {
 		k2_free(d);
 		return NULL;
@@ -202,15 +202,15 @@ static void k2_note_end(struct k2_drive *d, struct sim_request *rq)
 static void k2_insert_request(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
 {
 	struct k2_drive *d = s;
-	struct k2_ctx *ctx = d->ctxs[rq->queue];
+	LIST_HEAD(entries);
 	struct k2_entry *e = &k2_private(rq)->entry;
 
 	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
 		k2_note_end(d, rq);
-	k2_insert_begin(ctx);
-	k2_insert(d->k2, ctx, e, k2_level(rq->ioprio), at_head, rq->op == SIM_DISCARD,
-		  e->state == K2_RETURNED ? now_ns : rq->start_ns);
-	k2_insert_end(d->k2, ctx);
+	k2_prepare(d->k2, e, k2_level(rq->ioprio), at_head, rq->op == SIM_DISCARD,
+		   e->state == K2_RETURNED ? now_ns : rq->start_ns);
+	list_add_tail(&rq->node, &entries);
+	k2_insert(d->k2, d->ctxs[rq->queue], &entries);
 }
 
 static void k2_picked(struct k2_entry *e)

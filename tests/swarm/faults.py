@@ -41,8 +41,8 @@ FAULTS = (
     Fault(
         "what the background gets while nothing else runs counts against its floor later",
         "floor.h",
-        "clamp_t(u64, f->due_ns[kind] + f->interval_ns, now_ns, now_ns + f->interval_ns)",
-        "max(f->due_ns[kind] + f->interval_ns, now_ns)",
+        "f->due_ns[kind] = now_ns + f->interval_ns;\n	else",
+        "f->due_ns[kind] = max(due_ns + f->interval_ns, now_ns);\n	else",
         found_soon=True,
     ),
     Fault(
@@ -111,7 +111,7 @@ FAULTS = (
     ),
     Fault(
         "the background waits on when the real-time request that was expected has come",
-        "k2.c",
+        "learn.c",
         "	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))\n"
         "		atomic_xchg(&k2->blocked, 0);",
         "",

@@ -91,9 +91,8 @@ static struct {
 		rt_went_ns[FLOOR_TIMES]; /* of background and real-time requests: rings */
 	u64 went, rt_went;
 	u64 latest_ns; /* when the latest request went */
-	bool rt_arrived; /* since the latest dispatch */
 	u64 rt_seen_ns,
-		rt_gap_ns; /* the dispatch after a real-time arrival, and the longest time between two */
+		rt_gap_ns; /* the latest dispatch that saw real-time requests, and the longest time between two */
 	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
 } law;
@@ -115,7 +114,7 @@ void subject_create(unsigned int queues)
 	unsigned int i;
 
 	free(k2);
-	k2 = zalloc(k2_size(queues));
+	k2 = zalloc(sizeof(*k2));
 	for (i = 0; i < queues; i++) {
 		free(ctxs[i]);
 		ctxs[i] = zalloc(sizeof(*ctxs[i]));
@@ -430,10 +429,9 @@ static void unqueue(struct io *io)
 
 void subject_insert(struct io **ios, unsigned int count, bool urgent)
 {
-	struct k2_ctx *ctx = ctxs[ios[0]->queue];
+	LIST_HEAD(entries);
 	unsigned int i;
 
-	k2_insert_begin(ctx);
 	for (i = 0; i < count; i++) {
 		struct io *io = ios[i];
 		struct k2_entry *e = (struct k2_entry *)io->elv;
@@ -442,17 +440,16 @@ void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		io->queued = true;
 		io->inserted_ns = player_now_ns;
 		law.inserted[io->level]++;
-		law.rt_arrived |= io->level != K2_BACKGROUND && !urgent;
 		if (urgent)
 			law.queued_urgent++;
 		else
 			law.queued[io->level]++;
-		k2_insert(k2, ctx, (struct k2_entry *)io->elv, io->level, urgent,
-			  io->op == IO_DISCARD, player_now_ns);
+		k2_prepare(k2, e, io->level, urgent, io->op == IO_DISCARD, player_now_ns);
+		list_add_tail(&io->node, &entries);
 		if (e->list >= K2_LIST_BACKGROUND)
 			law.background[k2_floor_kind(e->list)].queued++;
 	}
-	k2_insert_end(k2, ctx);
+	k2_insert(k2, ctxs[ios[0]->queue], &entries);
 }
 
 bool subject_has_work(void)
@@ -475,17 +472,19 @@ static void check_activity(void)
 
 struct io *subject_dispatch(struct list_head *large)
 {
-	struct k2_entry *e;
+	unsigned int level, rt = 0;
 	struct list_head *node;
+	struct k2_entry *e;
 	struct io *io;
 
-	if (law.rt_arrived) {
+	for (level = 0; level < K2_RT_LEVELS; level++)
+		rt += law.queued[level];
+	if (rt) {
 		u64 gap_ns = player_now_ns - law.rt_seen_ns;
 
 		if (law.rt_seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
 			law.rt_gap_ns = max(law.rt_gap_ns, gap_ns);
 		law.rt_seen_ns = player_now_ns;
-		law.rt_arrived = false;
 	}
 	e = k2_dispatch(k2, player_now_ns, picked);
 	k2_take_large(k2, large);

@@ -241,8 +241,8 @@ MUTATIONS = [
     Mutation(
         "urgent-ones-are-noted",
         "notes",
-        "bool rt = e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT;",
-        "bool rt = e->level != K2_BACKGROUND;",
+        "rt = !background && e->list != K2_LIST_URGENT;",
+        "rt = !background;",
     ),
 ]
 

@@ -30,13 +30,13 @@ MISTAKES = {
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (
-        "if (!k2->floor.interval_ns)\n\t\treturn 0;",
+        "if (!f->interval_ns)\n\t\treturn false;",
         "",
         "schedulers/k2.c",
     ),
     "last in, first out": (
-        "list_add_tail(k2_node(e), &ctx->lists[list]);",
-        "list_add(k2_node(e), &ctx->lists[list]);",
+        "list_splice_tail_init(entries, &ctx->lists[__ffs(lists)]);",
+        "list_splice_init(entries, &ctx->lists[__ffs(lists)]);",
         "schedulers/k2.c",
     ),
     "no completion runs a queue": (

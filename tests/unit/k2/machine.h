@@ -98,7 +98,8 @@ static struct machine {
 static u64 seed;
 static struct k2 *k2;
 static struct k2_ctx *ctxs[MACHINE_CTXS];
-static u64 sequence[MACHINE_CTXS]; /* protected by the ctx's lock */
+static u64 sequence[MACHINE_CTXS]; /* protected by the lock of that number */
+static spinlock_t sequence_locks[MACHINE_CTXS];
 static u64 picked_sequence[MACHINE_CTXS][K2_LISTS]; /* protected by k2->lock */
 
 #define must(condition)                               \
@@ -338,13 +339,15 @@ static u64 arrival_ns(const struct io *io)
 
 static void insert(struct io *io, bool urgent)
 {
-	struct k2_ctx *ctx = ctxs[io->ctx];
+	LIST_HEAD(entries);
 
-	k2_insert_begin(ctx);
 	io->urgent = urgent;
+	k2_prepare(k2, &io->entry, io->level, urgent, io->discards, arrival_ns(io));
+	list_add_tail(&io->node, &entries);
+	spin_lock(&sequence_locks[io->ctx]);
 	io->sequence = ++sequence[io->ctx];
-	k2_insert(k2, ctx, &io->entry, io->level, urgent, io->discards, arrival_ns(io));
-	k2_insert_end(k2, ctx);
+	k2_insert(k2, ctxs[io->ctx], &entries);
+	spin_unlock(&sequence_locks[io->ctx]);
 }
 
 static bool all_left(void)
@@ -591,11 +594,12 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 			io->sectors = 0;
 		}
 	}
-	k2 = aligned_alloc(64, (k2_size(ctx_count) + 63) / 64 * 64);
-	memset(k2, 0, k2_size(ctx_count));
+	k2 = aligned_alloc(64, sizeof(*k2));
+	memset(k2, 0, sizeof(*k2));
 	for (i = 0; i < ctx_count; i++) {
 		ctxs[i] = aligned_alloc(64, sizeof(*ctxs[i]));
 		memset(ctxs[i], 0, sizeof(*ctxs[i]));
+		spin_lock_init(&sequence_locks[i]);
 	}
 	k2_init(k2, ctxs, ctx_count, 1, machine_arm, NULL);
 	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));

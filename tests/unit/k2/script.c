@@ -183,8 +183,8 @@ static void set_up(unsigned int count)
 	tear_down();
 	session = 0;
 	drains = false;
-	k2 = aligned_alloc(64, (k2_size(count) + 63) / 64 * 64);
-	memset(k2, 0, k2_size(count));
+	k2 = aligned_alloc(64, sizeof(*k2));
+	memset(k2, 0, sizeof(*k2));
 	ctxs = calloc(count, sizeof(*ctxs));
 	for (i = 0; i < count; i++) {
 		ctxs[i] = aligned_alloc(64, sizeof(**ctxs));
@@ -201,19 +201,20 @@ static void set_up(unsigned int count)
 static void insert(char *list)
 {
 	unsigned int ctx, id, level, urgent, sectors;
+	LIST_HEAD(entries);
 	unsigned long long at;
 	int used;
 
 	if (sscanf(list, "%u %llu%n", &ctx, &at, &used) < 2)
 		abort();
-	k2_insert_begin(ctxs[ctx]);
 	for (list += used;
 	     sscanf(list, " %u:%u:%u:%u%n", &id, &level, &urgent, &sectors, &used) == 4;
 	     list += used) {
 		ios[id].sectors = sectors;
-		k2_insert(k2, ctxs[ctx], &ios[id].entry, level, urgent, ios[id].discards, at);
+		k2_prepare(k2, &ios[id].entry, level, urgent, ios[id].discards, at);
+		list_add_tail(&ios[id].node, &entries);
 	}
-	k2_insert_end(k2, ctxs[ctx]);
+	k2_insert(k2, ctxs[ctx], &entries);
 	printf("ok");
 }
 

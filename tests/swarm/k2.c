@@ -94,6 +94,7 @@ static struct {
 	u64 rt_seen_ns,
 		rt_gap_ns; /* the latest dispatch that saw real-time requests, and the longest time between two */
 	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
+	u64 debt_limit_most; /* largest limit of the debt, in sectors */
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
 } law;
 
@@ -312,12 +313,14 @@ static u64 rounding_ns(void)
 	return k2->debt.rate ? 3 * debt_ns(1, k2->debt.rate) : 0;
 }
 
-/* docs/k2-bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. */
+/*
+ * docs/k2-bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. What is in the bucket
+ * may have gone while the limit was larger.
+ */
 static u64 longest_hold_ns(void)
 {
 	u64 sectors = debt_in_bucket(&k2->debt, player_now_ns), pause = DEBT_PAUSE_NS_MAX;
-	u64 most = 2 * max_t(u64, k2->debt.limit_sectors == BOUND_NONE ? 0 : k2->debt.limit_sectors,
-			     2 * 65536);
+	u64 most = 2 * max_t(u64, law.debt_limit_most, 2 * 65536);
 
 	if (k2->debt.rate && sectors > most + mul_u64_u32_shr(pause, k2->debt.rate, 32))
 		return 0;
@@ -396,6 +399,8 @@ void subject_check(bool run_pending, u64 armed_ns)
 			(unsigned long long)inflight_sectors(&k2->inflight),
 			(unsigned long long)law.requests, (unsigned long long)law.sectors);
 	check_knobs();
+	if (k2->debt.limit_sectors != BOUND_NONE)
+		law.debt_limit_most = max(law.debt_limit_most, k2->debt.limit_sectors);
 	if (!run_pending)
 		check_waiting(armed_ns);
 }

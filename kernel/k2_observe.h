@@ -1,42 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What K2 tells those who observe it (sched/observe.h), as tracepoints (k2_trace.h). Included by k2.c. */
+/* K2's observers (sched/observe.h) are its tracepoints (k2_trace.h). Included by k2.c. */
 #ifndef TAILGATE_K2_OBSERVE_H
 #define TAILGATE_K2_OBSERVE_H
 
-static dev_t k2_dev(const struct k2_queue_data *d)
-{
-	struct gendisk *disk = READ_ONCE(d->instance.q->disk);
+#include "elevator/observe.h"
+#include "k2_trace.h"
 
-	return disk ? disk_devt(disk) : 0;
-}
+#define k2_observer observe_now
+#define k2_observe_hold trace_hold
+#define k2_observe_release trace_release
+#define k2_observe_arrival trace_predict
+#define k2_observe_rt_end trace_rt_complete
 
-static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *r)
-{
-	trace_hold(k2_dev(k2->argument), r->why, r->sectors << SECTOR_SHIFT, r->requests,
-		   r->met << SECTOR_SHIFT,
-		   r->why == K2_HOLD_COUNT ? r->limit : r->limit << SECTOR_SHIFT);
-}
-
-static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
-{
-	trace_release(k2_dev(k2->argument), why, held_ns);
-}
-
-static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
-			       bool in_time)
-{
-	const struct arrivals *arrivals = &k2->ahead.flows[flow].arrivals;
-
-	trace_predict(k2_dev(k2->argument), flow, k2->ahead.flows[flow].level,
-		      k2->ahead.flows[flow].key, arrived_ns, error_ns, in_time,
-		      k2->ahead.predicted & BIT(flow), arrivals->way, arrivals_gap_ns(arrivals));
-}
-
-static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note,
-			      u64 now_ns)
-{
-	trace_rt_complete(k2_dev(k2->argument), e->level, req_op(k2_request(e)), e->sectors,
-			  e->since_ns, now_ns, note);
-}
+/* By enum k2_hold, by enum k2_release, and by that from which a flow's next request is predicted. */
+static const char *const k2_holds[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
+static const char *const k2_releases[] = { "completion", "timer", "knob", "run" };
+static const char *const k2_ways[ARRIVALS_WAYS] = { "end", "arrival", "grid" };
 
 #endif

@@ -13,72 +13,50 @@
 
 #include "../sched/k2.h"
 
-TRACE_DEFINE_ENUM(ARRIVALS_FROM_END);
-TRACE_DEFINE_ENUM(ARRIVALS_FROM_ARRIVAL);
-TRACE_DEFINE_ENUM(ARRIVALS_FROM_GRID);
-TRACE_DEFINE_ENUM(K2_HOLD_COUNT);
-TRACE_DEFINE_ENUM(K2_HOLD_BYTES);
-TRACE_DEFINE_ENUM(K2_HOLD_DEBT);
-TRACE_DEFINE_ENUM(K2_HOLD_AHEAD);
-TRACE_DEFINE_ENUM(K2_HOLD_TARGET);
-TRACE_DEFINE_ENUM(K2_HOLD_DISCARD);
-TRACE_DEFINE_ENUM(K2_RELEASE_COMPLETION);
-TRACE_DEFINE_ENUM(K2_RELEASE_TIMER);
-TRACE_DEFINE_ENUM(K2_RELEASE_KNOB);
-TRACE_DEFINE_ENUM(K2_RELEASE_RUN);
-
 /* clang-format off */
 
 /* What is next of the background does not fit. The limit is of requests with reason count, else of bytes. */
 TRACE_EVENT_FN(hold,
-	TP_PROTO(dev_t dev, enum k2_hold reason, u64 bytes, unsigned int inflight, u64 inflight_bytes,
-		 u64 limit),
-	TP_ARGS(dev, reason, bytes, inflight, inflight_bytes, limit),
+	TP_PROTO(const struct k2 *k2, const struct k2_refusal *r),
+	TP_ARGS(k2, r),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
-		__field(int, reason)
+		__array(char, reason, 8)
 		__field(u64, bytes)
 		__field(u64, inflight_bytes)
 		__field(u64, limit)
 		__field(unsigned int, inflight)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->reason = reason;
-		__entry->bytes = bytes;
-		__entry->inflight_bytes = inflight_bytes;
-		__entry->limit = limit;
-		__entry->inflight = inflight;
+		__entry->dev = instance_dev(instance_with(k2));
+		strscpy(__entry->reason, k2_holds[r->why], sizeof(__entry->reason));
+		__entry->bytes = r->sectors << SECTOR_SHIFT;
+		__entry->inflight_bytes = r->met << SECTOR_SHIFT;
+		__entry->limit = r->why == K2_HOLD_COUNT ? r->limit : r->limit << SECTOR_SHIFT;
+		__entry->inflight = r->requests;
 	),
 	TP_printk("%d,%d reason=%s bytes=%llu inflight=%u inflight_bytes=%llu limit=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __print_symbolic(__entry->reason,
-				   { K2_HOLD_COUNT, "count" }, { K2_HOLD_BYTES, "bytes" },
-				   { K2_HOLD_DEBT, "debt" }, { K2_HOLD_AHEAD, "ahead" }, { K2_HOLD_TARGET, "target" }, { K2_HOLD_DISCARD, "discard" }),
-		  __entry->bytes, __entry->inflight, __entry->inflight_bytes, __entry->limit),
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->reason, __entry->bytes,
+		  __entry->inflight, __entry->inflight_bytes, __entry->limit),
 	observe_begin, observe_end
 );
 
 /* It goes. */
 TRACE_EVENT_FN(release,
-	TP_PROTO(dev_t dev, enum k2_release reason, u64 held_ns),
-	TP_ARGS(dev, reason, held_ns),
+	TP_PROTO(const struct k2 *k2, enum k2_release why, u64 held_ns),
+	TP_ARGS(k2, why, held_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
-		__field(int, reason)
+		__array(char, reason, 12)
 		__field(u64, held_ns)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->reason = reason;
+		__entry->dev = instance_dev(instance_with(k2));
+		strscpy(__entry->reason, k2_releases[why], sizeof(__entry->reason));
 		__entry->held_ns = held_ns;
 	),
 	TP_printk("%d,%d reason=%s held_ns=%llu", MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __print_symbolic(__entry->reason,
-				   { K2_RELEASE_COMPLETION, "completion" },
-				   { K2_RELEASE_TIMER, "timer" }, { K2_RELEASE_KNOB, "knob" },
-				   { K2_RELEASE_RUN, "run" }),
-		  __entry->held_ns),
+		  __entry->reason, __entry->held_ns),
 	observe_begin, observe_end
 );
 
@@ -87,9 +65,8 @@ TRACE_EVENT_FN(release,
  * after its arrival or end.
  */
 TRACE_EVENT_FN(predict,
-	TP_PROTO(dev_t dev, unsigned int flow, unsigned int level, u64 cgroup, u64 arrived_ns,
-		 s64 error_ns, bool in_time, bool is_predicted, unsigned int way, u64 gap_ns),
-	TP_ARGS(dev, flow, level, cgroup, arrived_ns, error_ns, in_time, is_predicted, way, gap_ns),
+	TP_PROTO(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time),
+	TP_ARGS(k2, flow, arrived_ns, error_ns, in_time),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, flow)
@@ -97,32 +74,32 @@ TRACE_EVENT_FN(predict,
 		__field(u64, due_ns)
 		__field(s64, error_ns)
 		__field(u64, gap_ns)
+		__array(char, from, 8)
 		__field(u8, level)
-		__field(u8, way)
 		__field(bool, was_predicted)
 		__field(bool, in_time)
 		__field(bool, is_predicted)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
+		const struct arrivals *arrivals = &k2->ahead.flows[flow].arrivals;
+
+		__entry->dev = instance_dev(instance_with(k2));
 		__entry->flow = flow;
-		__entry->cgroup = cgroup;
-		__entry->level = level;
+		__entry->cgroup = k2->ahead.flows[flow].key;
+		__entry->level = k2->ahead.flows[flow].level;
 		__entry->was_predicted = error_ns != K2_UNPREDICTED;
 		__entry->error_ns = __entry->was_predicted ? error_ns : 0;
 		__entry->due_ns = __entry->was_predicted ? arrived_ns - error_ns : 0;
 		__entry->in_time = __entry->was_predicted && in_time;
-		__entry->is_predicted = is_predicted;
-		__entry->way = way;
-		__entry->gap_ns = gap_ns;
+		__entry->is_predicted = k2->ahead.predicted & BIT(flow);
+		strscpy(__entry->from, k2_ways[arrivals->way], sizeof(__entry->from));
+		__entry->gap_ns = arrivals_gap_ns(arrivals);
 	),
 	TP_printk("%d,%d flow=%u level=%u cgroup=%llu was_predicted=%d due_ns=%llu error_ns=%lld in_time=%d is_predicted=%d "
 		  "from=%s gap_ns=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->level,
-		  __entry->cgroup, __entry->was_predicted, __entry->due_ns, __entry->error_ns, __entry->in_time, __entry->is_predicted,
-		  __print_symbolic(__entry->way, { ARRIVALS_FROM_END, "end" },
-				   { ARRIVALS_FROM_ARRIVAL, "arrival" },
-				   { ARRIVALS_FROM_GRID, "grid" }), __entry->gap_ns),
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->flow, __entry->level, __entry->cgroup,
+		  __entry->was_predicted, __entry->due_ns, __entry->error_ns, __entry->in_time,
+		  __entry->is_predicted, __entry->from, __entry->gap_ns),
 	observe_begin, observe_end
 );
 
@@ -132,9 +109,8 @@ TRACE_EVENT_FN(predict,
  * worked off, as far as either was counted then. If it was_predicted, it came error_us later than expected.
  */
 TRACE_EVENT_FN(rt_complete,
-	TP_PROTO(dev_t dev, unsigned int level, enum req_op op, u32 sectors, u64 since_ns, u64 now_ns,
-		 const struct k2_note *note),
-	TP_ARGS(dev, level, op, sectors, since_ns, now_ns, note),
+	TP_PROTO(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note, u64 now_ns),
+	TP_ARGS(k2, e, note, now_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u64, queue_us)
@@ -149,18 +125,18 @@ TRACE_EVENT_FN(rt_complete,
 		__field(bool, was_predicted)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
+		__entry->dev = instance_dev(instance_with(k2));
 		/* the clock of another CPU may have been ahead by a little */
-		__entry->queue_us = div_u64(max_t(s64, note->dispatched_ns - since_ns, 0), 1000);
+		__entry->queue_us = div_u64(max_t(s64, note->dispatched_ns - e->since_ns, 0), 1000);
 		__entry->device_us = div_u64(max_t(s64, now_ns - note->dispatched_ns, 0), 1000);
 		__entry->total_us = __entry->queue_us + __entry->device_us;
 		__entry->was_predicted = note->error_ns != K2_UNPREDICTED;
 		__entry->error_us = __entry->was_predicted ? div_s64(note->error_ns, 1000) : 0;
-		__entry->sectors = sectors;
+		__entry->sectors = e->sectors;
 		__entry->met_kib = note->met_sectors / 2;
 		__entry->owed_kib = note->owed_sectors / 2;
-		__entry->level = level;
-		__entry->op = (__force u8)op;
+		__entry->level = e->level;
+		__entry->op = (__force u8)req_op(k2_request(e));
 	),
 	TP_printk("%d,%d level=%u op=%s sectors=%u queue_us=%llu device_us=%llu total_us=%llu met_kib=%u "
 		  "was_predicted=%d error_us=%lld owed_kib=%u",

@@ -46,10 +46,14 @@ static inline void fifo_init(struct fifo *f, const struct knob *knobs)
 	INIT_LIST_HEAD(&f->list);
 }
 
-/* Moves @count entries to the end, or to the head. The caller then runs a hardware queue. */
-static inline void fifo_insert(struct fifo *f, struct list_head *entries, unsigned int count,
-			       bool at_head)
+/* Moves entries to the end, or to the head. The caller then runs a hardware queue. */
+static inline void fifo_insert(struct fifo *f, struct list_head *entries, bool at_head)
 {
+	struct list_head *entry;
+	unsigned int count = 0;
+
+	list_for_each(entry, entries)
+		count++;
 	spin_lock(&f->lock);
 	if (at_head)
 		list_splice_init(entries, &f->list);

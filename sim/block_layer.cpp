@@ -337,8 +337,8 @@ bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 	uint32_t most = most_sectors(*io);
 	sim_request *rq;
 
-	if (most < max_sectors_ && sectors * 2 > most)
-		return false; /* a piece */
+	if (most < max_sectors_ && piece_is_full(most, sectors))
+		return false;
 	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio, most);
 	if (!rq)
 		return false;
@@ -346,7 +346,7 @@ bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 	return true;
 }
 
-/// What the scheduler had queued and wants in pieces: a worker makes them, as kernel/split.h does.
+/// What the scheduler had queued and wants in pieces: a worker makes them, as kernel/elevator/split.h does.
 void BlockLayer::split_later(Request *request)
 {
 	const Costs &costs = machine_.costs;

@@ -5,6 +5,7 @@
 #include <algorithm> // before: the macros would break it
 
 extern "C" {
+#include "../sched/pieces.h"
 #include "schedulers/scheduler.h"
 }
 #include "drive.h"

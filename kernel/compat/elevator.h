@@ -132,16 +132,18 @@ struct elv_fs_entry {
 	ssize_t (*store)(struct elevator_queue *eq, const char *page, size_t length);
 };
 
+#if KAPI_ELV_ATTRS_CONST
+typedef const struct elv_fs_entry elv_attribute_t;
+#else
+typedef struct elv_fs_entry elv_attribute_t;
+#endif
+
 struct elevator_type {
 	struct kmem_cache *icq_cache;
 	struct elevator_mq_ops ops;
 	size_t icq_size;
 	size_t icq_align;
-#if KAPI_ELV_ATTRS_CONST
-	const struct elv_fs_entry *elevator_attrs;
-#else
-	struct elv_fs_entry *elevator_attrs;
-#endif
+	elv_attribute_t *elevator_attrs;
 	const char *elevator_name;
 	const char *elevator_alias;
 #if KAPI_ELV_FEATURES

@@ -3,8 +3,7 @@
  * Merging. A bio can join a request that ends where the bio begins, and the block layer finds such requests in a hash by
  * their ends. Two ideas keep this cheap for loads that never merge:
  *
- * - Where the latest requests end is kept in a table of bytes (struct ends), so that a bio of a random load costs one look
- *   and no lock.
+ * - Where the latest requests end is kept in a table (sched/ends.h), so that a bio of a random load costs one look and no lock.
  * - A request enters the block layer's hash only when a bio comes that could join one (merge_offer()). What is dispatched
  *   before the next bio comes never pays for it.
  *
@@ -13,105 +12,132 @@
 #ifndef TAILGATE_ELEVATOR_MERGE_H
 #define TAILGATE_ELEVATOR_MERGE_H
 
-#include <linux/hash.h>
+#include <trace/events/block.h>
 
+#include "../../sched/pieces.h"
 #include "instance.h"
-
-/*
- * A byte of the table equals one of the two latest generations if there may be a request that ends at a sector with this
- * hash. A generation lasts ENDS_GENERATION insertions: the table stays sparse, and requests older than two generations are
- * not joined any more.
- */
-#define ENDS_BITS 12
-#define ENDS_GENERATION 128
-
-struct ends {
-	u8 generation[1 << ENDS_BITS];
-	u8 current_generation;
-	unsigned int left; /* insertions in this generation */
-};
-
-/*
- * A request was inserted, or grew. Racing writers lose a chance to merge, nothing else: a count that one of them has
- * written back late is wrong, but never out of its range, where a generation would last for ever.
- */
-static inline void ends_note(struct ends *ends, const struct request *rq)
-{
-	unsigned int left = READ_ONCE(ends->left);
-
-	if (!left) {
-		left = ENDS_GENERATION + 1;
-		WRITE_ONCE(ends->current_generation, ends->current_generation + 1);
-	}
-	WRITE_ONCE(ends->left, left - 1);
-	WRITE_ONCE(ends->generation[hash_64(blk_rq_pos(rq) + blk_rq_sectors(rq), ENDS_BITS)],
-		   ends->current_generation);
-}
-
-/* Does a request end at this sector? False is certain, but for old requests. */
-static inline bool ends_may_be_at(const struct ends *ends, sector_t sector)
-{
-	u8 age = READ_ONCE(ends->current_generation) -
-		 READ_ONCE(ends->generation[hash_64(sector, ENDS_BITS)]);
-
-	return age <= 1;
-}
+#include "split.h"
 
 /**
- * struct merge - one call of bio_merge, from merge_begin() to merge_end()
- * @q: of the disk
+ * struct merge - one call of bio_merge
+ * @bio: the bio
+ * @nr_segs: of it
+ * @is_done: it became part of a request
+ * @piece: most sectors in a request that it may join; 0: any number
  * @freed: the request that ended because two others were joined, or NULL
  * @free: requests that ended in merge_offer()
  */
 struct merge {
-	struct request_queue *q;
+	struct bio *bio;
+	unsigned int nr_segs;
+	bool is_done;
+	unsigned int piece;
 	struct request *freed;
 	struct list_head free;
 };
 
-static inline void merge_begin(struct merge *merge, struct request_queue *q)
+/* A request was queued, or grew. */
+static inline void merge_note(struct instance *instance, struct request *rq)
 {
-	merge->q = q;
-	merge->freed = NULL;
-	INIT_LIST_HEAD(&merge->free);
+	recent_ends_note(&instance->ends, blk_rq_pos(rq) + blk_rq_sectors(rq));
 }
 
-/* Under the lock that keeps @rq staged: makes it visible to merges. With @alone it joins no other request. */
-static inline void merge_offer(struct merge *merge, struct request *rq, bool alone)
+/* From this_scheduler.insert(), before others can see the request. */
+static inline void request_is_queued(struct instance *instance, struct request *rq)
+{
+	trace_block_rq_insert(rq);
+	merge_note(instance, rq);
+}
+
+/* From this_scheduler.merge(): makes a queued request visible to merges. */
+static inline void merge_offer(struct merge *merge, struct request *rq)
 {
 	if ((req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) ||
 	    (rq->cmd_flags & REQ_NOMERGE_FLAGS) || (rq->rq_flags & RQF_NOMERGE_FLAGS))
 		return;
-	if (alone || !blk_mq_sched_try_insert_merge(merge->q, rq, &merge->free))
-		elv_rqhash_add(merge->q, rq);
+	/* whether two requests become too large for a piece, nobody would ask */
+	if (merge->piece || !blk_mq_sched_try_insert_merge(rq->q, rq, &merge->free))
+		elv_rqhash_add(rq->q, rq);
 }
 
-/* Under the same lock: true if the bio became part of a request. */
-static inline bool merge_bio(struct merge *merge, struct bio *bio, unsigned int nr_segs)
+/* From this_scheduler.merge(), after that: lets the bio join a queued request. */
+static inline void merge_join(struct merge *merge, struct request_queue *q)
 {
-	return blk_mq_sched_try_merge(merge->q, bio, nr_segs, &merge->freed);
+	merge->is_done = blk_mq_sched_try_merge(q, merge->bio, merge->nr_segs, &merge->freed);
 }
 
-/* Without the lock: ends what was merged away. */
-static inline void merge_end(struct merge *merge)
-{
-	struct request *rq, *next;
-
-	if (merge->freed)
-		blk_mq_free_request(merge->freed);
-	list_for_each_entry_safe(rq, next, &merge->free, queuelist) {
-		list_del_init(&rq->queuelist);
-		blk_mq_free_request(rq);
-	}
-}
-
-/* Under the same lock, before a request is dispatched or merged away: hides it from merges. */
+/* Before a queued request is dispatched, or taken to be split: hides it from merges. */
 static inline void merge_unhash(struct request *rq)
 {
 	if (rq->rq_flags & RQF_HASHED)
 		elv_rqhash_del(rq->q, rq);
 	if (rq->q->last_merge == rq)
 		rq->q->last_merge = NULL;
+}
+
+static noinline bool merge_try(struct instance *instance, struct bio *bio, unsigned int nr_segs)
+{
+	struct merge merge = { .bio = bio, .nr_segs = nr_segs, .free = LIST_HEAD_INIT(merge.free) };
+	struct request *rq, *next;
+	bool run;
+
+	if (this_scheduler.splits)
+		merge.piece = this_scheduler.piece(&instance->algorithm, bio->bi_ioprio, false);
+	run = this_scheduler.merge(&instance->algorithm, bio->bi_ioprio, &merge);
+	if (merge.freed)
+		blk_mq_free_request(merge.freed);
+	list_for_each_entry_safe(rq, next, &merge.free, queuelist) {
+		list_del_init(&rq->queuelist);
+		blk_mq_free_request(rq);
+	}
+	if (run)
+		blk_mq_run_hw_queues(instance->q, true);
+	return merge.is_done;
+}
+
+static noinline bool merge_or_split(struct instance *instance, struct bio *bio,
+				    unsigned int nr_segs)
+{
+	return split_submitted(instance, bio) ||
+	       (recent_ends_may_be_at(&instance->ends, bio->bi_iter.bi_sector) &&
+		merge_try(instance, bio, nr_segs));
+}
+
+/* bio_merge: true if the bio was taken. It became part of a request, or, too large, is being split. */
+static bool merge_bio(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct instance *instance = instance_of(q);
+
+	if (this_scheduler.splits && unlikely(this_scheduler.splits(&instance->algorithm)))
+		return merge_or_split(instance, bio, nr_segs);
+	return recent_ends_may_be_at(&instance->ends, bio->bi_iter.bi_sector) &&
+	       merge_try(instance, bio, nr_segs);
+}
+
+/* allow_merge: may this bio join the request? */
+static bool merge_is_allowed(struct request_queue *q, struct request *rq, struct bio *bio)
+{
+	struct instance *instance = instance_of(q);
+
+	return !this_scheduler.splits ||
+	       piece_has_room(this_scheduler.piece(&instance->algorithm, req_get_ioprio(rq), false),
+			      blk_rq_sectors(rq), bio_sectors(bio));
+}
+
+/* request_merged: a bio became part of @rq. */
+static void merge_grew(struct request_queue *q, struct request *rq, enum elv_merge type)
+{
+	merge_note(instance_of(q), rq);
+}
+
+/* requests_merged: @next became part of @rq. Both were queued, and the caller is merge_bio(). */
+static void merge_joined(struct request_queue *q, struct request *rq, struct request *next)
+{
+	struct instance *instance = instance_of(q);
+
+	merge_note(instance, rq);
+	merge_unhash(next);
+	this_scheduler.merge_remove(&instance->algorithm, next);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loading and unloading of a scheduler's module: what the module has once for all disks, in the order in which it depends on
- * each other. Needs a complete this_scheduler and this_type; the module writes
+ * A scheduler's module: which of the block layer's calls leads where, and loading and unloading, in the order in which things
+ * depend on each other. The module includes this file, and with it all of the folder but observe.h, and writes
  *
  *	module_init(scheduler_module_init);
  *	module_exit(scheduler_module_exit);
@@ -12,13 +12,47 @@
 #include <linux/module.h>
 
 #include "instance.h"
+#include "merge.h"
+#include "requests.h"
+#include "setup.h"
 #include "split.h"
 #include "statistics.h"
+#include "sysfs.h"
 #include "tags.h"
+#include "timer.h"
+
+static struct elevator_type this_type = {
+	.ops = {
+		.init_sched = setup_init_sched,
+		.exit_sched = setup_exit_sched,
+		.prepare_request = ELV_PRIVATE_IS_SHARED ? requests_prepare : NULL,
+		.insert_requests = requests_insert,
+		.has_work = requests_wait,
+		.dispatch_request = requests_dispatch,
+		.requeue_request = requests_requeue,
+		.finish_request = requests_finish,
+	},
+	.elevator_owner = THIS_MODULE,
+};
+
+/* Calls that cost something even where nothing is to be done. */
+static void __init scheduler_add_optional(struct elevator_mq_ops *ops)
+{
+	if (this_scheduler.limit_depth) {
+		ops->limit_depth = this_scheduler.limit_depth;
+		ops->depth_updated = tags_depth_updated;
+	}
+	if (this_scheduler.merge) {
+		ops->bio_merge = merge_bio;
+		ops->allow_merge = merge_is_allowed;
+		ops->request_merged = merge_grew;
+		ops->requests_merged = merge_joined;
+	}
+}
 
 static int __init scheduler_module_init(void)
 {
-	int err = this_scheduler.limits_tags ? tags_module_init() : 0;
+	int err = this_scheduler.limit_depth ? tags_module_init() : 0;
 
 	if (!err && this_scheduler.splits)
 		err = split_module_init();
@@ -27,6 +61,9 @@ static int __init scheduler_module_init(void)
 	err = statistics_module_init();
 	if (err)
 		goto exit_split;
+	scheduler_add_optional(&this_type.ops);
+	this_type.elevator_name = this_scheduler.name;
+	this_type.elevator_attrs = this_scheduler.attributes;
 	err = elv_register(&this_type);
 	if (!err)
 		return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Splitting of large requests by an I/O scheduler, on kernels that know nothing of it. A bio is cut in bio_merge, before
- * it is a request, by whoever submits it (split_bio()). What does not pass there, such as a request that grew in a plug,
- * is taken apart at insertion (split_may_take(), split_take()): its bios are cut by a worker, which may wait for memory,
- * and submitted again. Both keep the order of the pieces, and a bio completes once, with the first error of its pieces.
+ * it is a request, by the task that submits it (split_submitted()). What does not pass there, such as a request that grew in
+ * a plug, is taken apart at insertion (split_inserted()), and what the scheduler finds too large later when it is next
+ * (split_may_take(), split_take()): its bios are cut by a worker, which may wait for memory, and submitted again. Both keep
+ * the order of the pieces, and a bio completes once, with the first error of its pieces.
  *
  * Pieces carry REQ_NOMERGE, so that nothing joins them together again.
  *
@@ -26,7 +27,9 @@
 #include <linux/workqueue.h>
 #include <trace/events/block.h>
 
+#include "../../sched/pieces.h"
 #include "instance.h"
+#include "statistics.h"
 
 /**
  * struct split - what is being cut for one drive; it outlives the scheduler instance that it was made for
@@ -235,7 +238,7 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 	first = split_point(bio, sectors);
 	if (!first) {
 		/* two of these are too large, and a plug asks nobody; but the drive may like several discards at once */
-		if (bio_sectors(bio) * 2 > sectors && bio_op(bio) != REQ_OP_DISCARD)
+		if (piece_is_full(sectors, bio_sectors(bio)) && bio_op(bio) != REQ_OP_DISCARD)
 			bio->bi_opf |= REQ_NOMERGE;
 		return false;
 	}
@@ -385,7 +388,7 @@ static inline void split_end_throttling(struct bio *bio)
  * @list: requests, which are no more afterwards
  * @sectors: most in a piece
  *
- * The caller holds no lock, and a reference to the queue: with its last request the scheduler could go.
+ * The caller holds no lock. If it has no further request of the drive, the scheduler may have gone when this returns.
  */
 static inline void split_take(struct split *s, struct list_head *list, unsigned int sectors)
 {
@@ -419,6 +422,67 @@ static inline void split_take(struct split *s, struct list_head *list, unsigned 
 		list_del_init(&rq->queuelist);
 		blk_mq_end_request(rq, BLK_STS_OK);
 	}
+}
+
+static inline struct split *split_of(const struct instance *instance, bool discards)
+{
+	return discards ? instance->discard_split : instance->split;
+}
+
+/* In bio_merge: splits a bio that is larger than the scheduler wants a request to be. Return: true if it was taken. */
+static noinline bool split_submitted(struct instance *instance, struct bio *bio)
+{
+	bool discards = bio_op(bio) == REQ_OP_DISCARD;
+	unsigned int piece = this_scheduler.piece(&instance->algorithm, bio->bi_ioprio, discards);
+
+	return piece && split_bio(split_of(instance, discards), bio, piece);
+}
+
+/* Takes from @list, which is being inserted, what has to be split: discards, or all else. */
+static void split_inserted_of(struct instance *instance, struct list_head *list, bool discards)
+{
+	struct split *s = split_of(instance, discards);
+	unsigned int piece, smallest = UINT_MAX;
+	struct request *rq, *next;
+	LIST_HEAD(large);
+
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		if (discards != (req_op(rq) == REQ_OP_DISCARD))
+			continue;
+		piece = this_scheduler.piece(&instance->algorithm, req_get_ioprio(rq), discards);
+		if (!piece_is_exceeded(piece, blk_rq_sectors(rq)) || !this_scheduler.is_new(rq) ||
+		    !split_may_take(s, rq, piece))
+			continue;
+		smallest = min(smallest, piece);
+		list_move_tail(&rq->queuelist, &large);
+	}
+	if (!list_empty(&large))
+		split_take(s, &large, smallest);
+}
+
+/* At insertion: takes from @list what has to be split. Return: false if nothing is left; then the scheduler may have gone. */
+static noinline bool split_inserted(struct instance *instance, struct list_head *list)
+{
+	split_inserted_of(instance, list, false);
+	if (!list_empty(list))
+		split_inserted_of(instance, list, true);
+	return !list_empty(list);
+}
+
+/* Can requests be split to a knob's value? Return: 0, -ERANGE or -EINVAL. */
+static inline int split_check_kib(const struct instance *instance, u64 kib)
+{
+	if (kib > queue_max_sectors(instance->q) / 2)
+		return -ERANGE;
+	return kib << 10 & (queue_logical_block_size(instance->q) - 1) ? -EINVAL : 0;
+}
+
+/* Prints what was cut so far: the keys <prefix>_requests and <prefix>_pieces. */
+static inline void split_show(struct seq_file *m, const struct instance *instance,
+			      const struct split *s, const char *prefix)
+{
+	statistics_print(m, instance, "%s_requests %ld", prefix, atomic_long_read(&s->requests));
+	statistics_print(m, instance, "%s_pieces %ld", prefix, atomic_long_read(&s->pieces));
 }
 
 #endif

@@ -34,13 +34,19 @@ static __printf(3, 4) void statistics_print(struct seq_file *m, const struct ins
 	seq_putc(m, '\n');
 }
 
-/* A line with a list of numbers, such as a histogram. */
-static inline void statistics_print_list(struct seq_file *m, const struct instance *instance,
-					 const char *key, const u64 *values, unsigned int count)
+/* A line with a list of numbers, such as a histogram; @format is that of the key. */
+static inline __printf(5, 6) void statistics_print_list(struct seq_file *m,
+							const struct instance *instance,
+							const u64 *values, unsigned int count,
+							const char *format, ...)
 {
+	va_list arguments;
 	unsigned int i;
 
-	seq_printf(m, "%s %s", instance->disk, key);
+	seq_printf(m, "%s ", instance->disk);
+	va_start(arguments, format);
+	seq_vprintf(m, format, arguments);
+	va_end(arguments);
 	for (i = 0; i < count; i++)
 		seq_printf(m, " %llu", READ_ONCE(values[i]));
 	seq_putc(m, '\n');
@@ -69,7 +75,7 @@ static void statistics_show_knobs(struct seq_file *m, const struct instance *ins
 
 	for (i = 0; i < this_scheduler.knob_count; i++) {
 		const struct knob *knob = &this_scheduler.knobs[i];
-		unsigned int value = READ_ONCE(instance->values[i]);
+		unsigned int value = READ_ONCE(instance->algorithm.knobs[i]);
 
 		if (value == KNOB_AUTO)
 			statistics_print(m, instance, "%s auto", knob->name);

@@ -14,7 +14,7 @@ static ssize_t sysfs_show_knob(struct elevator_queue *eq, char *page, unsigned i
 {
 	const struct instance *instance = eq->elevator_data;
 	const struct knob *knob = &this_scheduler.knobs[number];
-	unsigned int value = READ_ONCE(instance->values[number]);
+	unsigned int value = READ_ONCE(instance->algorithm.knobs[number]);
 
 	if (value == KNOB_AUTO)
 		return sysfs_emit(page, "auto\n");
@@ -40,6 +40,18 @@ static int sysfs_parse_knob(const struct knob *knob, const char *page, u64 *valu
 	return min(word, 0);
 }
 
+static int sysfs_configure(struct instance *instance, unsigned int number, u64 value)
+{
+	int err = knob_check(&this_scheduler.knobs[number], value);
+
+	if (err)
+		return err;
+	if (this_scheduler.configure)
+		return this_scheduler.configure(instance, number, value);
+	WRITE_ONCE(instance->algorithm.knobs[number], value);
+	return 0;
+}
+
 static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, size_t length,
 				unsigned int number)
 {
@@ -49,7 +61,7 @@ static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, siz
 
 	err = sysfs_parse_knob(&this_scheduler.knobs[number], page, &value);
 	if (!err)
-		err = this_scheduler.configure(instance, number, value);
+		err = sysfs_configure(instance, number, value);
 	if (err)
 		return err;
 	blk_mq_run_hw_queues(instance->q, true); /* a larger bound may let something go at once */
@@ -61,7 +73,7 @@ static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, siz
  *
  *	#define FIFO_KNOB_CALLBACKS(name, ...) SYSFS_KNOB_CALLBACKS(name, FIFO_KNOB_##name)
  *	FIFO_KNOBS(FIFO_KNOB_CALLBACKS)
- *	static SYSFS_ATTRIBUTES fifo_attributes[] = { FIFO_KNOBS(SYSFS_KNOB_ATTRIBUTE) __ATTR_NULL };
+ *	static elv_attribute_t fifo_attributes[] = { FIFO_KNOBS(SYSFS_KNOB_ATTRIBUTE) __ATTR_NULL };
  */
 #define SYSFS_KNOB_CALLBACKS(name, number)                                                      \
 	static ssize_t name##_show(struct elevator_queue *eq, char *page)                       \
@@ -74,11 +86,5 @@ static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, siz
 	}
 
 #define SYSFS_KNOB_ATTRIBUTE(name, ...) __ATTR_RW(name),
-
-#if KAPI_ELV_ATTRS_CONST
-#define SYSFS_ATTRIBUTES const struct elv_fs_entry
-#else
-#define SYSFS_ATTRIBUTES struct elv_fs_entry
-#endif
 
 #endif

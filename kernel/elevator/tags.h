@@ -28,13 +28,13 @@ static inline void tags_announce_of(struct instance *instance, struct blk_mq_hw_
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 }
 
-/* From this_scheduler.create() of a scheduler that limits depths. */
-static inline void tags_announce(struct instance *instance, struct request_queue *q)
+/* Of a scheduler that limits depths, when it is switched on. */
+static inline void tags_announce(struct instance *instance)
 {
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long i;
 
-	queue_for_each_hw_ctx(q, hctx, i)
+	queue_for_each_hw_ctx(instance->q, hctx, i)
 		tags_announce_of(instance, hctx);
 }
 
@@ -42,7 +42,7 @@ static inline void tags_announce(struct instance *instance, struct request_queue
 #if KAPI_DEPTH_UPDATED_TAKES_Q
 static inline void tags_depth_updated(struct request_queue *q)
 {
-	tags_announce(instance_of(q), q);
+	tags_announce(instance_of(q));
 }
 #else
 static inline void tags_depth_updated(struct blk_mq_hw_ctx *hctx)
@@ -62,10 +62,34 @@ static inline void tags_limit(const struct instance *instance, struct blk_mq_all
 {
 	unsigned int tags = data->q->nr_requests;
 
+	if (limit >= tags)
+		return;
 	/* a word is larger than a map that was made smaller, or that is tiny */
 	if (tags_depth_is_per_word)
 		limit = max(limit * min(READ_ONCE(instance->tag_word_bits), tags) / tags, 1U);
 	data->shallow_depth = limit;
+}
+
+/*
+ * While nothing waits in the scheduler, scheduler tags are held by what is in the drive, and by the plugs of tasks that run, with
+ * up to BLK_MAX_REQUEST_COUNT requests each: two plugs at the same time are allowed for.
+ */
+#define TAGS_IN_PLUGS (2 * 32)
+
+/**
+ * tags_suffice() - is no limit needed while nothing waits in the scheduler? From limit_depth
+ * @data: as given to limit_depth
+ * @kept: percent of the tags that some kinds of requests may not take
+ * @inflight: most requests in the drive
+ *
+ * A limit would do nothing then, but cost a search for a shallow tag and the allocation of tags in batches.
+ */
+static inline bool tags_suffice(const struct blk_mq_alloc_data *data, unsigned int kept,
+				u64 inflight)
+{
+	u64 tags = data->q->nr_requests;
+
+	return tags * (100 - kept) >= (inflight + TAGS_IN_PLUGS) * 100;
 }
 
 /* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */

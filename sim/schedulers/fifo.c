@@ -49,7 +49,7 @@ static void fifo_insert_request(void *s, struct sim_request *rq, bool at_head, u
 
 	(void)now_ns;
 	list_add_tail(&rq->node, &entries);
-	fifo_insert(&d->fifo, &entries, 1, at_head);
+	fifo_insert(&d->fifo, &entries, at_head);
 }
 
 static struct sim_request *fifo_dispatch_request(void *s, u32 queue, u64 now_ns)

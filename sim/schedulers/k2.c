@@ -4,24 +4,19 @@
 #include <string.h>
 
 #define K2_EXPERIMENTS /* experiments set what else is chosen automatically */
-#include "../../sched/binding.h"
+#include "../../sched/ends.h"
 #include "../../sched/k2.h"
 #include "ends.h"
 #include "scheduler.h"
-
-/* Requests older than two generations are not joined any more, as in kernel/k2.c. */
-#define K2_GENERATION 128
 
 /**
  * struct k2_private - what lies in a request's own words
  * @entry: K2's
  * @end: where it ends
- * @generation: in which it was inserted, or grew last
  */
 struct k2_private {
 	struct k2_entry entry;
 	struct ends_node end;
-	u32 generation;
 };
 
 _Static_assert(sizeof(struct k2_private) <= sizeof(((struct sim_request *)0)->elv), "size");
@@ -75,8 +70,7 @@ static inline bool k2_may_split(struct k2_entry *e)
  * struct k2_drive - a drive
  * @device: its block layer
  * @ends: of the requests that a bio may join
- * @generation: of the latest insertion
- * @left: insertions that this generation still takes
+ * @recent_ends: of the latest of them
  * @ctxs: as K2 wants them
  * @memory: of the ctxs
  * @k2: the scheduler
@@ -84,7 +78,7 @@ static inline bool k2_may_split(struct k2_entry *e)
 struct k2_drive {
 	struct sim_device *device;
 	struct ends ends;
-	u32 generation, left;
+	struct recent_ends recent_ends;
 	struct k2_ctx **ctxs;
 	struct k2_ctx *memory;
 	struct k2 *k2;
@@ -105,6 +99,8 @@ static inline u64 k2_now(const struct k2 *k2)
 }
 
 #include "../../sched/k2.c"
+
+#include "../../sched/binding.h"
 
 /* Runs a hardware queue soon; any one dispatches for all. */
 static void k2_run(struct k2_drive *d, u32 queue)
@@ -189,26 +185,22 @@ static int k2_set_knob(void *s, u32 knob, u64 value)
 
 static void k2_note_end(struct k2_drive *d, struct sim_request *rq)
 {
-	struct k2_private *p = k2_private(rq);
+	u64 end = rq->sector + rq->sectors;
 
-	if (!d->left--) {
-		d->left = K2_GENERATION;
-		d->generation++;
-	}
-	p->generation = d->generation;
-	ends_add(&d->ends, &p->end, rq->sector + rq->sectors);
+	recent_ends_note(&d->recent_ends, end);
+	ends_add(&d->ends, &k2_private(rq)->end, end);
 }
 
-static void k2_insert_request(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
+static void k2_insert_requests(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
 {
 	struct k2_drive *d = s;
 	LIST_HEAD(entries);
-	struct k2_entry *e = &k2_private(rq)->entry;
 
+	(void)now_ns;
 	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
 		k2_note_end(d, rq);
-	k2_prepare(d->k2, e, k2_level(rq->ioprio), at_head, rq->op == SIM_DISCARD,
-		   e->state == K2_RETURNED ? now_ns : rq->start_ns);
+	k2_prepare_request(d->k2, &k2_private(rq)->entry, rq->ioprio, at_head,
+			   rq->op == SIM_DISCARD, rq->start_ns);
 	list_add_tail(&rq->node, &entries);
 	k2_insert(d->k2, d->ctxs[rq->queue], &entries);
 }
@@ -257,14 +249,14 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	struct k2_drive *d = s;
 
 	(void)sync;
-	return k2_is_rt(ioprio) ? tags : k2_limit(d->k2, tags, op == SIM_DISCARD);
+	return k2_limit_for(d->k2, ioprio, op == SIM_DISCARD, tags);
 }
 
 static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 {
 	struct k2_drive *d = s;
 
-	return op == SIM_FLUSH ? 0 : k2_piece(d->k2, k2_level(ioprio), op == SIM_DISCARD);
+	return op == SIM_FLUSH ? 0 : k2_piece_for(d->k2, ioprio, op == SIM_DISCARD);
 }
 
 static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
@@ -273,15 +265,16 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 	struct k2_drive *d = s;
 	struct ends_node *node;
 
+	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !k2_merge_begin_any(d->k2))
+		return NULL;
+	k2_merge_end(d->k2);
 	for (node = *ends_at(&d->ends, sector); node; node = node->next) {
 		struct k2_private *p = container_of(node, struct k2_private, end);
 		struct sim_request *rq = k2_request(&p->entry);
 
-		if (rq->sector + rq->sectors != sector || d->generation - p->generation > 1 ||
+		if (rq->sector + rq->sectors != sector ||
 		    !sim_may_grow(rq, sectors, op, ioprio, max_sectors))
 			continue;
-		k2_merge_begin(d->k2); /* collects, as in the kernel */
-		k2_merge_end(d->k2);
 		ends_delete(node);
 		rq->sectors += sectors;
 		k2_note_end(d, rq);
@@ -299,7 +292,7 @@ const struct sim_scheduler sim_k2 = {
 	.create = k2_create,
 	.destroy = k2_destroy,
 	.configure = k2_set_knob,
-	.insert = k2_insert_request,
+	.insert = k2_insert_requests,
 	.dispatch = k2_dispatch_request,
 	.has_work = k2_queue_has_work,
 	.finish = k2_finish_request,

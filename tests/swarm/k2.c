@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define K2_EXPERIMENTS
-#include "../../sched/binding.h"
 #include "../../sched/k2.h"
 #include "subject.h"
 
@@ -61,6 +60,8 @@ static inline u64 k2_now(const struct k2 *k2)
 }
 
 #include "../../sched/k2.c"
+
+#include "../../sched/binding.h"
 
 const struct knob *const subject_knobs = k2_knob_infos;
 const unsigned int subject_knob_count = K2_KNOB_COUNT;

@@ -83,6 +83,8 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 #define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
+#define list_for_each(at, head) for ((at) = (head)->next; (at) != (head); (at) = (at)->next)
+
 #define list_for_each_entry(at, head, member)                                         \
 	for (at = list_first_entry(head, typeof(*at), member); &at->member != (head); \
 	     at = list_entry(at->member.next, typeof(*at), member))

@@ -139,7 +139,7 @@ static void k2_offer(struct k2_entry *e, void *merge)
 /* Merges stay within a level: the block layer merges only what has the same priority. */
 static bool k2_merge(struct k2 *k2, unsigned int ioprio, struct merge *merge)
 {
-	if (!k2_merge_begin_any(k2))
+	if (!levels_any(&k2->levels) || !k2_merge_begin(k2))
 		return false;
 	k2_visit_new(k2, k2_level(ioprio), k2_offer, merge);
 	merge_join(merge, instance_with(k2)->q);

@@ -44,10 +44,4 @@ static inline unsigned int k2_limit_for(const struct k2 *k2, unsigned int ioprio
 	return k2_is_rt(ioprio) ? tags : k2_limit(k2, tags, discards);
 }
 
-/* Begins to look for a request that a bio may join; the caller has asked recent_ends_may_be_at(). As k2_merge_begin(). */
-static inline bool k2_merge_begin_any(struct k2 *k2)
-{
-	return levels_any(&k2->levels) && k2_merge_begin(k2);
-}
-
 #endif

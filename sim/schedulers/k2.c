@@ -265,7 +265,8 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 	struct k2_drive *d = s;
 	struct ends_node *node;
 
-	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !k2_merge_begin_any(d->k2))
+	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !levels_any(&d->k2->levels) ||
+	    !k2_merge_begin(d->k2))
 		return NULL;
 	k2_merge_end(d->k2);
 	for (node = *ends_at(&d->ends, sector); node; node = node->next) {

@@ -80,7 +80,7 @@ static inline void tags_limit(const struct instance *instance, struct blk_mq_all
  * tags_suffice() - is no limit needed while nothing waits in the scheduler? From limit_depth
  * @data: as given to limit_depth
  * @kept: percent of the tags that some kinds of requests may not take
- * @inflight: most requests in the drive
+ * @inflight: most requests in the drive; U64_MAX: there is no bound
  *
  * A limit would do nothing then, but cost a search for a shallow tag and the allocation of tags in batches.
  */
@@ -89,7 +89,7 @@ static inline bool tags_suffice(const struct blk_mq_alloc_data *data, unsigned i
 {
 	u64 tags = data->q->nr_requests;
 
-	return tags * (100 - kept) >= (inflight + TAGS_IN_PLUGS) * 100;
+	return inflight < tags && tags * (100 - kept) >= (inflight + TAGS_IN_PLUGS) * 100;
 }
 
 /* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */

@@ -16,7 +16,7 @@ static void k2_show_flow(struct seq_file *m, const struct instance *instance, un
 	const struct ahead *ahead = &instance->algorithm.ahead;
 	const struct arrivals *arrivals = &ahead->flows[i].arrivals;
 
-	if (!READ_ONCE(arrivals->arrived_ns))
+	if (!READ_ONCE(arrivals->origin_ns[ARRIVALS_FROM_ARRIVAL]))
 		return;
 	k2_print("flow%u.level %u", i, READ_ONCE(ahead->flows[i].level));
 	k2_print("flow%u.cgroup %llu", i, READ_ONCE(ahead->flows[i].key));

@@ -33,37 +33,6 @@ static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
 	return 2ULL * k2->knobs[knob];
 }
 
-#ifdef K2_EXPERIMENTS
-static inline u64 k2_or_auto(const struct k2 *k2, enum k2_knob knob, u64 factor)
-{
-	return k2->knobs[knob] == KNOB_AUTO ? AHEAD_AUTO : factor * k2->knobs[knob];
-}
-
-static struct ahead_settings k2_ahead_settings(const struct k2 *k2)
-{
-	return (struct ahead_settings){
-		.lo_sectors = k2_or_auto(k2, K2_KNOB_ahead_lo_kib, 2),
-		.hi_sectors = k2_or_auto(k2, K2_KNOB_ahead_hi_kib, 2),
-		.lead_ns = k2_or_auto(k2, K2_KNOB_ahead_lead_us, 1000),
-		.ramp_pct = k2_or_auto(k2, K2_KNOB_ahead_ramp_pct, 1),
-		.fallback_sectors = k2_or_auto(k2, K2_KNOB_ahead_fallback_kib, 2),
-		.random = k2->knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO,
-	};
-}
-#else
-static struct ahead_settings k2_ahead_settings(const struct k2 *k2)
-{
-	(void)k2;
-	return (struct ahead_settings){
-		.lo_sectors = AHEAD_AUTO,
-		.hi_sectors = AHEAD_AUTO,
-		.lead_ns = AHEAD_AUTO,
-		.ramp_pct = AHEAD_AUTO,
-		.fallback_sectors = AHEAD_AUTO,
-	};
-}
-#endif
-
 /* Largest background request: as split_kib says, and no larger than the target's bound. */
 static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 {
@@ -84,7 +53,6 @@ static void k2_apply(struct k2 *k2)
 	bool looks_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
 	bool has_target = on && knobs[K2_KNOB_rt_target_us];
 	u64 bytes = k2_kib(k2, K2_KNOB_inflight_kib_max), debt = DEBT_AUTO, cap;
-	struct ahead_settings settings = k2_ahead_settings(k2);
 	unsigned int uses = 0;
 
 	target_change(&k2->target, has_target, 1000ULL * knobs[K2_KNOB_rt_target_us], looks_ahead);
@@ -92,8 +60,8 @@ static void k2_apply(struct k2 *k2)
 	inflight_change(&k2->inflight, on ? knobs[K2_KNOB_inflight_max] : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
 	ahead_change(&k2->ahead,
-		     on && looks_ahead && !(has_target && k2->target.arm == TARGET_PLAIN), cap,
-		     &settings);
+		     on && looks_ahead && !(has_target && k2->target.arm == TARGET_PLAIN),
+		     cap == BOUND_NONE);
 	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
 		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
 	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap);
@@ -408,8 +376,10 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 	if (until_ns && k2->target.on)
 		k2->target.held = true;
 	/* what is owed ends by the clock alone */
-	if (until_ns == BOUND_AT_END && owed)
-		until_ns = debt_until_ns(&k2->debt, min(owed, r->met + r->sectors - r->limit), now);
+	if (owed && (until_ns == BOUND_AT_END || (until_ns && *why == K2_HOLD_AHEAD)))
+		until_ns = min(until_ns,
+			       debt_until_ns(&k2->debt, min(owed, r->met + r->sectors - r->limit),
+					     now));
 	return until_ns;
 }
 

@@ -17,34 +17,17 @@ static unsigned int k2_rt_inflight(const struct k2 *k2)
 	return count;
 }
 
-/* A real-time request goes that did not come back from the drive: what its arrival says. */
+/* A real-time request goes that did not come back from the drive: what its arrival says. Return: how much later than expected it came. */
 static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
 {
 	unsigned int flow = ahead_find(&k2->ahead, e->level, k2_key(e), now);
-	s64 error_ns = K2_UNPREDICTED;
-	u64 late_ns;
+	u64 late_ns = arrivals_late_ns(&k2->ahead.flows[flow].arrivals);
+	s64 error_ns = ahead_rt_went(&k2->ahead, flow, e->sectors, k2_writes(e), e->since_ns, now);
 
-	if (flow == AHEAD_FLOWS) {
-		ahead_rt_went_alone(&k2->ahead, e->since_ns);
-		return error_ns;
-	}
 	e->flow = flow + 1;
-	late_ns = k2->ahead.flows[flow].late_ns;
-	ahead_error_ns(&k2->ahead, flow, e->since_ns, &error_ns);
-	ahead_rt_went(&k2->ahead, flow, e->sectors, k2_writes(e), e->since_ns, now);
 	if (unlikely(k2_observer()))
 		k2_observe_arrival(k2, flow, e->since_ns, error_ns, error_ns <= (s64)late_ns);
 	return error_ns;
-}
-
-/* A background request goes: what that says of the drive. */
-static void k2_learn_background(struct k2 *k2, struct k2_entry *e, u64 now)
-{
-	u64 sectors = inflight_sectors(&k2->inflight);
-	bool full = !inflight_has_slot(&k2->inflight) ||
-		    sectors + e->sectors > min(k2->inflight.sectors_max, k2->target.limit_sectors);
-
-	ahead_went(&k2->ahead, e->sectors, sectors, full, k2_rt_inflight(k2), now);
 }
 
 /* An entry goes whose time says something of the drive. */
@@ -83,7 +66,8 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 		if (rt)
 			error_ns = k2_learn_arrival(k2, e, now);
 		else if (background)
-			k2_learn_background(k2, e, now);
+			ahead_went(&k2->ahead, e->sectors, inflight_sectors(&k2->inflight),
+				   k2_rt_inflight(k2), now);
 	}
 	if (k2->uses & K2_USES_TIMES && e->sectors)
 		k2_learn_times(k2, e, rt, now);

@@ -6,40 +6,25 @@
 
 #include "arrivals.h"
 
-static void arrivals_add(struct arrivals_gaps *gaps, u64 ns)
+/* The statistics of the gaps, of which there are so many. */
+static void arrivals_measure(struct arrivals_gaps *gaps, unsigned int count)
 {
 	u64 least = U64_MAX, second = U64_MAX, sum = 0, distance = 0;
 	unsigned int i;
 
-	gaps->ns[gaps->next] = ns;
-	gaps->next = (gaps->next + 1) % ARRIVALS_WINDOW;
-	gaps->count = min_t(unsigned int, gaps->count + 1, ARRIVALS_WINDOW);
-	for (i = 0; i < gaps->count; i++) {
-		u64 gap = gaps->ns[i];
-
-		second = min(second, max(least, gap));
-		least = min(least, gap);
-		sum += gap;
+	for (i = 0; i < count; i++) {
+		second = min(second, max(least, gaps->ns[i]));
+		least = min(least, gaps->ns[i]);
+		sum += gaps->ns[i];
 	}
-	gaps->early = gaps->count < ARRIVALS_OUTLIER_MIN ? least : second;
-	gaps->mean = div_u64(sum, gaps->count);
-	for (i = 0; i < gaps->count; i++)
+	gaps->early = count < ARRIVALS_OUTLIER_MIN ? least : second;
+	gaps->mean = div_u64(sum, count);
+	for (i = 0; i < count; i++)
 		distance += max(gaps->ns[i], gaps->mean) - min(gaps->ns[i], gaps->mean);
-	gaps->scatter = div_u64(distance, gaps->count);
+	gaps->scatter = div_u64(distance, count);
 }
 
-static void arrivals_forget(struct arrivals *a)
-{
-	unsigned int way;
-
-	for (way = 0; way < ARRIVALS_WAYS; way++) {
-		a->gaps[way].count = 0;
-		a->gaps[way].next = 0;
-	}
-	a->in_time = 0;
-}
-
-/* From where a prediction counts (the latest end, the latest arrival or the grid) to the earliest time at which the next arrival is expected. */
+/* From the origin to the earliest time at which the next arrival is expected. */
 static inline u64 arrivals_gap_ns(const struct arrivals *a)
 {
 	return a->gaps[a->way].early;
@@ -53,70 +38,63 @@ static inline u64 arrivals_late_ns(const struct arrivals *a)
 	return gaps->mean - gaps->early + max(3 * gaps->scatter, div_u64(gaps->mean, 10));
 }
 
-/* From where a prediction counts, unless that is the latest end, which the caller knows. */
-static inline u64 arrivals_origin_ns(const struct arrivals *a)
-{
-	return a->way == ARRIVALS_FROM_GRID ? a->grid_ns : a->arrived_ns;
-}
-
 /* Do gaps vary so little that it is worth while to wait for the next arrival? */
 static inline bool arrivals_predictable(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
 
-	return a->in_time >= 2 && gaps->early >= gaps->mean / 8 * 5 &&
-	       hweight32(a->shared) <= ARRIVALS_SHARED_MAX;
+	return a->count && !(a->overdue & 3) && gaps->early >= gaps->mean / 8 * 5 &&
+	       hweight32(a->irregular) <= ARRIVALS_IRREGULAR_MAX;
 }
 
 /* Moves the grid on to its point near the arrival at @now_ns. An arrival that is off by half a gap begins another grid. */
 static void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
 {
-	const struct arrivals_gaps *gaps = &a->gaps[ARRIVALS_FROM_ARRIVAL];
-	s64 gap = gaps->count ? gaps->mean : 0, off = now_ns - a->grid_ns - gap;
+	s64 gap = a->count ? a->gaps[ARRIVALS_FROM_ARRIVAL].mean : 0;
+	s64 off = now_ns - a->origin_ns[ARRIVALS_FROM_GRID] - gap;
 
 	if (off < gap / 2 && off > -(gap / 2))
-		a->grid_ns += gap + off / ARRIVALS_GRID_SHARE;
+		a->origin_ns[ARRIVALS_FROM_GRID] += gap + off / ARRIVALS_GRID_SHARE;
 	else
-		a->grid_ns = now_ns;
+		a->origin_ns[ARRIVALS_FROM_GRID] = now_ns;
 }
 
 /**
  * arrivals_note() - a request has come
  * @a: the arrivals of its flow
  * @now_ns: when it came
- * @ended_ns: if @alone, when the latest request before it ended
- * @alone: no other request of the flow is in the drive
+ * @regular: its gap says when the next one comes
  */
-static void arrivals_note(struct arrivals *a, u64 now_ns, u64 ended_ns, bool alone)
+static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 {
-	const struct arrivals_gaps *gaps = &a->gaps[a->way];
-	u64 gap_ns[ARRIVALS_WAYS] = { now_ns - ended_ns, now_ns - a->arrived_ns,
-				      max_t(s64, now_ns - a->grid_ns, 1) };
-	bool first = !a->arrived_ns;
+	u64 gap_ns[ARRIVALS_WAYS] = {
+		now_ns - READ_ONCE(a->origin_ns[ARRIVALS_FROM_END]),
+		now_ns - a->origin_ns[ARRIVALS_FROM_ARRIVAL],
+		max_t(s64, now_ns - a->origin_ns[ARRIVALS_FROM_GRID], 1),
+	};
+	bool first = !a->origin_ns[ARRIVALS_FROM_ARRIVAL];
+	u64 gap = gap_ns[a->way];
 	unsigned int way;
-	u64 gap;
 
-	a->arrived_ns = now_ns;
+	a->origin_ns[ARRIVALS_FROM_ARRIVAL] = now_ns;
 	arrivals_advance_grid(a, now_ns);
-	a->shared = a->shared << 1 | (alone ? 0 : 1);
-	if (first || !alone)
+	a->irregular = a->irregular << 1 | !regular;
+	if (!regular)
 		return;
-	gap = gap_ns[a->way];
-	/* the clock of another CPU may have been ahead by a little: that is a long gap too */
-	if (gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
-	    gap_ns[ARRIVALS_FROM_ARRIVAL] > ARRIVALS_GAP_NS_MAX ||
-	    (gaps->count && gap > ARRIVALS_SILENCE * gaps->mean)) {
-		arrivals_forget(a);
+	/* if the clock of another CPU was ahead by a little, that is a long gap too */
+	if (first || gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
+	    (a->count && gap > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
+		a->count = 0;
 		return;
 	}
-	if (gaps->count && gap <= gaps->early + arrivals_late_ns(a))
-		a->in_time = min_t(unsigned int, a->in_time + 1, 2);
-	else
-		a->in_time = 0;
+	a->overdue = a->overdue << 1 |
+		     (!a->count || gap > arrivals_gap_ns(a) + arrivals_late_ns(a));
 	a->way = ARRIVALS_FROM_END;
 	for (way = 0; way < ARRIVALS_WAYS; way++) {
-		arrivals_add(&a->gaps[way], gap_ns[way]);
+		a->gaps[way].ns[a->count % ARRIVALS_WINDOW] = gap_ns[way];
+		arrivals_measure(&a->gaps[way], min_t(u32, a->count + 1, ARRIVALS_WINDOW));
 		if (a->gaps[way].scatter < a->gaps[a->way].scatter)
 			a->way = way;
 	}
+	a->count++;
 }

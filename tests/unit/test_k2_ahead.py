@@ -237,7 +237,7 @@ def check_an_idle_drive_is_not_held_for_ever(script: Script) -> None:
 
 def check_the_rate_is_not_what_holding_leaves(script: Script) -> None:
     """One request fills the bound, so that who is held looks like who is served slowly."""
-    knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 4, "ahead_fallback_kib": 4, "ahead_lead_us": 800}
+    knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 4, "ahead_fallback_kib": 4, "ahead_lead_us": 1900}
     lab = Lab(script, [Flow(0, thinks(2_000))], knobs)
     lab.play(200_000)
     assert lab.predicted() == 1
@@ -381,10 +381,10 @@ def check_a_place_is_kept_while_under_way(script: Script) -> None:
 
 def check_a_new_flow_begins_anew(script: Script) -> None:
     """Whatever was known of the one whose place it takes: that it writes, or when it comes."""
-    flows = [Flow(key % 8, thinks(20_000), 5_000 + 1_100 * key, 300_000, key=key) for key in range(1, 17)]
+    flows = [Flow(key % 8, thinks(20_000), 5_000 + 1_100 * key, 790_000, key=key) for key in range(1, 17)]
     flows[0].writes = True
-    flows[0].until_us, flows[1].until_us = 200_000, 250_000
-    flows.append(Flow(0, thinks(20_000), first_us=600_000, key=17))
+    flows[0].until_us, flows[1].until_us = 200_000, 700_000
+    flows.append(Flow(0, thinks(20_000), first_us=600_000, until_us=790_000, key=17))
     lab = Lab(script, flows)
     lab.play(190_000)
     assert lab.predicted() == 0xFFFE
@@ -485,26 +485,49 @@ MUTATIONS = [
     Mutation("no-lead", "steep", "ns = due_ns - now_ns - a->lead_ns;", "ns = due_ns - now_ns;"),
     Mutation("expected-at-the-mean", "varies", "[a->way].early;", "[a->way].mean;"),
     Mutation("only-from-the-end", "ticks", "\ta->way = way;", "\ta->way = 0;"),
-    Mutation("no-grid", "trembles", "a->grid_ns += gap + off / ARRIVALS_GRID_SHARE;", "a->grid_ns = now_ns;"),
-    Mutation("waited-for-for-ever", "gone", "<= (s64)flow->late_ns;", "<= 1LL << 60;"),
-    Mutation("learns-while-held", "one-at-a-time", "if (until_ns)\n\t\ta->full_sectors = 0;", ""),
+    Mutation(
+        "no-grid",
+        "trembles",
+        "a->origin_ns[ARRIVALS_FROM_GRID] += gap + off / ARRIVALS_GRID_SHARE;",
+        "a->origin_ns[ARRIVALS_FROM_GRID] = now_ns;",
+    ),
+    Mutation("waited-for-for-ever", "gone", "if (idle && (s64)(now_ns - overdue_ns) >= 0)", "if (false)"),
+    Mutation(
+        "learns-while-held", "one-at-a-time", "if (until_ns != BOUND_AT_END)\n\t\ta->full_sectors = 0;", ""
+    ),
     Mutation("always-predictable", "random", "gaps->early >= gaps->mean / 8 * 5", "gaps->early"),
     Mutation(
-        "no-patience", "patience", "if ((s64)(r->now_ns - a->held_ns) > (s64)a->patience_ns)", "if (false)"
+        "no-patience",
+        "patience",
+        "held_until_ns = a->held_ns + a->patience_ns + 1;",
+        "held_until_ns = BOUND_NONE;",
     ),
-    Mutation("any-load", "much", "return a->rate && load >", "return false &&"),
-    Mutation("writes-too", "writes", "!flow->writes &&", ""),
-    Mutation("hi-as-at-first", "auto", "hi = !a->rate || !device_ns ?", "hi = true ?"),
+    Mutation("any-load", "much", "if (load > a->rate / AHEAD_LOAD_SHARE) {", "if (false) {"),
+    Mutation("writes-too", "writes", "alone && !writes);", "alone);"),
+    Mutation("hi-as-at-first", "auto", "if (a->rate && predicted)", "if (false)"),
     Mutation(
-        "placebo-knows", "placebo", "if (a->set.random)\n\t\tahead_roll(a, arrivals, &gap_ns, &late_ns);", ""
+        "placebo-knows", "placebo", "K2_BOUND_PLACEBO)\n\t\treturn;", "K2_BOUND_PLACEBO || true)\n\t\treturn;"
     ),
-    Mutation("a-level-is-a-flow", "two-of-a-level", " && a->flows[i].key == key", ""),
     Mutation(
-        "evicted-while-in-the-drive", "kept", "atomic_read(&flow->inflight) || flow->present", "flow->present"
+        "a-level-is-a-flow",
+        "two-of-a-level",
+        "flow->level == level && flow->key == key",
+        "flow->level == level",
     ),
-    Mutation("without-a-flow-is-not-there", "places", "ahead_rt_went_alone(&k2->ahead, e->since_ns);", ""),
-    Mutation("a-new-flow-inherits", "anew", "memset(flow, 0, sizeof(*flow));", ""),
-    Mutation("bits-stay", "anew", "WRITE_ONCE(a->predicted, a->predicted & ~BIT(i));", ""),
+    Mutation(
+        "evicted-while-in-the-drive",
+        "kept",
+        "if (flow->present_until_ns < until_ns && !atomic_read(&flow->inflight))",
+        "if (flow->present_until_ns < until_ns)",
+    ),
+    Mutation(
+        "without-a-flow-is-not-there",
+        "places",
+        "for (i = 0; i <= AHEAD_FLOWS; i++)",
+        "for (i = 0; i < AHEAD_FLOWS; i++)",
+    ),
+    Mutation("a-new-flow-inherits", "anew", "memset(&a->flows[gone], 0, sizeof(a->flows[gone]));", ""),
+    Mutation("bits-stay", "anew", "a->predicted &= ~BIT(gone);", ""),
     Mutation(
         "a-departure-does-not-unblock",
         "departure",

@@ -219,11 +219,14 @@ MUTATIONS = [
     Mutation(
         "error-after-it-learned",
         "errors",
-        "\tahead_error_ns(&k2->ahead, flow, e->since_ns, &error_ns);\n",
-        "\terror_ns = 0;\n",
+        "return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;",
+        "return expected ? 0 : AHEAD_UNPREDICTED;",
     ),
     Mutation(
-        "an-idle-drive-is-not-held", "expected", "if (!until_ns || r->sectors > a->hi_sectors)", "if (true)"
+        "an-idle-drive-is-not-held",
+        "expected",
+        "if (until_ns == BOUND_AT_END || r->sectors > a->hi_sectors)",
+        "if (true)",
     ),
     Mutation(
         "the-timer-is-silent",

@@ -541,6 +541,7 @@ static void learn(void)
 	unsigned int flow, i;
 
 	spin_lock(&k2->lock);
+	k2->ahead.rate = 1U << 31;
 	for (i = 0; i < 4; i++) {
 		machine.now_ns += 1000000;
 		for (flow = 0; flow < 2; flow++) {

@@ -26,7 +26,7 @@
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due -> run if a hardware queue should be run
- *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted, - neither
+ *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
  *   target                        -> which arm is used, or that it was given up
@@ -246,14 +246,12 @@ static void flows(void)
 	for (i = 0; i < AHEAD_FLOWS; i++) {
 		unsigned long bit = 1UL << i;
 
-		if (!k2->ahead.flows[i].known)
+		if (!k2->ahead.flows[i].arrivals.origin_ns[ARRIVALS_FROM_ARRIVAL])
 			continue;
 		printf("%u:%llu:%d:%s ", k2->ahead.flows[i].level,
 		       (unsigned long long)k2->ahead.flows[i].key,
 		       atomic_read(&k2->ahead.flows[i].inflight),
-		       k2->ahead.predicted & bit   ? "p" :
-		       k2->ahead.unpredicted & bit ? "u" :
-						     "-");
+		       k2->ahead.predicted & bit ? "p" : "u");
 	}
 }
 

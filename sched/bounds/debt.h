@@ -28,9 +28,9 @@
 
 /* A read is slow if it takes more than this many times the typical read. */
 #define DEBT_SLOW_TIMES 2
-/* Each read moves the typical one by this share. */
-#define DEBT_READ_MEMORY 16
-/* Real-time reads after which the share of slow ones is looked at. */
+/* The typical read is the median of about 2^DEBT_READ_MEMORY. */
+#define DEBT_READ_MEMORY 4
+/* Real-time reads that are judged together; fewer if half of this many are slow. */
 #define DEBT_READS 8
 
 /* A pause works off this many limits; it doubles while reads stay slow, and is never longer than DEBT_PAUSE_NS_MAX. */
@@ -44,10 +44,10 @@
 #define DEBT_WINDOW_SECTORS 8192
 /* Writes wait for room in the drive if they take this many halves of the least that one takes. */
 #define DEBT_WAITING_HALVES 3
-/* The least time of a write is that of about this many. */
-#define DEBT_LEAST_REQUESTS 1024
+/* The least time of a write is that of about 2^DEBT_LEAST_MEMORY. */
+#define DEBT_LEAST_MEMORY 10
 
-/* Shares by which the rate changes: up; up near a rate that was too high; up with a window without real-time reads; down. */
+/* Shares by which the rate changes: up; up near a rate that was too high; up without reads; down. */
 #define DEBT_RISE 256
 #define DEBT_RISE_SLOWLY 1024
 #define DEBT_RISE_BLINDLY 64
@@ -63,26 +63,26 @@
  * @set_sectors: the limit that is asked for, or DEBT_AUTO
  * @limit_sectors: most sectors that may be owed
  * @cap_sectors: @limit_sectors is not above this
- * @rate: at which the bucket drains, sectors a ns, shifted left by 32; 0: not known, and nothing is held
+ * @rate: at which the bucket drains; 0: not known, and nothing is held
  * @seen: the rate of acknowledgements under pressure, or a higher one at which reads were not slow
  * @high: the rate when it was too high the last time
  * @empty_ns: when the bucket will be empty
  * @held_until_ns: background writes are held until then
  * @pause_ns: length of the latest pause; 0: reads were not slow since
- * @read_ns: what a real-time read takes, in the median, while @settled
+ * @read_ns: what a real-time read takes, in the median, while the rate is not too high
  * @slow_ns: what the quickest slow read has taken
  * @least_write_ns: the least that a background write takes, of late
  * @window_ns: when the window began over which acknowledgements count
- * @settled: the rate is not too high, and what was owed when it was has been worked off
- * @were_slow: the previous DEBT_READS reads were slow, and the rate has not fallen for it yet
+ * @settled: the rate is surely not too high, or is as low as it may be
+ * @were_slow: the previous reads that were judged were slow, and the rate has not fallen for it yet
  * @held: the background was held in this window
- * @held_reads: the background was held while the reads that count now came
+ * @held_reads: a bound has refused something since reads were judged; in a pause nothing is judged
  * @saw_reads: a real-time read has ended in this window
  * @written: sectors of writes in the drive
  * @acked: sectors of background writes that were acknowledged in the window
  * @acks: number of such writes
  * @ack_us: the time that they took, in all
- * @reads: real-time reads since they were looked at
+ * @reads: real-time reads that have not been judged
  * @slow_reads: slow ones among @reads
  */
 struct debt {

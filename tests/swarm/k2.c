@@ -311,7 +311,7 @@ static void picked(struct k2_entry *e)
 /* Asked again, the debt names nearly the same time: what it computes is rounded to whole sectors. */
 static u64 rounding_ns(void)
 {
-	return k2->debt.rate ? 3 * debt_ns(1, k2->debt.rate) : 0;
+	return k2->debt.rate ? 3 * rate_ns(k2->debt.rate, 1) : 0;
 }
 
 /*
@@ -325,19 +325,7 @@ static u64 longest_hold_ns(void)
 
 	if (k2->debt.rate && sectors > most + mul_u64_u32_shr(pause, k2->debt.rate, 32))
 		return 0;
-	return 2 * ACTIVITY_PERIOD_NS_MAX + (k2->debt.rate ? debt_ns(most, k2->debt.rate) : 0);
-}
-
-/*
- * The bound that looks ahead may also rise by the clock, as when a request that was expected is overdue; with a request in the drive its end
- * asks again. When a real-time request goes, the bound rises at once.
- */
-static bool bound_may_have_risen(void)
-{
-	bool rt_went = law.rt_went &&
-		       law.rt_went_ns[(law.rt_went - 1) % FLOOR_TIMES] == player_now_ns;
-
-	return k2->ahead.on && law.requests && !rt_went;
+	return 2 * ACTIVITY_PERIOD_NS_MAX + (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
 }
 
 /* A background list whose first entry waits while the drive has a slot: is there a reason, and does something ask again? */
@@ -348,8 +336,7 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 	if (player_drains)
 		player_fail("a request is held while the queue is being frozen");
 	until_ns = ask_again(list);
-	if (!until_ns && !(armed_ns && armed_ns <= player_now_ns + rounding_ns()) &&
-	    !bound_may_have_risen())
+	if (!until_ns && !(armed_ns && armed_ns <= player_now_ns + rounding_ns()))
 		player_fail(
 			"a background request waits that may go, and nothing runs a hardware queue");
 	if (until_ns == BOUND_AT_END && !law.requests && !armed_ns)

@@ -258,19 +258,19 @@ MUTATIONS = [
         "s64 ns = READ_ONCE(d->empty_ns) - now_ns;",
         "s64 ns = 1LL << (now_ns ? 40 : 0);",
     ),
-    Mutation("the-timer-is-late", "little", "return now_ns + 1 + debt_ns", "return now_ns + 1000 * debt_ns"),
+    Mutation("the-timer-is-late", "little", "return now_ns + 1 + rate_ns", "return now_ns + 1000 * rate_ns"),
     Mutation("charged-until-acknowledged", "little", "if (!owed || owed + r->sectors <= limit)", "if (true)"),
-    Mutation("never-falls", "slower", "max(rate - rate / DEBT_FALL, floor)", "2 * (u64)rate"),
+    Mutation("never-falls", "slower", "max(d->rate - d->rate / DEBT_FALL, floor)", "2 * (u64)d->rate"),
     Mutation(
         "falls-for-anything", "large-buffer", "d->were_slow = are_slow && !were_slow;", "were_slow = true;"
     ),
     Mutation(
         "pause-too-short",
         "large-buffer",
-        "pause_ns = max(debt_ns(DEBT_PAUSE * d->limit_sectors, d->rate),",
-        "pause_ns = min(debt_ns(d->limit_sectors, d->rate),",
+        "pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),",
+        "pause_ns = min(rate_ns(d->rate, d->limit_sectors),",
     ),
-    Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
+    Mutation("never-rises", "faster", "d->rate / (is_low ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation("idle-counts", "idle", "max(took_ns, least_ns))", "least_ns)"),
     Mutation(
         "reads-do-not-wait",

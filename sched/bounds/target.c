@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A target for real-time latency: see target.h. Included by the scheduler that asks it. */
-#include <linux/kernel.h>
-#include <linux/math64.h>
-
+#include "estimate.h"
 #include "target.h"
 
 /* 2 to this power, linear between two powers. */
@@ -59,62 +57,46 @@ static inline void target_ended(struct target *t, u64 latency_ns)
 	atomic_inc(&t->ended);
 }
 
-/* Is even the least bound too much? */
-static void target_watch_floor(struct target *t, unsigned int ended, unsigned int late)
-{
-	if (t->logs[t->arm] > TARGET_LOG_MIN) {
-		t->floor_requests = t->floor_late = 0;
-		return;
-	}
-	t->floor_requests += ended;
-	t->floor_late += late;
-	if (t->floor_requests < TARGET_FLOOR_REQUESTS)
-		return;
-	if (100 * t->floor_late > 2 * TARGET_LATE_PERCENT * t->floor_requests)
-		t->given_up = TARGET_AGAIN_REQUESTS;
-	t->floor_requests = t->floor_late = 0;
-}
-
-/* A window ends: what the arm has let through, and which one is next. */
+/* A window ends: was the target missed, what has the arm let through, and which one is next? */
 static void target_end_window(struct target *t, u64 now_ns)
 {
 	u64 us = div_u64(now_ns - t->window_ns, 1000);
 
+	if (t->window_missed >= TARGET_MISSED_REQUESTS)
+		t->given_up = TARGET_AGAIN_REQUESTS;
 	if (us && t->window_ns)
 		t->rates[t->arm] = div64_u64(t->window_sectors * 1000000, us);
 	t->window_ns = now_ns;
 	t->window_sectors = 0;
-	t->window_requests = 0;
+	t->window_requests = t->window_missed = 0;
 	t->window = (t->window + 1) % TARGET_WINDOWS;
-	if (!t->has_arms)
-		t->arm = TARGET_PLAIN;
-	else if (t->window < TARGET_ARMS)
+	if (t->window < TARGET_ARMS)
 		t->arm = t->window;
 	else
-		t->arm = t->rates[TARGET_AHEAD] > t->rates[TARGET_PLAIN] ? TARGET_AHEAD :
-									   TARGET_PLAIN;
+		t->arm = t->rates[TARGET_AHEAD] > t->rates[TARGET_PLAIN];
+	if (!t->has_arms)
+		t->arm = TARGET_PLAIN;
 }
 
 /* Moves the bound by requests of which some were late. */
 static void target_step(struct target *t, int in_time, int late)
 {
-	int up = in_time * (TARGET_LOG_STEP / 100 * TARGET_LATE_PERCENT);
-	int down = late * (TARGET_LOG_STEP / 100 * (100 - TARGET_LATE_PERCENT)), forgiven;
-	int *log = &t->logs[t->arm];
+	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP;
+	int *log = &t->logs[t->arm], forgiven;
 
+	if (*log == TARGET_LOG_MIN)
+		t->window_missed += late;
 	if (late)
 		t->calm = 0;
 	if (t->held) {
-		t->calm = min(t->calm + in_time, 1 << 20);
-		if (t->calm * TARGET_LATE_PERCENT > 100 * TARGET_CALM)
-			up *= TARGET_CALM_TIMES;
-		*log += up;
+		t->calm = min(t->calm + in_time, TARGET_CALM + 1);
+		*log += t->calm > TARGET_CALM ? TARGET_CALM_TIMES * up : up;
 	} else {
 		t->credit = min(t->credit + up, TARGET_CREDIT);
 	}
 	forgiven = min(down, t->credit);
 	t->credit -= forgiven;
-	*log = clamp_t(int, *log - (down - forgiven), TARGET_LOG_MIN, TARGET_LOG_MAX);
+	*log = clamp_t(int, *log + forgiven - down, TARGET_LOG_MIN, TARGET_LOG_MAX);
 	t->held = false;
 }
 
@@ -139,7 +121,6 @@ static bool target_learn(struct target *t, u64 now_ns)
 		t->given_up -= min_t(unsigned int, t->given_up, ended);
 	} else {
 		target_step(t, ended - late, late);
-		target_watch_floor(t, ended, late);
 		t->window_requests += ended;
 		if (t->window_requests >= TARGET_WINDOW_REQUESTS)
 			target_end_window(t, now_ns);

@@ -20,33 +20,30 @@
 
 #include "bound.h"
 
-/* Late requests in a hundred that the target allows. */
-#define TARGET_LATE_PERCENT 1
-
 /* Binary digits after the point of a logarithm to base 2. */
 #define TARGET_LOG_SHIFT 16
 /* Logarithms of the bound in sectors: 4 KiB to 128 MiB; 16 KiB at first, as requests that are late early on count as well. */
 #define TARGET_LOG_MIN (3 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_MAX (18 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_FIRST (5 << TARGET_LOG_SHIFT)
-/* The sum of the steps of a late request and of a hundred in time. */
-#define TARGET_LOG_STEP (3 << TARGET_LOG_SHIFT >> 3)
-/* After TARGET_CALM times the expected run of requests in time, the bound grows TARGET_CALM_TIMES faster. */
-#define TARGET_CALM 6
+/* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
+#define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 3) / 100)
+#define TARGET_ODDS 99
+/* After this many requests in time, none late, the bound grows TARGET_CALM_TIMES faster. */
+#define TARGET_CALM 600
 #define TARGET_CALM_TIMES 8
 /* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
 #define TARGET_ENDED_MAX 1024
-/* Most credit. */
-#define TARGET_CREDIT (4 * TARGET_LOG_STEP)
-
-/* Requests at the least bound after which a target is given up if twice as many as allowed were late. */
-#define TARGET_FLOOR_REQUESTS 1024
-/* Requests after which it is tried again. */
-#define TARGET_AGAIN_REQUESTS 65536
+/* Most credit: four late requests. */
+#define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 
 /* Requests in a window in which one arm is in force; windows until both arms are tried again. */
 #define TARGET_WINDOW_REQUESTS 512
 #define TARGET_WINDOWS 8
+/* A target is given up at the end of a window if this many were late at the least bound: twice as many as are allowed. */
+#define TARGET_MISSED_REQUESTS 10
+/* Requests after which it is tried again. */
+#define TARGET_AGAIN_REQUESTS 65536
 
 enum target_arm { TARGET_PLAIN, TARGET_AHEAD, TARGET_ARMS };
 
@@ -63,10 +60,9 @@ enum target_arm { TARGET_PLAIN, TARGET_AHEAD, TARGET_ARMS };
  * @window_requests: real-time requests in this window
  * @window_ns: when this window began
  * @window_sectors: background sectors that went in this window
+ * @window_missed: of these, requests that were late although the bound was at its least
  * @calm: requests in time while something was held, since one was late
- * @credit: steps down that will be forgiven
- * @floor_requests: requests at the least bound
- * @floor_late: late ones among them
+ * @credit: what the bound will not fall
  * @given_up: requests until the target is tried again; 0: it is in force
  * @held: the bound has refused something since it moved
  * @ended: real-time requests that have ended since the bound moved
@@ -81,10 +77,9 @@ struct target {
 	int logs[TARGET_ARMS];
 	u64 rates[TARGET_ARMS];
 	unsigned int window, window_requests;
+	unsigned int window_missed;
 	u64 window_ns, window_sectors;
-	int calm;
-	int credit;
-	unsigned int floor_requests, floor_late;
+	int calm, credit;
 	unsigned int given_up;
 	bool held;
 	atomic_t ended, late;

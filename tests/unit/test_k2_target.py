@@ -128,13 +128,13 @@ def test_the_target_is_met(script: Script, check: Callable[[Script], None]) -> N
 
 
 MUTATIONS = [
-    Mutation("any-quantile", "late", "(100 - TARGET_LATE_PERCENT)), forgiven", "50), forgiven"),
+    Mutation("any-quantile", "late", "down = late * TARGET_ODDS", "down = late * 50"),
     Mutation("never-falls", "late", "down = late *", "down = 0 * late *"),
-    Mutation("never-rises", "late", "\t\t*log += up;", "\t\t*log += 0 * up;"),
+    Mutation("never-rises", "late", "TARGET_CALM ? TARGET_CALM_TIMES * up : up;", "TARGET_CALM ? 0 : 0;"),
     Mutation("chased", "impossible", "t->given_up = TARGET_AGAIN_REQUESTS;", "t->given_up = 0;"),
     Mutation("rises-unused", "unused", "if (t->held) {", "if (true) {"),
     Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),
-    Mutation("no-credit", "quiet", "(4 * TARGET_LOG_STEP)", "0"),
+    Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),
     Mutation("credit-for-ever", "quiet", "t->credit -= forgiven;", ""),
     Mutation("never-ahead", "ahead", "t->arm = t->window;", "t->arm = TARGET_PLAIN;"),
 ]

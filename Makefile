@@ -57,13 +57,13 @@ claims: ## measure every figure that is promised anywhere (hours, resumable): cl
 		"30|simulator|make -s sim" \
 		"7200|claims|$(BIN)/tailgate claims"
 
-bench: ## instructions per I/O, operations on many CPUs, the simulator's own speed: bench.json
+bench: ## instructions per I/O, operations on many CPUs, the simulator's speed, lines of code: bench.json
 	@setup/stages.sh bench \
 		"60|Debian packages|setup/host.sh check" \
 		"120|Python packages and guest kernels|make -s venv-dev kernels" \
 		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
-		"330|measuring|$(BIN)/tailgate bench"
+		"370|measuring|$(BIN)/tailgate bench"
 
 TESTS ?= block loop scsi zbd nvme
 SCHEDULER ?= k2

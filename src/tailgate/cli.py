@@ -27,7 +27,10 @@ INTERRUPTED = 130  # as shells count: 128 + SIGINT
 DELEGATED: Mapping[str, tuple[str, str]] = {
     "doctor": ("tailgate.doctor", "what this machine can do"),
     "vm": ("tailgate.vm.shell", "a shell in a machine with everything loaded, to try things"),
-    "bench": ("tailgate.bench", "what the code itself costs: instructions per I/O, CPUs, the simulator"),
+    "bench": (
+        "tailgate.bench",
+        "what the code itself costs: instructions per I/O, CPUs, the simulator, lines",
+    ),
     "simulate": ("tailgate.simulate", "one fio job file in the simulator, without an experiment"),
     "calibrate": ("tailgate.calibrate", "fit a drive file to published rows"),
     "blktests": ("tailgate.blktests.command", "a checkout of blktests judges a scheduler, in guests"),

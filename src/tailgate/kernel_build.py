@@ -42,7 +42,7 @@ HEADER_FOLDERS = ("arch/x86", "include", "scripts", "tools/objtool", "tools/bpf/
 class Source:
     """A kernel's source: Debian's package of it and what the kernel is to be built as.
 
-    `version` is the package's. `kind` is one of KINDS.
+    `version` is the package's. `kind` is one of KINDS, or empty if nothing is to be built.
     """
 
     package: str
@@ -107,15 +107,21 @@ def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Progr
     return release, out
 
 
-def unpack_source(deb: Path, source: Source, work: Path, tree: Path, progress: Progress) -> None:
-    """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole."""
+def unpack_source(
+    deb: Path, source: Source, work: Path, tree: Path, progress: Progress, folder: str = ""
+) -> None:
+    """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole.
+
+    With `folder`, only what is below that folder of the tree.
+    """
     progress(f"unpacking the source of {source.version}")
     partial = work / "partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     run(["dpkg-deb", "--extract", str(deb), str(partial)], work / "log")
     packed = partial / "usr/src" / f"{source.package}.tar.xz"
-    run(["tar", "--extract", f"--file={packed}", f"--directory={partial}"], work / "log")
+    wanted = f"{source.package}/{folder}".rstrip("/")
+    run(["tar", "--extract", f"--file={packed}", f"--directory={partial}", wanted], work / "log")
     (partial / source.package).rename(tree)
     shutil.rmtree(partial)
 

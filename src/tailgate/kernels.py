@@ -16,6 +16,7 @@ or when the kernel that they stand for does.
     kernels/<release>/vmlinux       the uncompressed ELF image, which QEMU boots by PVH
     kernels/<release>/btf           the kernel's own type information, raw
     kernels/<release>/symbols       of a debug kernel: the image with what addr2line and gdb read
+    sources/<package>_<version>/    of a kernel's source: the folder block/
 """
 
 import argparse
@@ -196,14 +197,35 @@ def _record(label: str, folder: Path, **record: object) -> None:
 
 
 def _source(label: str, folder: Path) -> kernel_build.Source:
-    """The source of the stock kernel, which is cached, that a debug kernel stands for."""
-    record = _records(folder)[stands_for(label)]
+    """The source of a stock kernel that is cached, or of the one that a debug kernel stands for."""
+    stock, kind = (label, "") if label in LABELS else (stands_for(label), label.rpartition("-")[2])
+    record = _records(folder)[stock]
     packages = record["packages"]
     assert isinstance(packages, dict)
     kernel = _kernel(label, str(record["release"]), folder)
     return kernel_build.Source(
-        f"linux-source-{kernel.series}", packages[f"linux-image-{kernel.release}"], label.rpartition("-")[2]
+        f"linux-source-{kernel.series}", packages[f"linux-image-{kernel.release}"], kind
     )
+
+
+def block_layer(label: str, progress: Progress) -> tuple[str, Path]:
+    """The source of a cached kernel's folder block/: the package's version, and the folder in the cache."""
+    source = _source(label, cache_dir() / "kernels")
+    folder = cache_dir() / "sources"
+    if (tree := folder / f"{source.package}_{source.version}").is_dir():
+        return source.version, tree / "block"
+    package = find_source(source, _apt_cache)
+    tree = folder / f"{package.name}_{package.version}"
+    # not the lock of the kernels: the build of a debug kernel holds that for an hour
+    with _locked(folder, progress):
+        if not tree.is_dir():
+            deb = _download(label, [package], folder / "download", progress)[0]
+            work = folder / "unpacking"
+            work.mkdir(exist_ok=True)
+            kernel_build.unpack_source(deb, source, work, tree, progress, "block")
+            shutil.rmtree(work)
+            shutil.rmtree(folder / "download")
+    return package.version, tree / "block"
 
 
 def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:

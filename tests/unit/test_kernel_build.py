@@ -47,6 +47,8 @@ def deb(tmp_path: Path) -> Path:
     tree = tmp_path / "linux-source-9.1"
     tree.mkdir()
     (tree / "Makefile").write_text(MAKEFILE)
+    (tree / "block").mkdir()
+    (tree / "block/kyber-iosched.c").write_text("int kyber;\n")
     package = tmp_path / "package"
     (package / "usr/src").mkdir(parents=True)
     (package / "DEBIAN").mkdir()
@@ -188,3 +190,28 @@ def test_debug_kernel_is_built_once_for_a_configuration(
 
 
 SHOWN = "Package: linux-source-9.1\nVersion: 9.1.7-2\nSize: 1\n"
+
+
+def test_one_folder_of_a_source_is_fetched_once(
+    tmp_path: Path, deb: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache/kernels").mkdir(parents=True)
+    record = {"release": "9.1.0-amd64", "packages": {"linux-image-9.1.0-amd64": "9.1.7-2"}}
+    (tmp_path / "cache/kernels/kernels.json").write_text(json.dumps({"stable": record}))
+    package = kernels.Package("linux-source-9.1", "9.1.7-2", 1, "")
+    asked = []
+
+    def download(label: str, packages: object, into: Path, progress: object) -> list[Path]:
+        asked.append(label)
+        into.mkdir()
+        return [deb]
+
+    monkeypatch.setattr(kernels, "find_source", lambda *_: package)
+    monkeypatch.setattr(kernels, "_download", download)
+    for _ in range(2):
+        version, block = kernels.block_layer("stable", lambda _: None)
+        assert version == "9.1.7-2"
+        assert (block / "kyber-iosched.c").read_text() == "int kyber;\n"
+        assert not (block.parent / "Makefile").exists()
+    assert asked == ["stable"]

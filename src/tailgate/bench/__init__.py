@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the code itself costs: `make bench`, into bench.json.
 
-Three kinds of figures: instructions per I/O in a virtual machine, operations a second on many CPUs, and how
-fast the simulator is.
+Four kinds of figures: lines of code, instructions per I/O in a virtual machine, operations a second on many
+CPUs, and how fast the simulator is.
 """
 
 import argparse
@@ -15,10 +15,10 @@ from pathlib import Path
 from rich.console import Console
 
 from tailgate.arguments import Parser
-from tailgate.bench import instructions, scale, simulator
+from tailgate.bench import instructions, lines, scale, simulator
 from tailgate.kernels import ORDINARY
 
-KINDS = ("instructions", "scale", "simulator")
+KINDS = ("lines", "instructions", "scale", "simulator")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
     kinds = options.only or KINDS
     found = []
+    if "lines" in kinds:
+        found += lines.measure(console, options.kernel or ORDINARY)
     if "scale" in kinds:
         found += scale.measure(console)
     if "simulator" in kinds:
@@ -49,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=KINDS,
         help="measure this kind, and leave the others' figures as they are; may be repeated",
     )
-    parser.add_argument("--kernel", action="append", choices=ORDINARY, help="for instructions; default: all")
+    parser.add_argument(
+        "--kernel", action="append", choices=ORDINARY, help="for instructions and lines; default: all"
+    )
     parser.add_argument("--quick", action="store_true", help="without the shares of k2's features")
     parser.add_argument(
         "--since",

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The schedulers that the simulator offers: a declaration and an entry each. */
+/* The schedulers that the simulator offers. */
 #include "scheduler.h"
 
-extern const struct sim_scheduler sim_deadline, sim_fifo, sim_k2, sim_kyber;
+/* clang-format off */
+#define SIM_SCHEDULERS(scheduler) \
+	scheduler(deadline) \
+	scheduler(kyber) \
+	scheduler(fifo) \
+	scheduler(k2)
+/* clang-format on */
 
-const struct sim_scheduler *const sim_schedulers[] = { &sim_deadline, &sim_kyber, &sim_fifo,
-						       &sim_k2, NULL };
+#define DECLARE(name) extern const struct sim_scheduler sim_##name;
+SIM_SCHEDULERS(DECLARE)
+
+#define ENTRY(name) &sim_##name,
+const struct sim_scheduler *const sim_schedulers[] = { SIM_SCHEDULERS(ENTRY) NULL };

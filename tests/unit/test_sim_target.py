@@ -366,6 +366,22 @@ def test_what_is_told_to_the_simulator(small: Path) -> None:
     assert paper.simulation(paper.places[0]).costs["submit"] > 0
 
 
+def test_the_example_of_a_scheduler_is_simulated(small: Path, here: None) -> None:
+    """`fifo` in the lab: with a bound of one, at most one is in the drive, and real-time gains nothing."""
+    small.write_text(EXPERIMENT.replace('name = "k2"', 'name = "fifo"').replace("k2-4", "fifo-1"))
+    small.write_text(small.read_text().replace("inflight_max = 4", "inflight_max = 1"))
+    assert run(small, "--schedulers", "none,fifo-1") == 0
+    told = [made(small).simulation(place) for place in made(small).places]
+    assert {t.knobs["inflight_max"] for t in told if t.scheduler == "fifo"} == {1}
+    background = {
+        m.scheduler.label: m.flow("background") for m in measurements(small) if m.background_rate == 1
+    }
+    none, fifo = background["none"], background["fifo-1"]
+    assert none is not None
+    assert fifo is not None
+    assert 0 < fifo.mib_s < 0.5 * none.mib_s
+
+
 def test_all_that_decides_is_in_the_key(small: Path) -> None:
     keys = {made(small).key, made(small, "full").key, made(small, machine="guest-6.12").key}
     small.with_name("small.fio").write_text(JOB.replace("iodepth=8", "iodepth=9"))

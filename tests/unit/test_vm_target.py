@@ -127,7 +127,6 @@ def test_run_leaves_a_complete_directory(
         "paper.csv",
         "970evo.toml",
         "k2.ko",
-        "k2_experiments.ko",
         "vflash.ko",
     }
     assert json.loads((folder / "results.json").read_text()) == out
@@ -158,6 +157,37 @@ def test_script_and_settings(guests: Guests, tmp_path: Path) -> None:
     assert isinstance(settings, bytes)
     assert "nr_requests 1023\n" in settings.decode()
     assert "iosched/inflight_max 16\n" in settings.decode()
+
+
+def own_experiment(tmp_path: Path, scheduler: str) -> Path:
+    """k2/fig8 with another scheduler in place of k2."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for file in experiment.find("k2/fig8").parent.iterdir():
+        text = file.read_text()
+        (folder / file.name).write_text(text.replace('name = "k2"', f'name = "{scheduler}"'))
+    return folder / "fig8.toml"
+
+
+def test_a_scheduler_needs_no_line_in_the_lab(guests: Guests, tmp_path: Path) -> None:
+    """The module has the scheduler's name."""
+    path = own_experiment(tmp_path, "fifo")
+    (tmp_path / "modules/fifo.ko").write_text("fifo.ko")
+    out = str(tmp_path / "runs")
+    assert cli.main(["run", str(path), "--quick", "--schedulers", "none,k2-8", "--out", out]) == 0
+    none, ours = sorted((job for _, job in guests.jobs), key=lambda job: "fifo" in job.script)
+    assert "MODULE=''" in none.script
+    assert "MODULE='insmod /lib/modules/extra/fifo.ko'" in ours.script
+    assert sorted(file.name for file in ours.module_files) == ["fifo.ko", "vflash.ko"]
+
+
+def test_a_scheduler_that_nobody_has(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own_experiment(tmp_path, "cfq")
+    assert cli.main(["run", str(path), "--quick", "--out", str(tmp_path / "runs")]) == 2
+    assert "neither Linux nor kernel/ has a scheduler cfq" in capsys.readouterr().err
+    assert not guests.jobs
 
 
 def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_path: Path) -> None:

@@ -39,9 +39,8 @@ from tailgate.targets.loads import LEAD_S, Loads, load_name
 from tailgate.vm import kvm, machine, programs
 
 DILATION_MAX = 256
-#: The stock kernel's module for a scheduler; K2 is ours.
+#: The stock kernel's module for a scheduler. Others are ours: kernel/ has a module with a scheduler's name.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
-OUR_MODULES = ("k2", "k2_experiments", "vflash")
 #: What makes a file system, and what checks it; its module has its own name.
 FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
     "ext4": ("mke2fs", "e2fsck"),
@@ -64,24 +63,37 @@ class Attempt:
     dilation: int
 
 
-def our_module(chunk: Chunk) -> str:
-    """The module of a scheduler of ours: k2 with further knobs if the experiment sets one of those."""
-    scheduler = chunk.scheduler
+def our_module(scheduler: experiments.Scheduler) -> str | None:
+    """The module of a scheduler of ours, of k2 the one with further knobs if one of those is set."""
+    if scheduler.name == "none" or scheduler.name in SCHEDULER_MODULES:
+        return None
     knobs = scheduler.knobs.items()
     sets_more = any(knob.startswith("ahead_") or value == "placebo" for knob, value in knobs)
     return "k2_experiments" if scheduler.name == "k2" and sets_more else scheduler.name
+
+
+def our_modules(run: Run, path: Path, folder: Path) -> dict[str, bytes]:
+    """The modules that a run of the experiment at `path` needs. UsageError where `folder` lacks one."""
+    needed = {name for scheduler in run.schedulers if (name := our_module(scheduler))}
+    for name in sorted(needed):
+        if not (folder / f"{name}.ko").is_file():
+            raise UsageError(
+                f"{path}: neither Linux nor kernel/ has a scheduler {name}; Linux has "
+                f"{', '.join(('none', *SCHEDULER_MODULES))}"
+            )
+    return {f"{name}.ko": (folder / f"{name}.ko").read_bytes() for name in sorted(needed | {"vflash"})}
 
 
 class Lab:
     """Everything that decides a run's digits, and the means to measure it."""
 
     def __init__(self, run: Run, path: Path, kernel: Kernel, module_folder: Path) -> None:
-        """`path` is the experiment file; `module_folder` holds k2.ko and vflash.ko for `kernel`."""
+        """`path` is the experiment file; `module_folder` holds our modules for `kernel`."""
         self.run = run
         self.path = path
         self.kernel = kernel
         #: Read once: a build must not change them halfway.
-        self.modules = {f"{name}.ko": (module_folder / f"{name}.ko").read_bytes() for name in OUR_MODULES}
+        self.modules = our_modules(run, path, module_folder)
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.loads = Loads(run, path, self.drive)
         self.mode: Literal["icount", "kvm"] = "kvm" if kvm.works() else "icount"
@@ -168,10 +180,9 @@ class Lab:
     def guest_script(self, attempt: Attempt) -> str:
         """The shell script that the guest runs."""
         scheduler = attempt.chunk.scheduler.name
-        if scheduler in SCHEDULER_MODULES:
-            load = f"modprobe {SCHEDULER_MODULES[scheduler]}"
-        else:
-            load = "" if scheduler == "none" else f"insmod /lib/modules/extra/{our_module(attempt.chunk)}.ko"
+        load = f"modprobe {SCHEDULER_MODULES[scheduler]}" if scheduler in SCHEDULER_MODULES else ""
+        if ours := our_module(attempt.chunk.scheduler):
+            load = f"insmod /lib/modules/extra/{ours}.ko"
         arguments = drives.module_arguments(
             self.drive, dict(attempt.drive_changes), attempt.dilation, attempt.chunk.seed
         )

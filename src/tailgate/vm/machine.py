@@ -43,6 +43,7 @@ RACE = re.compile(
     r"^\[[^\n]*BUG: KCSAN: .*?Reported by Kernel Concurrency Sanitizer", re.MULTILINE | re.DOTALL
 )
 COMPLAINT_LINES = 15
+OUR_MODULES = frozenset(file.stem for file in (Path(__file__).parents[3] / "kernel").glob("*.c"))
 
 
 @dataclass(frozen=True)
@@ -240,5 +241,8 @@ def race_is_ours(report: str) -> bool:
     stacks = re.split(r"^\[.*?\] (?=(?:read|write|race)\b.* (?:to|at) )", report, flags=re.MULTILINE)[1:]
     tops = [re.findall(r"^\[.*?\] +(\S+\+0x.*)$", stack, re.MULTILINE)[:2] for stack in stacks]
     return any(
-        re.search(r"\[(k2|k2_experiments|vflash|fifo)\]", frame) for frames in tops for frame in frames
+        found[1] in OUR_MODULES
+        for frames in tops
+        for frame in frames
+        if (found := re.search(r"\[(\w+)\]", frame))
     )

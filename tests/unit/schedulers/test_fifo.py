@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The example of a scheduler, sched/fifo.h with sim/schedulers/fifo.c: order of insertion, and its bound."""
+
+from collections.abc import Callable
+
+import pytest
+
+RT, BE = 1 << 13, 2 << 13
+Play = Callable[[list[tuple[str, str]]], None]
+Notice = Callable[[str, str, str, Callable[[Play], None]], None]
+
+
+def insert(number: int, queue: int = 0, ioprio: int = BE, head: bool = False) -> tuple[str, str]:
+    return f"insert 0 {number} {queue} 0 {100 * number} 8 {ioprio} {head:d}", ""
+
+
+def check_order(play: Play) -> None:
+    """Whatever the priority and the hardware queue; what the block layer wants back goes first."""
+    play(
+        [
+            ("new fifo 2 256", ""),
+            insert(0),
+            insert(1, 1),
+            insert(2, 0, RT),
+            insert(3, head=True),
+            *((f"dispatch {n % 2} 0", str(expected)) for n, expected in enumerate((3, 0, 1, 2))),
+            ("dispatch 0 0", "-"),
+            *((f"finish 0 {number}", "") for number in range(4)),
+            ("end", "1"),
+        ]
+    )
+
+
+def check_bound(play: Play) -> None:
+    """What ends lets the next one go, and so does a larger bound."""
+    play(
+        [
+            ("new fifo 1 256", ""),
+            ("set inflight_max 1", "0"),
+            *(insert(number) for number in range(3)),
+            ("dispatch 0 0", "0"),
+            ("work 0", "0"),
+            ("dispatch 0 0", "-"),
+            ("finish 0 0", "run:0"),
+            ("work 0", "1"),
+            ("dispatch 0 0", "1"),
+            ("dispatch 0 0", "-"),
+            ("set inflight_max 2", "run:0 0"),
+            ("dispatch 0 0", "2"),
+            ("finish 0 1", ""),
+            ("finish 0 2", ""),
+            ("end", "1"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("check", [check_order, check_bound])
+def test_promises(play: Play, check: Callable[[Play], None]) -> None:
+    check(play)

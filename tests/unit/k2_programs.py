@@ -79,6 +79,78 @@ class Script:
         return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
 
 
+RT, BACKGROUND = 0, 8
+
+
+class Drive:
+    """K2 before a drive with one hardware queue, with numbered requests; times are in ms.
+
+    `armed_ms` is when its timer is due; None: it is not armed.
+    """
+
+    def __init__(self, script: Script, **knobs: int) -> None:
+        self.script = script
+        self.now_ms = 10_000.0
+        self.armed_ms: float | None = None
+        self.count = 0
+        self.ask("new 1")
+        for name, value in knobs.items():
+            self.set(name, value)
+
+    @property
+    def now(self) -> int:
+        return round(self.now_ms * 1e6)
+
+    def ask(self, line: str) -> list[str]:
+        """What it says, but for the timer that it arms."""
+        words = self.script.ask(line).split()
+        for word in words:
+            if word.startswith("arm:"):
+                self.armed_ms = int(word.removeprefix("arm:")) / 1e6
+        return [word for word in words if not word.startswith("arm:")]
+
+    def set(self, name: str, value: int) -> None:
+        assert self.ask(f"set {name} {value}")[0] == "0"
+
+    def insert(self, level: int = BACKGROUND, sectors: int = 8, *marks: str, urgent: bool = False) -> int:
+        """A request's number. `marks` are commands of the program, such as "whole"."""
+        self.count += 1
+        for mark in marks:
+            self.ask(f"{mark} {self.count}")
+        self.ask(f"insert 0 {self.now} {self.count}:{level}:{urgent:d}:{sectors}")
+        return self.count
+
+    def discard(self, level: int = BACKGROUND, *, urgent: bool = False) -> int:
+        return self.insert(level, 0, "discards", urgent=urgent)
+
+    def dispatch(self) -> int | None:
+        words = self.ask(f"dispatch {self.now}")
+        return None if words[0] == "-" else int(words[0])
+
+    def works(self) -> bool:
+        return self.ask(f"work {self.now}")[-1] == "1"
+
+    def finish(self, number: int) -> bool:
+        """Whether a hardware queue should be run."""
+        return bool(self.ask(f"finish {number} 0 {self.now}"))
+
+    def serve(self, number: int) -> None:
+        """It goes to the drive and ends."""
+        assert self.dispatch() == number
+        self.finish(number)
+
+    def real_time(self) -> None:
+        """A real-time request comes, goes to the drive and ends."""
+        self.serve(self.insert(RT))
+
+    def tick(self) -> bool:
+        """Time passes until the timer is due. Returns whether a queue should be run."""
+        assert self.armed_ms is not None
+        assert self.armed_ms >= self.now_ms
+        self.now_ms, self.armed_ms = self.armed_ms, None
+        return bool(self.ask(f"tick {self.now}"))
+
+
 class EventLoop(ABC):
     """K2 before a drive that is played, event by event; its timer is one of the events. Times are in us."""
 

@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass
 class Machine:
-    """What must hold, and a small blk-mq: a ctx runs after insertion, after configure, and when K2 says so."""  # noqa: E501
+    """What must hold, and a small blk-mq: a ctx runs after insertion, after a knob, and when K2 says so."""
 
     script: Script
     ctxs: int
@@ -490,7 +490,7 @@ def test_the_floor_is_kept_beside_real_time(script: Script, floor: int) -> None:
 
 
 def check_floor_passes_bounds(script: Script) -> None:
-    """What the floor owes goes whatever bounds say, but not without a slot, and not before urgent requests."""  # noqa: E501
+    """What the floor owes goes whatever bounds say, but not without a slot, nor before urgent requests."""
     machine = begin(script, ctxs=1, bound=2)
     assert script.ask("set be_floor_iops 100") == "0 100"
     machine.set_kib_max(4)
@@ -548,7 +548,7 @@ def test_a_frozen_queue_empties(script: Script) -> None:
 
 
 class Auto:
-    """A drive with bounds while there is real-time activity, without a floor: entries by number, times in ms."""  # noqa: E501
+    """A drive with bounds during real-time activity, and no floor: entries by number, times in ms."""
 
     def __init__(self, script: Script, **knobs: int) -> None:
         self.script = script
@@ -998,8 +998,11 @@ MUTATIONS = [
     Mutation(
         "unblocks-before-it-counts",
         "interleave",
-        "\tinflight_ended(&k2->inflight, e->sectors);\n\tsmp_mb__after_atomic(); /* pairs with k2_block() */\n\tif (!k2_unblock(k2, K2_RELEASE_COMPLETION))\n\t\treturn false;",  # noqa: E501
-        "\tbool run = k2_unblock(k2, K2_RELEASE_COMPLETION);\n\n\tinflight_ended(&k2->inflight, e->sectors);\n\tif (!run)\n\t\treturn false;",  # noqa: E501
+        "\tinflight_ended(&k2->inflight, e->sectors);\n"
+        "\tsmp_mb__after_atomic(); /* pairs with k2_block() */\n"
+        "\tif (!k2_unblock(k2, K2_RELEASE_COMPLETION))\n\t\treturn false;",
+        "\tbool run = k2_unblock(k2, K2_RELEASE_COMPLETION);\n\n"
+        "\tinflight_ended(&k2->inflight, e->sectors);\n\tif (!run)\n\t\treturn false;",
     ),
     Mutation(
         "no-second-ask",
@@ -1038,8 +1041,9 @@ MUTATIONS = [
     Mutation(
         "disarmed-last",
         "interleave",
-        "\tWRITE_ONCE(k2->armed_ns, 0);\n\tsmp_mb(); /* either a dispatcher that blocks sees the timer unarmed, or we see what it has blocked */\n\treturn k2_unblock(k2, K2_RELEASE_TIMER);",  # noqa: E501
-        "\tbool run = k2_unblock(k2, K2_RELEASE_TIMER);\n\n\tWRITE_ONCE(k2->armed_ns, 0);\n\treturn run;",
+        "\tWRITE_ONCE(k2->armed_ns, 0);\n\tsmp_mb();",
+        "\tbool run = k2_unblock(k2, K2_RELEASE_TIMER);\n\n"
+        "\tWRITE_ONCE(k2->armed_ns, 0);\n\treturn run;\n\tsmp_mb();",
     ),
     Mutation(
         "what-is-owed-does-not-arm", "interleave", "if (owed && (until_ns ==", "if (false && (until_ns =="

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's bound that looks ahead: sched/k2.c with sched/bounds/ahead.c, beside a drive that serves one after the other.
+"""K2's bound that looks ahead: sched/k2.c with sched/bounds/ahead.c, and a drive that serves one by one.
 
 Drive, background and real-time flows are played here; K2 is the program `script`. Times are in us.
-"""  # noqa: E501
+"""
 
 import itertools
 import random
@@ -400,7 +400,7 @@ def check_a_new_flow_begins_anew(script: Script) -> None:
 
 
 def check_what_was_expected_is_not_waited_for(script: Script) -> None:
-    """The real-time request that an idle drive was held for goes to it: the background need not wait for its end."""  # noqa: E501
+    """The drive was held idle for a real-time request, which has gone: the background need not wait on."""
     lab = Lab(script, [Flow(0, ticks(2_000))], {"ahead_lo_kib": 0, "ahead_lead_us": 900}, depth=1)
     lab.play(102_500)
     assert lab.in_drive == [], "the drive is held free"
@@ -471,7 +471,7 @@ def _flows(draw: st.DrawFn) -> list[Flow]:
 def test_the_background_is_back_whoever_leaves(
     script: Script, flows: list[Flow], knobs: dict[str, int]
 ) -> None:
-    """Whatever came and went: without anything real-time the constant bound holds, and nothing is stranded."""  # noqa: E501
+    """Whatever came and went: with nothing real-time the constant bound holds, and nothing is stranded."""
     note(str(knobs))
     lab = Lab(script, flows, knobs)
     lab.play(60_000)

@@ -6,73 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, assert_noticed
+from tests.unit import k2_programs
+from tests.unit.k2_programs import BACKGROUND, RT, Mutation, Script, assert_noticed
 
-BACKGROUND = 8
-RT = 0
 #: ACTIVITY_GRACE_NS_MIN of sched/activity.h.
 GRACE_MS = 100.0
 
 
-class Drive:
-    """K2 with numbered requests; `armed_ms` is when its timer is due, None while it is not armed."""
+class Drive(k2_programs.Drive):
+    """With a bound on discards and no floor, unless said otherwise."""
 
     def __init__(self, script: Script, **knobs: int) -> None:
-        self.script = script
-        self.now_ms = 10_000.0
-        self.armed_ms: float | None = None
-        self.count = 0
-        self.ask("new 1")
-        for name, value in ({"discard_kib_max": 1024, "be_floor_iops": 0} | knobs).items():
-            self.set(name, value)
-
-    def ask(self, line: str) -> list[str]:
-        words = self.script.ask(line).split()
-        for word in [word for word in words if word.startswith("arm:")]:
-            self.armed_ms = int(word.removeprefix("arm:")) / 1e6
-            words.remove(word)
-        return words
-
-    def set(self, name: str, value: int) -> None:
-        assert self.ask(f"set {name} {value}")[0] == "0"
-
-    @property
-    def now(self) -> int:
-        return round(self.now_ms * 1e6)
-
-    def insert(self, level: int = BACKGROUND, *, discards: bool = False, urgent: bool = False) -> int:
-        number, self.count = self.count, self.count + 1
-        if discards:
-            self.ask(f"discards {number}")
-        self.ask(f"insert 0 {self.now} {number}:{level}:{urgent:d}:{0 if discards else 8}")
-        return number
-
-    def discard(self, level: int = BACKGROUND, *, urgent: bool = False) -> int:
-        return self.insert(level, discards=True, urgent=urgent)
-
-    def dispatch(self) -> int | None:
-        words = self.ask(f"dispatch {self.now}")
-        return None if words[0] == "-" else int(words[0])
-
-    def works(self) -> bool:
-        return self.ask(f"work {self.now}")[-1] == "1"
-
-    def finish(self, number: int) -> bool:
-        """Whether a queue should be run."""
-        return bool(self.ask(f"finish {number} 0 {self.now}"))
-
-    def real_time(self) -> None:
-        """One comes, goes to the drive and ends."""
-        number = self.insert(RT)
-        assert self.dispatch() == number
-        self.finish(number)
-
-    def tick(self) -> bool:
-        """Time passes until the timer is due. Returns whether a queue should be run."""
-        assert self.armed_ms is not None
-        assert self.armed_ms >= self.now_ms
-        self.now_ms, self.armed_ms = self.armed_ms, None
-        return self.ask(f"tick {self.now}") == ["run"]
+        super().__init__(script, **{"discard_kib_max": 1024, "be_floor_iops": 0} | knobs)
 
     def end(self) -> None:
         assert self.ask("end") == ["1"]

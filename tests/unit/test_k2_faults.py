@@ -2,62 +2,13 @@
 """Faults that K2 had where two of its features meet, each by a script that shows it. Times are in ms."""
 
 import pytest
-from tests.unit.k2_programs import Script
+from tests.unit.k2_programs import BACKGROUND, RT, Drive, Script
 from tests.unit.test_k2_ahead import Flow, thinks
 from tests.unit.test_k2_target import TargetLab
 
-RT, BACKGROUND = 0, 8
-
-
-class Drive:
-    """K2 with one hardware queue; `armed_ms`: what it wants its timer for, of the latest answer."""
-
-    def __init__(self, script: Script, **knobs: int) -> None:
-        self.script = script
-        self.now_ms = 10_000.0
-        self.armed_ms: float | None = None
-        self.count = 0
-        script.ask("new 1")
-        for name, value in knobs.items():
-            self.set(name, value)
-
-    def ask(self, line: str) -> list[str]:
-        words = self.script.ask(line).split()
-        armed = [int(word.removeprefix("arm:")) / 1e6 for word in words if word.startswith("arm:")]
-        self.armed_ms = armed[-1] if armed else None
-        return [word for word in words if not word.startswith("arm:")]
-
-    def set(self, name: str, value: int) -> None:
-        assert self.ask(f"set {name} {value}") == ["0", str(value)]
-
-    @property
-    def now(self) -> int:
-        return round(self.now_ms * 1e6)
-
-    def insert(self, level: int = BACKGROUND, sectors: int = 8, *marks: str) -> int:
-        self.count += 1
-        for mark in marks:
-            self.ask(f"{mark} {self.count}")
-        self.ask(f"insert 0 {self.now} {self.count}:{level}:0:{sectors}")
-        return self.count
-
-    def dispatch(self) -> int | None:
-        word = self.ask(f"dispatch {self.now}")[0]
-        return None if word == "-" else int(word)
-
-    def works(self) -> bool:
-        return self.ask(f"work {self.now}") == ["1"]
-
-    def finish(self, number: int) -> None:
-        self.ask(f"finish {number} 0 {self.now}")
-
-    def serve(self, number: int) -> None:
-        assert self.dispatch() == number
-        self.finish(number)
-
 
 def test_the_floor_forgets_what_the_background_got_alone(script: Script) -> None:
-    """What the background got while it was alone was charged to its floor, which then owed it nothing for a minute."""  # noqa: E501
+    """What the background got while it was alone was charged to its floor, which owed it nothing later."""
     drive = Drive(script, be_floor_iops=100, inflight_max=1)
     for _ in range(1000):
         drive.serve(drive.insert())
@@ -76,7 +27,7 @@ def test_the_floor_forgets_what_the_background_got_alone(script: Script) -> None
 
 
 def test_a_background_request_that_is_owed_but_too_large_holds_up_nothing(script: Script) -> None:
-    """The floor chose a background request that did not fit; it stayed, and real-time requests waited for it."""  # noqa: E501
+    """The floor chose a background request that did not fit, and real-time requests waited for that."""
     drive = Drive(script, be_floor_iops=100, inflight_kib_max=16)
     first = drive.insert()
     assert drive.dispatch() == first
@@ -99,7 +50,7 @@ def test_what_cannot_be_split_is_bound_too(script: Script) -> None:
 
 
 def test_a_target_that_is_given_up_leaves_the_debt_of_writes_alone(script: Script) -> None:
-    """The bound of a target that was given up was the value that chooses the limit of the debt automatically."""  # noqa: E501
+    """A target that was given up had the bound that, for the debt, means: chosen automatically."""
     lab = TargetLab(script, [Flow(0, thinks(160))], {"rt_target_us": 30})
     for number in range(1, 4000):
         lab.ask(f"writes {number}")
@@ -115,6 +66,7 @@ def test_real_time_fits_when_bounds_begin(script: Script) -> None:
     assert [drive.dispatch() for _ in range(2)] == large[:2]
     drive.insert(RT)
     first = drive.dispatch()
+    assert drive.dispatch() is None, "the background does not fit"
     second = drive.insert(RT)
     assert drive.works()
     assert [first, drive.dispatch()] == [4, second]
@@ -155,16 +107,17 @@ def test_the_earliest_time_is_armed(script: Script) -> None:
     assert drive.armed_ms == pytest.approx(drive.now_ms + 1000)
     drive.insert(BACKGROUND, 0, "discards")
     assert drive.dispatch() is None
-    assert drive.armed_ms == pytest.approx(drive.now_ms + 100, abs=0.01), "when activity ends"
+    due_ms = drive.now_ms + 100
+    assert drive.armed_ms == pytest.approx(due_ms, abs=0.01), "when activity ends"
     drive.set("inflight_kib_max", 8)
     drive.now_ms += 1
     drive.set("inflight_kib_max", 4)
     assert drive.dispatch() is None
-    assert drive.armed_ms is None, "the earliest is armed"
+    assert drive.armed_ms == pytest.approx(due_ms, abs=0.01), "the earliest is armed"
 
 
 def test_a_frozen_queue_holds_nothing(script: Script) -> None:
-    """What bounds held stayed while the queue was being frozen: the disk stood still until a timer let it go."""  # noqa: E501
+    """Requests were held while the queue was being frozen: the disk stood still until a timer."""
     drive = Drive(script, be_floor_iops=0, discard_kib_max=64, inflight_kib_max=4)
     drive.serve(drive.insert(RT))
     held = [

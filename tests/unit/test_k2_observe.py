@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What K2 shows while it is observed (sched/observe.h): when a bound begins to hold, and what requests met."""  # noqa: E501
+"""What K2 shows while it is observed (sched/observe.h): when a bound begins to hold, what requests met."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -150,7 +150,7 @@ def check_held_for_what_is_expected(script: Script) -> None:
 
 
 def check_notes(script: Script) -> None:
-    """What real-time requests in the drive met, also of one that comes back; and none while nothing observes."""  # noqa: E501
+    """What real-time requests in the drive met, also one that comes back; nothing while nothing observes."""
     begin(script, "1:8:0:16", "2:0:0:8", "3:5:0:8", "4:8:0:8")
     assert [script.ask("dispatch 10") for _ in range(4)] == ["2", "3", "1", "4"]
     assert script.ask("finish 2 0 5000") == "end:2:0:-"

@@ -14,7 +14,7 @@ DEBUG_KERNELS := stable-kasan backports-kasan stable-kcsan backports-kcsan
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
 .PHONY: help demo check check-debug claims bench blktests setup-demo setup-check venv venv-dev kernel-demo kernels \
-	kernels-debug modules modules-debug lint format build-test unit swarm swarm-faults vm-test vm-test-all \
+	kernels-debug modules modules-debug lint format build-test unit swarm swarm-faults faults vm-test vm-test-all \
 	vm-test-repeat vm-test-debug lock clean clean-host sim
 
 help: ## these lines
@@ -119,6 +119,9 @@ swarm: ## random knobs, loads and faults against K2's laws, until stopped; SEED=
 
 swarm-faults: ## faults that K2 once had, put back: which law finds each, and how soon
 	$(BIN)/python -m tests.swarm faults
+
+faults: ## faults that K2 once had, put back one by one: what finds each (half an hour, with virtual machines)
+	@$(BIN)/python -m tests.faults
 
 vm-test: ## everything that boots one
 	$(VM_TEST)

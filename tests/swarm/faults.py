@@ -10,7 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.unit.programs import ROOT, mutate
+
 #: Scenarios within which each fault is to be found.
 WITHIN = 20_000
 COMPILER = (
@@ -30,7 +31,6 @@ class Fault:
     """What went wrong, and the edit of sched/ that makes it go wrong again."""
 
     what: str
-    file: str
     old: str
     new: str
     #: Found within a second or two.
@@ -40,14 +40,12 @@ class Fault:
 FAULTS = (
     Fault(
         "what the background gets while nothing else runs counts against its floor later",
-        "floor.h",
-        "f->due_ns[kind] = now_ns + f->interval_ns;\n	else",
-        "f->due_ns[kind] = max(due_ns + f->interval_ns, now_ns);\n	else",
+        "else if (!due_ns || now_ns < due_ns)",
+        "else if (!due_ns)",
         found_soon=True,
     ),
     Fault(
         "a background request that is owed and does not fit holds up a real-time one",
-        "k2.c",
         "		if (owed & 1U << list || k2_may_go(k2, list, now))\n			return list;",
         "		if (k2_may_go(k2, list, now))\n			return list;\n"
         "		if (owed & 1U << list)\n			return K2_LISTS;",
@@ -55,7 +53,6 @@ FAULTS = (
     ),
     Fault(
         "requests that cannot be split pass the bound on bytes",
-        "k2.c",
         "		.sectors = k2_sectors(e),\n		.writes",
         "		.sectors = k2->piece_sectors && k2_sectors(e) > k2->piece_sectors ? 0 : k2_sectors(e),\n"
         "		.writes",
@@ -63,41 +60,35 @@ FAULTS = (
     ),
     Fault(
         "a target that is given up switches the bound on the debt of writes on",
-        "k2.c",
         "on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap)",
         "on && (debt || has_target), debt ? debt : DEBT_AUTO, cap)",
         found_soon=True,
     ),
     Fault(
         "the background stays blocked when what a bound refused is merged away",
-        "k2.c",
         "if (atomic_read(&k2->blocked) & 1U << e->list && atomic_xchg(&k2->blocked, 0))",
         "if (0)",
     ),
     Fault(
         "bytes that went while no bound was in force are not counted",
-        "k2.c",
         "	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);",
         "	e->sectors = k2->uses & K2_USES_BOUNDS ? min_t(unsigned int, k2_sectors(e), (1U << 24) - 1) : 0;",
         found_soon=True,
     ),
     Fault(
         "a target of more than 4.2 s wraps around",
-        "k2.c",
         "1000ULL * knobs[K2_KNOB_rt_target_us]",
         "(unsigned int)(1000 * knobs[K2_KNOB_rt_target_us])",
         found_soon=True,
     ),
     Fault(
         "the background is held while the queue is being frozen",
-        "k2.c",
         "&r, &why) ||\n	    k2_draining(k2))",
         "&r, &why))",
         found_soon=True,
     ),
     Fault(
         "a number for write_debt_kib_max is limited to the range of auto",
-        "bounds/debt.c",
         "	WRITE_ONCE(d->limit_sectors, min(limit, d->cap_sectors));",
         "	limit = clamp_t(u64, limit, DEBT_SECTORS_MIN, DEBT_SECTORS_MAX);\n"
         "	WRITE_ONCE(d->limit_sectors, min(limit, d->cap_sectors));",
@@ -105,34 +96,40 @@ FAULTS = (
     ),
     Fault(
         "a pause of the debt of writes has no longest",
-        "bounds/debt.c",
         "	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);",
         "	d->pause_ns = 16 * pause_ns;",
     ),
     Fault(
         "the background waits on when the real-time request that was expected has come",
-        "learn.c",
         "	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))\n"
         "		atomic_xchg(&k2->blocked, 0);",
         "",
     ),
     Fault(
+        "the timer is set to the latest time that was asked for",
+        "if (armed_ns && armed_ns <= at_ns)",
+        "if (armed_ns == at_ns)",
+    ),
+    Fault(
+        "a background request that is held hides real-time ones",
+        "k2_block(k2, 1U << list);",
+        "k2_block(k2, K2_MAP_ALL);",
+        found_soon=True,
+    ),
+    Fault(
         "a floor that is owed a request arms no timer",
-        "k2.c",
         "		until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));",
         "		until_ns += 0;",
         found_soon=True,
     ),
     Fault(
         "the slot that a returned request leaves wakes nothing",
-        "k2.c",
         "	e->state = K2_RETURNED;\n	return k2_left(k2, e);",
         "	e->state = K2_RETURNED;\n	k2_left(k2, e);\n	return false;",
         found_soon=True,
     ),
     Fault(
         "a larger bound wakes nothing",
-        "k2.c",
         "	k2_apply(k2);\n	k2_unblock(k2, K2_RELEASE_KNOB);",
         "	k2_apply(k2);",
     ),
@@ -156,25 +153,24 @@ def with_fault(fault: Fault, out: Path) -> Path:
     """The swarm test over sched/ with this fault."""
     sched = out / "sched"
     shutil.copytree(ROOT / "sched", sched)
-    source = sched / fault.file
-    text = source.read_text()
-    if text.count(fault.old) != 1:
-        raise SystemExit(f"{fault.file} has {text.count(fault.old)} times what stands for: {fault.what}")
-    source.write_text(text.replace(fault.old, fault.new))
+    mutate(sched, fault.old, fault.new)
     return compile_swarm(out, sched)
+
+
+def play(program: Path, first: int, within: int) -> tuple[int, str] | None:
+    """How many scenarios it took to break a law, and the law; None: all held."""
+    command = [str(program), str(first), str(within), "brief"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    seed, _, law = done.stdout.splitlines()[0].removeprefix("seed ").partition(": ")
+    return int(seed) - first + 1, law
 
 
 def find(fault: Fault, first: int, within: int) -> tuple[int, str] | None:
     """How many scenarios it took to find the fault, and the law that it breaks; None: it was not found."""
     with tempfile.TemporaryDirectory() as scratch:
-        program = with_fault(fault, Path(scratch))
-        done = subprocess.run(
-            [program, str(first), str(within), "brief"], capture_output=True, text=True, check=False
-        )
-    if done.returncode == 0:
-        return None
-    seed, _, law = done.stdout.splitlines()[0].removeprefix("seed ").partition(": ")
-    return int(seed) - first + 1, law
+        return play(with_fault(fault, Path(scratch)), first, within)
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ import os
 import secrets
 import shlex
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,11 +27,11 @@ def run_program(program: Path, *arguments: int, prefix: tuple[str, ...] = (), li
     return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
 
 
-def mutate(tree: Path, old: str, new: str) -> None:
-    """Replace what stands exactly once in the C and C++ sources of a tree."""
-    texts = {
-        source: source.read_text() for ending in ("[ch]", "[ch]pp") for source in tree.rglob(f"*.{ending}")
-    }
+def mutate(tree: Path, old: str, new: str, folders: Sequence[str] = (".",)) -> None:
+    """Replace what stands exactly once in the C and C++ sources and Makefiles of a tree's folders."""
+    endings = ("*.[ch]", "*.[ch]pp", "Makefile")
+    sources = (source for folder in folders for ending in endings for source in (tree / folder).rglob(ending))
+    texts = {source: source.read_text() for source in sources}
     found = [source for source, text in texts.items() for _ in range(text.count(old))]
     assert len(found) == 1, f"{old!r} stands in {len(found)} places: mend the mutation"
     found[0].write_text(texts[found[0]].replace(old, new))

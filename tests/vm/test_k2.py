@@ -52,6 +52,7 @@ CONDITIONS = (
         "neighbours",
         "unplug",
         "hotplug",
+        "paged",
         "data vflash0",
         "data nullb0",
     ),
@@ -66,7 +67,7 @@ TIMES = (
 #: With failures that the kernel injects.
 INJECTING = ("nomem", "failures")
 #: Of these a kernel with PREEMPT_RT shows nothing that one without has not.
-ORDINARY_ONLY = {"sysfs", "passthrough", "neighbours"}
+ORDINARY_ONLY = {"sysfs", "passthrough", "neighbours", "paged"}
 #: By machine: each kernel by the host's clock (smp) and in virtual time (icount), with the number of CPUs.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": CONDITIONS,
@@ -96,7 +97,10 @@ if "TAILGATE_ALL_MACHINES" in os.environ:
 #: that is busy.
 WALL_S = 1200
 #: How long a condition may be awaited: in a guest's own time, and by the clock of a host that is busy.
-PATIENCE_S: Mapping[qemu.Mode, int] = {"icount": 60, "tcg": 300}
+PATIENCE_S: Mapping[qemu.Mode, int] = {
+    "icount": 60,
+    "tcg": int(os.environ.get("TAILGATE_PATIENCE_S", 300)),
+}
 MEMORY_MIB = 1024
 OPTIONS = "log_buf_len=4M"
 #: `make vm-test-debug`: all parts on kernels that look for faults, with parts for what these can do besides.

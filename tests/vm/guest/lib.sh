@@ -219,7 +219,7 @@ kernel_log() { # NAME: what the kernel said since this part began; the host know
 }
 clean_up() { # take all disks and k2 away: whatever the part did, this works
 	fail_no_more
-	for pid in $(pidof fio sample levels order pieces sg); do
+	for pid in $(pidof fio sample levels order paged pieces sg); do
 		kill -9 $pid
 	done
 	wait
@@ -231,7 +231,7 @@ clean_up() { # take all disks and k2 away: whatever the part did, this works
 	for disk in /sys/kernel/config/nullb/*/; do
 		[ ! -e $disk/power ] || rmdir $disk
 	done
-	for module in loop vflash null_blk scsi_debug k2 k2_experiments fifo; do
+	for module in loop vflash null_blk scsi_debug $(cd $EXTRA && ls | sed 's/\.ko$//'); do
 		be_patient # what was killed may still be ending
 		until [ ! -d /sys/module/$module ] || rmmod $module 2> /dev/null; do
 			uptime_ms

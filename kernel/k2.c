@@ -169,11 +169,11 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct instance *instance = instance_of(data->q);
 	struct k2 *k2 = &instance->algorithm;
-	unsigned int kept = READ_ONCE(k2->knobs[K2_KNOB_rt_tags]);
-	u64 inflight_max = READ_ONCE(k2->inflight.requests_max);
 	bool discards = (opf & REQ_OP_MASK) == REQ_OP_DISCARD && READ_ONCE(k2->discard_sectors);
 
-	if (!discards && !READ_ONCE(k2->levels.filled) && tags_suffice(data, kept, inflight_max))
+	/* a limit that does nothing would cost a search for a shallow tag, and the allocation of tags in batches */
+	if (!discards && !READ_ONCE(k2->levels.filled) &&
+	    data->q->nr_requests >= READ_ONCE(k2->tags_enough))
 		return;
 	if (!k2_is_rt(get_current_ioprio()))
 		tags_limit(instance, data, k2_limit(k2, data->q->nr_requests, discards));

@@ -44,6 +44,16 @@ static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 	WRITE_ONCE(k2->piece_sectors, on ? sectors : 0);
 }
 
+/* While nothing waits here, scheduler tags are held by what is in the drive and by plugs. */
+static void k2_apply_tags(struct k2 *k2)
+{
+	u64 held = k2->inflight.requests_max + K2_TAGS_IN_PLUGS, tags = BOUND_NONE;
+
+	if (k2->inflight.requests_max != BOUND_NONE)
+		tags = div_u64(100 * held, 100 - k2->knobs[K2_KNOB_rt_tags]) + 1;
+	WRITE_ONCE(k2->tags_enough, tags);
+}
+
 /* From knobs, activity and the target: which bounds are in force. Here alone are knobs converted into units of the bounds. */
 static void k2_apply(struct k2 *k2)
 {
@@ -69,6 +79,7 @@ static void k2_apply(struct k2 *k2)
 	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);
 	k2_apply_pieces(k2, on, cap);
 	WRITE_ONCE(k2->discard_sectors, k2_kib(k2, K2_KNOB_discard_kib_max));
+	k2_apply_tags(k2);
 
 	if (k2->inflight.sectors_max != BOUND_NONE || k2->ahead.on || k2->debt.on || has_target ||
 	    k2->discard.on)
@@ -210,13 +221,15 @@ static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level, boo
 static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int level, bool urgent,
 			      bool discards, u64 now)
 {
-	e->list = K2_LIST(level);
+	unsigned int list = K2_LIST(level);
+
 	if (unlikely(urgent))
-		e->list = K2_LIST_URGENT;
+		list = K2_LIST_URGENT;
 	else if (unlikely(discards) && level == K2_BACKGROUND && READ_ONCE(k2->discard_sectors))
-		e->list = K2_LIST_DISCARDS;
+		list = K2_LIST_DISCARDS;
 	e->since_ns = now;
 	e->level = level;
+	e->list = list;
 	e->state = K2_QUEUED;
 	e->marks = 0;
 }
@@ -482,11 +495,13 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 /* The list whose first entry goes now; K2_LISTS: none. */
 static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e))
 {
-	unsigned int lists;
+	unsigned int blocked = atomic_read(&k2->blocked), lists;
 
-	if (unlikely(atomic_read(&k2->blocked)) && k2_draining(k2))
+	if (unlikely(blocked) && k2_draining(k2)) {
 		k2_reopen(k2);
-	lists = k2->levels.filled & ~atomic_read(&k2->blocked);
+		blocked = 0;
+	}
+	lists = k2->levels.filled & ~blocked;
 	if (!lists)
 		return K2_LISTS;
 	if (!inflight_has_slot(&k2->inflight)) {
@@ -494,8 +509,7 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(stru
 			return K2_LISTS;
 		lists = k2->levels.filled;
 	}
-	if (likely(lists == 1U << K2_LIST_BACKGROUND &&
-		   !(k2->uses & (K2_USES_BOUNDS | K2_USES_PIECES))))
+	if (likely(lists == 1U << K2_LIST_BACKGROUND && !k2->uses))
 		return K2_LIST_BACKGROUND;
 	return k2_choose_among(k2, lists, now, picked);
 }
@@ -520,9 +534,7 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 	levels_unstage(&k2->levels, e, list);
 	e->state = K2_INFLIGHT;
 	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);
-	e->flow = 0;
 	e->marks = 0;
-	e->note = 0;
 	k2_count_dispatch(k2, level, e->since_ns, now);
 	full = inflight_went(&k2->inflight, e->sectors);
 	if (list >= K2_LIST_BACKGROUND)

@@ -116,6 +116,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 #define K2_USES_TARGET 16
 #define K2_USES_TIMES 32 /* times of writes and of real-time requests are learned from */
 
+/* Tags that the plugs of two tasks hold, each with as many requests as the block layer lets a plug have. */
+#define K2_TAGS_IN_PLUGS (2 * 32)
 /* Discards that wait keep their scheduler tags: they get one of this many. */
 #define K2_DISCARD_TAGS_SHARE 8
 /* Largest piece, in sectors: as split_kib. */
@@ -130,6 +132,7 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @piece_sectors: most sectors in a background request; 0: any number
  * @granule_sectors: pieces are a multiple of this
  * @discard_sectors: most sectors in a background discard; 0: any number
+ * @tags_enough: with so many scheduler tags k2_limit() says nothing new while nothing waits
  * @arm: asks for k2_tick() at this time instead of an earlier wish; called under @lock
  * @argument: the environment's, for @arm
  * @inflight: what is in the drive, and the bounds on that
@@ -165,6 +168,7 @@ struct k2 {
 	unsigned int piece_sectors;
 	unsigned int granule_sectors;
 	unsigned int discard_sectors;
+	u64 tags_enough;
 	void (*arm)(void *argument, u64 at_ns);
 	void *argument;
 

@@ -99,4 +99,6 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		ahead_ended(&k2->ahead, e->flow - 1, now);
 	if (e->level != K2_BACKGROUND)
 		atomic_dec(&k2->rt_inflight[e->level]);
+	e->flow = 0;
+	e->note = 0;
 }

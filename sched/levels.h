@@ -49,12 +49,12 @@ enum k2_state {
  * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into the two words of a request that are an elevator's
  * @since_ns: when it was inserted; in flight and of the background, when it was dispatched
  * @sectors: in flight, sectors that it counts in the bounds on bytes
- * @flow: in flight, 1 + the number of its flow; 0: none
+ * @flow: in flight, 1 + the number of its flow; else 0
  * @level: 0 to K2_LEVELS - 1
  * @list: the list that it is, or was last, on
  * @state: enum k2_state
  * @marks: K2_MARK_...
- * @note: in flight, 1 + the index of its struct k2_note; 0: none
+ * @note: in flight, 1 + the index of its struct k2_note; else 0
  */
 struct k2_entry {
 	u64 since_ns;

@@ -70,28 +70,6 @@ static inline void tags_limit(const struct instance *instance, struct blk_mq_all
 	data->shallow_depth = limit;
 }
 
-/*
- * While nothing waits in the scheduler, scheduler tags are held by what is in the drive, and by the plugs of tasks that run, with
- * up to BLK_MAX_REQUEST_COUNT requests each: two plugs at the same time are allowed for.
- */
-#define TAGS_IN_PLUGS (2 * 32)
-
-/**
- * tags_suffice() - is no limit needed while nothing waits in the scheduler? From limit_depth
- * @data: as given to limit_depth
- * @kept: percent of the tags that some kinds of requests may not take
- * @inflight: most requests in the drive; U64_MAX: there is no bound
- *
- * A limit would do nothing then, but cost a search for a shallow tag and the allocation of tags in batches.
- */
-static inline bool tags_suffice(const struct blk_mq_alloc_data *data, unsigned int kept,
-				u64 inflight)
-{
-	u64 tags = data->q->nr_requests;
-
-	return inflight < tags && tags * (100 - kept) >= (inflight + TAGS_IN_PLUGS) * 100;
-}
-
 /* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */
 static inline int tags_module_init(void)
 {

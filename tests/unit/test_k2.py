@@ -851,7 +851,7 @@ def test_real_threads(programs: Path, sanitizer: str) -> None:
 
 
 MUTATIONS = [
-    Mutation("urgent-last-of-its-level", "script", "e->list = K2_LIST_URGENT;", ";"),
+    Mutation("urgent-last-of-its-level", "script", "list = K2_LIST_URGENT;", ";"),
     Mutation(
         "newest-first",
         "script",

@@ -102,12 +102,13 @@ ROWS = (
         "a change of the scheduler waited for ever for a reader whose memory is paged in from that disk",
         (
             (
-                "WARN_ON_ONCE(!k2_deinit(&d->k2));",
-                "WARN_ON_ONCE(!k2_deinit(&d->k2));\n\tstatistics_module_exit();\n\tstatistics_file = NULL;",
+                "WARN_ON_ONCE(!this_scheduler.deinit(&instance->algorithm));",
+                "WARN_ON_ONCE(!this_scheduler.deinit(&instance->algorithm));\n"
+                "\tstatistics_module_exit();\n\tstatistics_file = NULL;",
             ),
             (
-                "d->instance.values = d->k2.knobs;",
-                "d->instance.values = d->k2.knobs;\n\tif (!statistics_file)\n\t\tstatistics_module_init();",
+                "	this_scheduler.init(instance);",
+                "	this_scheduler.init(instance);\n\tif (!statistics_file)\n\t\tstatistics_module_init();",
             ),
         ),
         (guest("stable-smp4", "paged"),),
@@ -226,14 +227,14 @@ ROWS = (
         "hardware queues that were replaced while the scheduler changed left freed memory in the statistics",
         (
             (
-                "#define K2_KNOB_CALLBACKS(name, ...)",
-                """static int k2_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+                "static struct elevator_type this_type = {\n",
+                """static int hctx_begins(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
 	hctx->sched_data = instance_of(hctx->queue);
 	return 0;
 }
 
-static void k2_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+static void hctx_ends(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
 	struct instance *instance = hctx->sched_data;
 
@@ -242,12 +243,13 @@ static void k2_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 	mutex_unlock(&instances_lock);
 }
 
-#define K2_KNOB_CALLBACKS(name, ...)""",
+static struct elevator_type this_type = {
+""",
             ),
             (
-                ".depth_updated = tags_depth_updated,",
-                ".depth_updated = tags_depth_updated,\n"
-                "		.init_hctx = k2_init_hctx,\n		.exit_hctx = k2_exit_hctx,",
+                ".finish_request = requests_finish,",
+                ".finish_request = requests_finish,\n"
+                "		.init_hctx = hctx_begins,\n		.exit_hctx = hctx_ends,",
             ),
             ("	list_del(&instance->node);\n", ""),
         ),

@@ -965,7 +965,7 @@ MUTATIONS = [
     Mutation(
         "a-freeze-is-not-seen",
         "frozen",
-        "if (unlikely(atomic_read(&k2->blocked)) && k2_draining(k2))",
+        "if (unlikely(blocked) && k2_draining(k2))",
         "if (false)",
     ),
     Mutation(

@@ -17,85 +17,14 @@
 #include "bounds/target.c"
 #include "observe.c"
 #include "learn.c"
+#include "settings.c"
 
 /* Compiled out only to measure what they cost. */
 #ifndef K2_STATISTICS
 #define K2_STATISTICS 1
 #endif
 
-static const struct knob k2_knob_infos[K2_KNOB_COUNT] = { K2_KNOBS(KNOB_INFO) };
-
-/* --- knobs ----------------------------------------------------------------------------------------------------- */
-
-/* A size knob in sectors. */
-static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
-{
-	return 2ULL * k2->knobs[knob];
-}
-
-/* Largest background request: as split_kib says, and no larger than the target's bound. */
-static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
-{
-	u64 sectors = k2_kib(k2, K2_KNOB_split_kib);
-
-	cap = max_t(u64, cap - cap % k2->granule_sectors, k2->granule_sectors);
-	if (cap <= K2_PIECE_SECTORS_MAX)
-		sectors = sectors ? min(sectors, cap) : cap;
-	WRITE_ONCE(k2->piece_sectors, on ? sectors : 0);
-}
-
-/* While nothing waits here, scheduler tags are held by what is in the drive and by plugs. */
-static void k2_apply_tags(struct k2 *k2)
-{
-	u64 held = k2->inflight.requests_max + K2_TAGS_IN_PLUGS, tags = BOUND_NONE;
-
-	if (k2->inflight.requests_max != BOUND_NONE)
-		tags = div_u64(100 * held, 100 - k2->knobs[K2_KNOB_rt_tags]) + 1;
-	WRITE_ONCE(k2->tags_enough, tags);
-}
-
-/* From knobs, activity and the target: which bounds are in force. Here alone are knobs converted into units of the bounds. */
-static void k2_apply(struct k2 *k2)
-{
-	const unsigned int *knobs = k2->knobs;
-	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE;
-	bool on = !when_active || k2->activity.active;
-	bool looks_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
-	bool has_target = on && knobs[K2_KNOB_rt_target_us];
-	u64 bytes = k2_kib(k2, K2_KNOB_inflight_kib_max), debt = DEBT_AUTO, cap;
-	unsigned int uses = 0;
-
-	target_change(&k2->target, has_target, 1000ULL * knobs[K2_KNOB_rt_target_us], looks_ahead);
-	cap = k2->target.limit_sectors;
-	inflight_change(&k2->inflight, on ? knobs[K2_KNOB_inflight_max] : BOUND_NONE,
-			on && bytes ? bytes : BOUND_NONE);
-	ahead_change(&k2->ahead,
-		     on && looks_ahead && !(has_target && k2->target.arm == TARGET_PLAIN),
-		     cap == BOUND_NONE);
-	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
-		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
-	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap);
-	discard_change(&k2->discard, knobs[K2_KNOB_discard_kib_max]);
-	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);
-	k2_apply_pieces(k2, on, cap);
-	WRITE_ONCE(k2->discard_sectors, k2_kib(k2, K2_KNOB_discard_kib_max));
-	k2_apply_tags(k2);
-
-	if (k2->inflight.sectors_max != BOUND_NONE || k2->ahead.on || k2->debt.on || has_target ||
-	    k2->discard.on)
-		uses |= K2_USES_BOUNDS;
-	if (k2->piece_sectors || k2->discard.on)
-		uses |= K2_USES_PIECES;
-	if (when_active || k2->discard.on)
-		uses |= K2_USES_ACTIVITY;
-	if (looks_ahead)
-		uses |= K2_USES_AHEAD;
-	if (has_target)
-		uses |= K2_USES_TARGET;
-	if (has_target || k2->debt.on)
-		uses |= K2_USES_TIMES;
-	WRITE_ONCE(k2->uses, uses);
-}
+/* --- knobs and set-up ------------------------------------------------------------------------------------------ */
 
 /* Unblocks all lists; any context. Return: true if a hardware queue should be run. */
 static inline bool k2_unblock(struct k2 *k2, enum k2_release why)
@@ -130,8 +59,6 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 	spin_unlock(&k2->lock);
 	return 0;
 }
-
-/* --- set-up ---------------------------------------------------------------------------------------------------- */
 
 /**
  * k2_init() - prepare a zeroed struct k2
@@ -177,34 +104,6 @@ static bool k2_deinit(struct k2 *k2)
 	return !levels_queued(&k2->levels) && list_empty(&k2->large) &&
 	       !atomic64_read(&k2->inflight.load) && !atomic_read(&k2->debt.written) &&
 	       !atomic_read(&k2->discard.inflight);
-}
-
-/**
- * k2_limit() - scheduler tags that tasks without real-time class may hold
- * @k2: the drive's scheduler
- * @tags: scheduler tags of a hardware queue, at least 1
- * @discards: the limit for discards that have a bound of their own: while they wait they keep their tags
- *
- * A task waits for a tag before its request exists, and no scheduler orders those that wait: real-time tasks must find one free. With a
- * single tag nothing can be kept free.
- *
- * Return: 1 to @tags.
- */
-static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags, bool discards)
-{
-	unsigned int kept = DIV_ROUND_UP(tags * READ_ONCE(k2->knobs[K2_KNOB_rt_tags]), 100);
-	unsigned int limit = tags > kept ? tags - kept : 1;
-
-	return discards && READ_ONCE(k2->discard_sectors) ? max(limit / K2_DISCARD_TAGS_SHARE, 1U) :
-							    limit;
-}
-
-/* Most sectors in a request of this level; 0: any number. What is larger is split before it is inserted. */
-static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level, bool discards)
-{
-	if (level != K2_BACKGROUND)
-		return 0;
-	return discards ? READ_ONCE(k2->discard_sectors) : READ_ONCE(k2->piece_sectors);
 }
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
@@ -665,63 +564,4 @@ static inline bool k2_requeue(struct k2 *k2, struct k2_entry *e, bool dispatched
 	return k2_left(k2, e);
 }
 
-/* --- merging --------------------------------------------------------------------------------------------------- */
-
-/* Begins to look for a request to join. Return: false if a dispatcher is at work: a contended lock is not worth a merge. */
-static inline bool k2_merge_begin(struct k2 *k2)
-{
-	if (!spin_trylock(&k2->lock))
-		return false;
-	levels_collect(&k2->levels);
-	return true;
-}
-
-/* Return: true if a hardware queue should be run. */
-static inline bool k2_merge_end(struct k2 *k2)
-{
-	bool run = k2->removed_blocked;
-
-	k2->removed_blocked = false;
-	spin_unlock(&k2->lock);
-	return run;
-}
-
-/**
- * k2_visit_new() - show each staged entry of a level once, oldest first
- * @k2: the drive's scheduler, between k2_merge_begin() and k2_merge_end()
- * @level: 0 to K2_LEVELS - 1
- * @visit: called with the entry; may k2_remove() it
- * @argument: for @visit
- *
- * Entries are appended and leave from the front, so those not yet visited are the tail of the list.
- */
-static inline void k2_visit_new(struct k2 *k2, unsigned int level,
-				void (*visit)(struct k2_entry *e, void *argument), void *argument)
-{
-	struct list_head *list = &k2->levels.lists[K2_LIST(level)], *node = list->prev, *next;
-
-	lockdep_assert_held(&k2->lock);
-	while (node != list && !(k2_entry_of(node)->marks & K2_MARK_VISITED))
-		node = node->prev;
-	for (node = node->next; node != list; node = next) {
-		next = node->next;
-		k2_entry_of(node)->marks |= K2_MARK_VISITED;
-		visit(k2_entry_of(node), argument);
-	}
-}
-
-/**
- * k2_remove() - take out a staged entry that will not be dispatched (it was merged into another)
- * @k2: the drive's scheduler, between k2_merge_begin() and k2_merge_end()
- * @e: collected and in state K2_QUEUED
- */
-static void k2_remove(struct k2 *k2, struct k2_entry *e)
-{
-	lockdep_assert_held(&k2->lock);
-	/* it may have been what a bound refused, and the next one fit */
-	if (atomic_read(&k2->blocked) & 1U << e->list && atomic_xchg(&k2->blocked, 0))
-		k2->removed_blocked = true;
-	k2_take_away(k2, e);
-	e->state = K2_NEW;
-	k2->removed[e->level]++;
-}
+#include "merge.c"

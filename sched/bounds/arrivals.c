@@ -78,7 +78,7 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 
 	a->origin_ns[ARRIVALS_FROM_ARRIVAL] = now_ns;
 	arrivals_advance_grid(a, now_ns);
-	a->irregular = a->irregular << 1 | !regular;
+	a->irregular = a->irregular << 1 | (regular ? 0 : 1);
 	if (!regular)
 		return;
 	/* if the clock of another CPU was ahead by a little, that is a long gap too */

@@ -51,7 +51,8 @@ def write_tests(folder: Path) -> None:
 
 def command(folder: Path, runs: int) -> list[str]:
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(folder)]
-    options = ["--runs", str(runs), "--loops", "2", "--folder", str(folder / "out")]
+    out = folder / "out"
+    options = ["--runs", str(runs), "--loops", "2", "--record", f"{out}.json", "--folder", str(out)]
     return [sys.executable, "-m", "tests.vm.repeat", *options, *pytest]
 
 
@@ -90,7 +91,7 @@ def test_what_cannot_run_is_no_run(tmp_path: Path) -> None:
     write_tests(tmp_path)
     (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
     assert record(tmp_path, 2) == (2, [])
-    assert not (tmp_path / "out" / "record.json").exists()
+    assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

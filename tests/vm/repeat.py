@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs the guests' tests again and again, every second time beside busy loops, and prints the record.
 
-    python -m tests.vm.repeat [--runs N] [--loops N] [--folder FOLDER] COMMAND...
+    python -m tests.vm.repeat [--runs N] [--loops N] [--record FILE] [--folder FOLDER] COMMAND...
 
-COMMAND is pytest's. Exit status 1 if a test failed in any run, 2 if pytest could not run. The record and the
-output of each run are kept in the folder, by default build/vm-test-repeat; a command that was interrupted
-goes on after the last run that had ended, unless the sources have changed.
+COMMAND is pytest's. Exit status 1 if a test failed in any run, 2 if pytest could not run. A command that was
+interrupted goes on after the last run in the record, by default repeat.json beside claims.json, unless the
+sources have changed. The output of each run is kept in the folder, by default build/vm-test-repeat.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class PytestError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """How one run went; `bad` names the tests that failed, flaky ones too."""
+    """How one run went; `bad` names the tests that failed, flaky ones too, `day` is when it ended."""
 
     number: int
     loops: int
@@ -44,6 +44,7 @@ class Run:
     flaky: int
     seconds: int
     bad: Sequence[str]
+    day: str
 
     def __str__(self) -> str:
         line = (
@@ -76,7 +77,8 @@ def run_once(number: int, loops: int, command: Sequence[str], folder: Path) -> R
     if (status == 1) != bool(failed or flaky):
         raise PytestError(f"run {number}: pytest ended with {status}, its report says otherwise: see {log}")
     seconds = round(time.monotonic() - begin)
-    return Run(number, loops, passed, len(failed), len(flaky), seconds, [*failed, *flaky])
+    day = time.strftime("%Y-%m-%d")
+    return Run(number, loops, passed, len(failed), len(flaky), seconds, [*failed, *flaky], day)
 
 
 def read(report: Path) -> tuple[int, list[str], list[str]]:
@@ -104,10 +106,9 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-def repeat(runs: int, loops: int, command: Sequence[str], folder: Path) -> int:
+def repeat(runs: int, loops: int, command: Sequence[str], record: Path, folder: Path) -> int:
     """Run what is missing of the record, print it, and return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
-    record = folder / "record.json"
     key = [sources(), loops, list(command)]
     try:
         known = json.loads(record.read_text())
@@ -130,11 +131,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.vm.repeat", description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--loops", type=int, default=4)
+    parser.add_argument("--record", type=Path, default=ROOT / "repeat.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "vm-test-repeat")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     try:
-        return repeat(arguments.runs, arguments.loops, arguments.command, arguments.folder)
+        return repeat(arguments.runs, arguments.loops, arguments.command, arguments.record, arguments.folder)
     except PytestError as e:
         print(e, file=sys.stderr)
         return 2

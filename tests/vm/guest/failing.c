@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * failing N write FILE TEXT | read FILE | load MODULE.ko | unload MODULE: one system call, in which the Nth allocation fails
+ * failing N write FILE TEXT | read FILE | unload MODULE: one system call, in which the Nth allocation fails
  * (/proc/thread-self/fail-nth: Documentation/fault-injection). Prints what the call gave: "ok" or the error's name. Exit
  * status: 0 if an allocation failed, 1 if the call made fewer than N, 2 if it could not be tried.
  */
@@ -41,8 +41,6 @@ int main(int argc, char **argv)
 		result = write(fd, argv[4], strlen(argv[4]));
 	else if (!strcmp(call, "read"))
 		result = read(fd, buffer, sizeof(buffer));
-	else if (!strcmp(call, "load"))
-		result = syscall(SYS_finit_module, fd, "", 0);
 	else if (!strcmp(call, "unload"))
 		result = syscall(SYS_delete_module, file, O_NONBLOCK);
 	else

@@ -35,4 +35,5 @@ for faults in 0 1; do
 done
 has=$(bios)
 echo "$all pieces; bios in use before and after: $had $has"
-[ $((has - had)) -lt $((all / 4)) ] || fail "bios are lost"
+# a kernel that looks for faults (KASAN) keeps what was freed for a while
+injects || [ $((has - had)) -lt $((all / 4)) ] || fail "bios are lost"

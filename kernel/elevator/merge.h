@@ -55,7 +55,7 @@ static inline void merge_offer(struct merge *merge, struct request *rq)
 	if ((req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) ||
 	    (rq->cmd_flags & REQ_NOMERGE_FLAGS) || (rq->rq_flags & RQF_NOMERGE_FLAGS))
 		return;
-	/* whether two requests become too large for a piece, nobody would ask */
+	/* the block layer would join two requests without asking whether the result is larger than a piece */
 	if (merge->piece || !blk_mq_sched_try_insert_merge(rq->q, rq, &merge->free))
 		elv_rqhash_add(rq->q, rq);
 }

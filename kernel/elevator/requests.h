@@ -24,8 +24,8 @@ static void requests_prepare(struct request *rq)
 
 /*
  * Kernels that do not plug a single I/O by themselves hand its request to a worker thread for dispatch: two context switches
- * for each. There nobody plugs, and the queue is run in the submitter, as direct issue does without a scheduler. The worker,
- * should it come, finds nothing to do.
+ * for each. On those we run the queue in the task that submits, as the block layer does without a scheduler; the worker then
+ * finds nothing to do. A task that has a plug submits a batch, and runs the queue itself when the plug ends.
  */
 static inline void requests_run(struct blk_mq_hw_ctx *hctx)
 {

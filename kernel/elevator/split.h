@@ -43,8 +43,8 @@
  * @is_wanted: the workqueue is being made, or was
  * @name: of the workqueue
  * @upkeep: makes @workers, later destroys it
- * @requests: cut so far
- * @pieces: into so many
+ * @requests: requests that were cut, since the start
+ * @pieces: pieces that they became
  */
 struct split {
 	struct kref references;
@@ -80,7 +80,7 @@ static inline int split_module_init(void)
 	return -ENOMEM;
 }
 
-/* After elv_unregister(): nobody uses a queue of ours any more, and what is on its way ends first. */
+/* After elv_unregister(): no disk has the scheduler any more. Work that was queued before ends here. */
 static inline void split_module_exit(void)
 {
 	wait_event(split_all_gone, !atomic_read(&split_count));
@@ -199,8 +199,8 @@ static inline struct bio *split_front(struct bio *bio, unsigned int sectors, gfp
 }
 
 /*
- * Submits the last piece. @bio itself is none: what it is told when its own part ends would hide the error of a piece
- * that failed before. Without memory it is one all the same.
+ * Submits the last piece, as a clone of @bio. If @bio itself were that piece, its own success would hide the error of a piece
+ * that failed before. Where there is no memory for a clone, @bio is submitted all the same.
  */
 static inline void split_submit_rest(struct bio *bio, gfp_t gfp)
 {
@@ -237,7 +237,7 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 		return false;
 	first = split_point(bio, sectors);
 	if (!first) {
-		/* two of these are too large, and a plug asks nobody; but the drive may like several discards at once */
+		/* a plug would join two of these to more than a piece, without asking; discards it may join, as drives like them together */
 		if (piece_is_full(sectors, bio_sectors(bio)) && bio_op(bio) != REQ_OP_DISCARD)
 			bio->bi_opf |= REQ_NOMERGE;
 		return false;

@@ -4,8 +4,8 @@
  * wait needs tags that others may not take. limit_depth says how many of a hardware queue's tags the next request's kind
  * may hold together, in data->shallow_depth.
  *
- * What that number means to the bitmap of tags differs: at most so many bits of each word (older kernels), or of the whole
- * map. Stable kernels changed it without a trace in any type, so tags_module_init() tries.
+ * In older kernels shallow_depth limits the tags taken from each word of the bitmap of tags, in newer ones those of the whole
+ * bitmap. Stable kernels changed that without changing any type, so tags_module_init() finds it out by a trial.
  */
 #ifndef TAILGATE_ELEVATOR_TAGS_H
 #define TAILGATE_ELEVATOR_TAGS_H

@@ -6,7 +6,7 @@
 
 #include "arrivals.h"
 
-/* The statistics of the gaps, of which there are so many. */
+/* Computes the statistics of the first @count gaps. */
 static void arrivals_measure(struct arrivals_gaps *gaps, unsigned int count)
 {
 	u64 least = U64_MAX, second = U64_MAX, sum = 0, distance = 0;

@@ -282,6 +282,19 @@ static void see_waiting(void)
 	}
 }
 
+/* Of discards and other background requests, the oldest goes first that may go. */
+static void check_oldest(struct k2_entry *e)
+{
+	unsigned int other = e->list == K2_LIST_BACKGROUND ? K2_LIST_DISCARDS : K2_LIST_BACKGROUND;
+	unsigned int waits = k2->levels.filled & ~atomic_read(&k2->blocked);
+
+	if (e->list < K2_LIST_BACKGROUND || !(waits & 1U << other) ||
+	    floor_owes_now(k2_floor_kind(e->list)))
+		return;
+	if (levels_first(&k2->levels, other)->since_ns < e->since_ns && !ask_again(other))
+		player_fail("a background request went before an older one that may go");
+}
+
 static void picked(struct k2_entry *e)
 {
 	struct io *io = k2_io(e);
@@ -296,6 +309,7 @@ static void picked(struct k2_entry *e)
 	*first = io->inserted_ns;
 	if (list_empty(k2_node(e)))
 		return; /* it is taken to be split */
+	check_oldest(e);
 	see_waiting();
 	if (law.requests >= most_requests())
 		player_fail("%llu requests are in the drive, and another went",

@@ -752,6 +752,11 @@ def check_limits(script: Script) -> None:
             if percent and tags > 1:
                 assert limit < tags, "no tag is kept for real-time tasks"
             assert limit >= tags * (100 - percent) // 100
+        # from so many on, what is in the drive (32) and in two plugs (64) leaves the share free by itself
+        enough = int(script.ask("enough"))
+        assert int(script.ask(f"limit {enough}")) >= 32 + 64 > int(script.ask(f"limit {enough - 2}"))
+    assert script.ask("set bound_when 1") == "0 1"
+    assert int(script.ask("enough")) == 2**64 - 1, "without a bound on requests no number is enough"
     assert script.ask("end") == "1"
 
 
@@ -920,6 +925,13 @@ MUTATIONS = [
     Mutation("no-least-value", "ranges", "value < knob->least || ", ""),
     Mutation("no-largest-value", "ranges", " || value > knob->most", ""),
     Mutation("any-step", "ranges", "knob->step > 1 &&", "false &&"),
+    Mutation("plugs-hold-no-tags", "limits", "requests_max + K2_TAGS_IN_PLUGS", "requests_max"),
+    Mutation(
+        "without-a-bound-any-number-is-enough",
+        "limits",
+        "if (k2->inflight.requests_max != BOUND_NONE)\n\t\ttags = div",
+        "tags = div",
+    ),
     Mutation("no-tag-left", "limits", "tags > kept ? tags - kept : 1", "tags - kept"),
     Mutation(
         "no-tag-kept",

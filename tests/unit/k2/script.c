@@ -23,6 +23,7 @@
  *                                 -> the entries visited, and run if a hardware queue should be run
  *   set KNOB VALUE                -> 0 or an error
  *   limit TAGS                    -> tags for others than real-time tasks
+ *   enough                        -> scheduler tags from which on no limit is needed while nothing waits
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due -> run if a hardware queue should be run
@@ -346,6 +347,8 @@ static void obey(char *line)
 			}
 	} else if (sscanf(line, "limit %u", &a) == 1) {
 		printf("%u", k2_limit(k2, a, false));
+	} else if (!strcmp(line, "enough\n")) {
+		printf("%llu", (unsigned long long)k2->tags_enough);
 	} else if (!strcmp(line, "counters\n")) {
 		counters();
 	} else if (sscanf(line, "wait %u", &a) == 1) {

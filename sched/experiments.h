@@ -1,70 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What experiments change in the bound that looks ahead (bounds/ahead.h), by the further knobs of k2.h: in k2_experiments.ko, the simulator
- * and tests. In the product nothing of this is compiled.
+ * What experiments change in the bound that looks ahead (bounds/ahead.h): in k2_experiments.ko, the simulator and tests. In the
+ * product all of this is empty.
  *
  * - ahead_lo_kib and others: numbers that are learned otherwise.
  * - bound_mode placebo: a control. Predictions come as often and last as long as others, but at random times, so what the bound gains
  *   over it is due to what it knows.
- *
- * Included by bounds/ahead.c.
  */
 #ifndef TAILGATE_SCHED_EXPERIMENTS_H
 #define TAILGATE_SCHED_EXPERIMENTS_H
 
 #ifdef K2_EXPERIMENTS
+/* clang-format off */
+#define K2_EXPERIMENT_BOUND_MODES "placebo",
 
-/* A number that an experiment may set, in units of @unit. */
-static void experiment_set(const struct ahead *a, enum k2_knob knob, u64 unit, u64 *number)
-{
-	unsigned int value = container_of(a, struct k2, ahead)->knobs[knob];
-
-	if (value != KNOB_AUTO)
-		*number = unit * value;
-}
-
-/* After the bound has computed its numbers. */
-static void experiment_numbers(struct ahead *a)
-{
-	u64 ramp_pct = AHEAD_RAMP_PCT;
-
-	experiment_set(a, K2_KNOB_ahead_lo_kib, 2, &a->lo_sectors);
-	experiment_set(a, K2_KNOB_ahead_hi_kib, 2, &a->hi_sectors);
-	experiment_set(a, K2_KNOB_ahead_fallback_kib, 2, &a->fallback_sectors);
-	experiment_set(a, K2_KNOB_ahead_lead_us, 1000, &a->lead_ns);
-	experiment_set(a, K2_KNOB_ahead_ramp_pct, 1, &ramp_pct);
-	a->lo_sectors = min(a->lo_sectors, a->hi_sectors);
-	a->slope = div_u64(a->rate * ramp_pct, 100);
-}
-
-/* A prediction begins as long after its origin as a random share of the gap, drawn by the latest arrival (G. Steele, splitmix64, 2014). */
-static void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
-				  u64 *due_ns, u64 *overdue_ns)
-{
-	u64 random = arrivals->origin_ns[ARRIVALS_FROM_ARRIVAL];
-	u64 gap_ns = arrivals_gap_ns(arrivals);
-
-	if (container_of(a, struct k2, ahead)->knobs[K2_KNOB_bound_mode] != K2_BOUND_PLACEBO)
-		return;
-	random = (random ^ random >> 30) * 0xbf58476d1ce4e5b9ULL;
-	random = (random ^ random >> 27) * 0x94d049bb133111ebULL;
-	*due_ns -= gap_ns - mul_u64_u32_shr(gap_ns, random >> 32, 32);
-	*overdue_ns = *due_ns + arrivals->gaps[arrivals->way].mean - gap_ns + 1;
-}
-
+#define K2_EXPERIMENT_KNOBS(knob) \
+	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "with ahead, least bound on bytes") \
+	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "with ahead, largest bound on bytes") \
+	knob(ahead_lead_us, "us", 0, 1000000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "with ahead, time before an expected request at which the bound is least") \
+	knob(ahead_ramp_pct, "percent", 1, 1000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "with ahead, share of the drive's rate at which the bound falls") \
+	knob(ahead_fallback_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "with ahead, bound on bytes where no request can be predicted")
+/* clang-format on */
 #else
-
-static inline void experiment_numbers(struct ahead *a)
-{
-	(void)a;
-}
-
-static inline void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
-					 u64 *due_ns, u64 *overdue_ns)
-{
-	(void)a, (void)arrivals, (void)due_ns, (void)overdue_ns;
-}
-
+#define K2_EXPERIMENT_BOUND_MODES
+#define K2_EXPERIMENT_KNOBS(knob)
 #endif
 
 #endif

@@ -37,6 +37,7 @@
 #include "bounds/discard.h"
 #include "bounds/inflight.h"
 #include "bounds/target.h"
+#include "experiments.h"
 #include "floor.h"
 #include "knobs.h"
 #include "levels.h"
@@ -45,13 +46,7 @@
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
-static const char *const k2_bound_modes[] = {
-	"fixed",
-	"ahead",
-#ifdef K2_EXPERIMENTS
-	"placebo",
-#endif
-};
+static const char *const k2_bound_modes[] = { "fixed", "ahead", K2_EXPERIMENT_BOUND_MODES };
 static const char *const k2_bound_whens[] = { "always", "active" };
 
 #define K2_BOUND_MODE_MAX (sizeof(k2_bound_modes) / sizeof(k2_bound_modes[0]) - 1)
@@ -81,21 +76,7 @@ static const char *const k2_bound_whens[] = { "always", "active" };
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", NULL, 0, \
 	     "share of the scheduler tags of each hardware queue that only real-time tasks may take")
 
-#ifdef K2_EXPERIMENTS
-#define K2_KNOBS(knob) K2_PRODUCT_KNOBS(knob) \
-	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with ahead, least bound on bytes") \
-	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with ahead, largest bound on bytes") \
-	knob(ahead_lead_us, "us", 0, 1000000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with ahead, time before an expected request at which the bound is least") \
-	knob(ahead_ramp_pct, "percent", 1, 1000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with ahead, share of the drive's rate at which the bound falls") \
-	knob(ahead_fallback_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with ahead, bound on bytes where no request can be predicted")
-#else
-#define K2_KNOBS(knob) K2_PRODUCT_KNOBS(knob)
-#endif
+#define K2_KNOBS(knob) K2_PRODUCT_KNOBS(knob) K2_EXPERIMENT_KNOBS(knob)
 /* clang-format on */
 
 enum k2_knob {

@@ -83,27 +83,10 @@ static inline unsigned int k2_observer(void)
 	return 0;
 }
 
-static inline void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal)
-{
-	(void)k2, (void)refusal;
-}
-
-static inline void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
-{
-	(void)k2, (void)why, (void)held_ns;
-}
-
-static inline void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns,
-				      s64 error_ns, bool in_time)
-{
-	(void)k2, (void)flow, (void)arrived_ns, (void)error_ns, (void)in_time;
-}
-
-static inline void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e,
-				     const struct k2_note *note, u64 now_ns)
-{
-	(void)k2, (void)e, (void)note, (void)now_ns;
-}
+#define k2_observe_hold(k2, refusal) ((void)(refusal))
+#define k2_observe_release(k2, why, held_ns) ((void)(held_ns))
+#define k2_observe_arrival(k2, flow, arrived_ns, error_ns, in_time) ((void)(in_time))
+#define k2_observe_rt_end(k2, e, note, now_ns) ((void)(now_ns))
 #endif
 
 #endif

@@ -6,7 +6,7 @@
 #include "ahead.h"
 #include "arrivals.c"
 #include "estimate.h"
-#include "../experiments.h"
+#include "../experiments.c"
 
 /* The numbers of the bound, from what was learned of the drive and of the flows that are present. */
 static void ahead_apply(struct ahead *a)

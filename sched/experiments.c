@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* How experiments change the bound that looks ahead: see experiments.h. Included by bounds/ahead.c. */
+#ifdef K2_EXPERIMENTS
+
+/* A number that an experiment may set, in units of @unit. */
+static void experiment_set(const struct ahead *a, enum k2_knob knob, u64 unit, u64 *number)
+{
+	unsigned int value = container_of(a, struct k2, ahead)->knobs[knob];
+
+	if (value != KNOB_AUTO)
+		*number = unit * value;
+}
+
+/* After the bound has computed its numbers. */
+static void experiment_numbers(struct ahead *a)
+{
+	u64 ramp_pct = AHEAD_RAMP_PCT;
+
+	experiment_set(a, K2_KNOB_ahead_lo_kib, 2, &a->lo_sectors);
+	experiment_set(a, K2_KNOB_ahead_hi_kib, 2, &a->hi_sectors);
+	experiment_set(a, K2_KNOB_ahead_fallback_kib, 2, &a->fallback_sectors);
+	experiment_set(a, K2_KNOB_ahead_lead_us, 1000, &a->lead_ns);
+	experiment_set(a, K2_KNOB_ahead_ramp_pct, 1, &ramp_pct);
+	a->lo_sectors = min(a->lo_sectors, a->hi_sectors);
+	a->slope = div_u64(a->rate * ramp_pct, 100);
+}
+
+/* A prediction begins as long after its origin as a random share of the gap, drawn by the latest arrival (G. Steele, splitmix64, 2014). */
+static void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
+				  u64 *due_ns, u64 *overdue_ns)
+{
+	u64 random = arrivals->origin_ns[ARRIVALS_FROM_ARRIVAL];
+	u64 gap_ns = arrivals_gap_ns(arrivals);
+
+	if (container_of(a, struct k2, ahead)->knobs[K2_KNOB_bound_mode] != K2_BOUND_PLACEBO)
+		return;
+	random = (random ^ random >> 30) * 0xbf58476d1ce4e5b9ULL;
+	random = (random ^ random >> 27) * 0x94d049bb133111ebULL;
+	*due_ns -= gap_ns - mul_u64_u32_shr(gap_ns, random >> 32, 32);
+	*overdue_ns = *due_ns + arrivals->gaps[arrivals->way].mean - gap_ns + 1;
+}
+
+#else
+
+static inline void experiment_numbers(struct ahead *a)
+{
+	(void)a;
+}
+
+static inline void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
+					 u64 *due_ns, u64 *overdue_ns)
+{
+	(void)a, (void)arrivals, (void)due_ns, (void)overdue_ns;
+}
+
+#endif

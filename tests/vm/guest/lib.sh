@@ -13,6 +13,12 @@ EXTRA=/lib/modules/extra
 FAULTS=/sys/module/vflash/parameters
 CPUS=$(grep -c ^processor /proc/cpuinfo)
 PATIENCE_S=${PATIENCE_S:-300} # after this long a condition that is awaited never comes; far more than a busy host needs
+# A kernel that looks for faults takes some ten times as many instructions, all of which are time in virtual time: a drive that is
+# to be the slower one takes so many times as long.
+case $(uname -r) in
+*-kasan | *-kcsan) SLOW=10 ;;
+*) SLOW=1 ;;
+esac
 . $PARTS/inject.sh
 QUIET="--eta=never --output-format=terse --direct=1 --group_reporting=1 --randrepeat=1"
 FOREVER="--time_based --runtime=100000" # until it is stopped

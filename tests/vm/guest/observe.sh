@@ -2,7 +2,7 @@
 # Tests that tracepoints show which bound holds the background, in turns with its release, and what was predicted; and that
 # each real-time request is told of at its end, and none while nobody traces.
 T=/sys/kernel/tracing
-vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
+vflash memory_backed=1 read_fixed_ns=$((200000 * SLOW)) write_fixed_ns=$((200000 * SLOW))
 K2_MODULE=k2_experiments
 k2 vflash0 1000
 K=/sys/block/vflash0/queue/iosched
@@ -54,14 +54,14 @@ echo 64 > $K/inflight_kib_max
 traced 'hold: .* reason=bytes bytes=16384 inflight=4 inflight_bytes=65536 limit=65536' 20
 ! grep -q predict: /tmp/trace || fail "a prediction, and nothing looks ahead"
 
-# with this lead the drive is kept free for most of a period of 20 ms
+# with this lead the drive is kept free for most of a period of 20 ms (times SLOW)
 echo ahead > $K/bound_mode
 echo 0 > $K/inflight_kib_max
 echo 256 > $K/ahead_fallback_kib
 echo 128 > $K/ahead_hi_kib
 echo 0 > $K/ahead_lo_kib
-echo 9000 > $K/ahead_lead_us
-real_time --thinktime=20ms $FOREVER
+echo $((9000 * SLOW)) > $K/ahead_lead_us
+real_time --thinktime=$((20 * SLOW))ms $FOREVER
 predicted() {
 	[ "$(counted vflash0 ahead_predicted)" = 1 ]
 }
@@ -69,14 +69,14 @@ await "it is not predicted" predicted
 traced 'hold: .* reason=ahead bytes=16384 inflight=0 ' 5
 grep -q 'release: .* reason=timer' /tmp/trace || grep -q 'release: .* reason=completion' /tmp/trace || fail "nobody releases it"
 traced 'predict: .* was_predicted=1' 20
-awk '/ predict: / { for (i = 1; i <= NF; i++) { split($i, part, "="); value[part[1]] = part[2] } }
+awk -v slow=$SLOW '/ predict: / { for (i = 1; i <= NF; i++) { split($i, part, "="); value[part[1]] = part[2] } }
 	/ predict: / && (value["flow"] || value["level"] != 1 || value["cgroup"] != 1) { print "whose is it? " $0; wrong = 1 }
 	/was_predicted=0/ && (value["due_ns"] || value["error_ns"] || value["in_time"]) { print "of nothing: " $0; wrong = 1 }
 	/was_predicted=1/ {
 		all++
 		near += value["error_ns"] > -100000000 && value["error_ns"] < 100000000 # the host is busy elsewhere too
 		in_time += value["in_time"]
-		if (value["gap_ns"] < 10000000) { print "after a pause of 20 ms? " $0; wrong = 1 }
+		if (value["gap_ns"] < 10000000 * slow) { print "after such a pause? " $0; wrong = 1 }
 	}
 	END { print all " predicted, " in_time " in time, " near " within 100 ms"
 		exit wrong || near * 2 < all || in_time * 2 < all }' /tmp/trace || fail "predictions are wrong"

@@ -9,7 +9,7 @@ trace() { # 0 OR 1
 		echo $1 > $TRACE/events/block/$event/enable
 	done
 }
-vflash timeout_ms=100 read_ns=500000 depth=1023
+vflash timeout_ms=100 read_ns=$((500000 * SLOW)) depth=1023
 k2 vflash0 8
 echo 2 > /sys/block/vflash0/queue/nomerges
 for faults in "requeue_every=7" "lose_every=97 timeout_requeue=1"; do

@@ -25,6 +25,9 @@ Progress = Callable[[str], None]
 
 CONFIGURATIONS = Path(__file__).parents[2] / "setup" / "kernels"
 KINDS = ("kasan", "kcsan")
+#: By kind, variables of the kernel's own Makefiles. A boot with PVH begins in arch/x86/platform/pvh/enlighten.c, before
+#: the memory is there in which KASAN keeps books: where a kernel lets KASAN into that file, it dies without a word.
+VARIABLES: Mapping[str, Sequence[str]] = {"kasan": ("KASAN_SANITIZE_enlighten.o=n",), "kcsan": ()}
 #: What must be there, with the Debian package that has it.
 PROGRAMS = {"bc": "bc", "bison": "bison", "flex": "flex", "gcc": "gcc", "make": "make", "pahole": "dwarves"}
 #: For free space: the tree with its objects takes 3 GB, what is kept 0.3 GB.
@@ -58,8 +61,8 @@ class Source:
         return f'CONFIG_LOCALVERSION="-{self.kind}"\n' + "".join(parts)
 
     def key(self) -> str:
-        """Stands for all that decides the result: the options and the source's version."""
-        text = "\0".join((self.package, self.version, self.configuration()))
+        """Stands for all that decides the result: the options, the variables and the source's version."""
+        text = "\0".join((self.package, self.version, self.configuration(), *VARIABLES[self.kind]))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -99,7 +102,7 @@ def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Progr
         raise UsageError(
             f"{source.package} {source.version} does not take {', '.join(lost)}: see {CONFIGURATIONS}"
         )
-    compile_tree(tree, work / "log", progress)
+    compile_tree(tree, VARIABLES[source.kind], work / "log", progress)
     release = (tree / "include/config/kernel.release").read_text().strip()
     shutil.rmtree(out, ignore_errors=True)
     lay_out(tree, release, out, work / "log")
@@ -141,14 +144,14 @@ def lost_options(wanted: str, config: str) -> list[str]:
     return lost
 
 
-def compile_tree(tree: Path, log: Path, progress: Progress) -> None:
+def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Progress) -> None:
     """Compile the image and the modules, at the lowest priority; what is done already is not done again."""
     jobs = len(os.sched_getaffinity(0))
     progress(f"compiling with {jobs} jobs (10 minutes on 2 idle cores); {log} shows each file")
     start = shown = time.monotonic()
     with log.open("ab") as out, log.open("rb") as said:
         said.seek(0, os.SEEK_END)
-        command = ["nice", "-n", "19", "make", f"-j{jobs}", "vmlinux", "modules"]
+        command = ["nice", "-n", "19", "make", f"-j{jobs}", *variables, "vmlinux", "modules"]
         text = b""
         with subprocess.Popen(
             command, cwd=tree, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment()

@@ -98,11 +98,17 @@ static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + d->pause_ns);
 }
 
+/* Is the rate surely not too high? */
+static inline bool debt_is_low(const struct debt *d)
+{
+	return d->rate < d->high - d->high / DEBT_CAUTION;
+}
+
 /* Some real-time reads have ended: if the background was held meanwhile, they say whether the rate is too high. */
 static void debt_judge_reads(struct debt *d, u64 now_ns)
 {
 	int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
-	bool were_slow = d->were_slow, are_slow = 2 * slow >= reads, held = d->held_reads, is_low;
+	bool were_slow = d->were_slow, are_slow = 2 * slow >= reads, held = d->held_reads;
 	u64 slow_ns = READ_ONCE(d->slow_ns);
 
 	WRITE_ONCE(d->slow_ns, 0);
@@ -114,11 +120,11 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 		debt_fall(d, slow_ns, now_ns);
 	if (4 * slow > reads)
 		return;
-	is_low = d->rate < d->high - d->high / DEBT_CAUTION;
-	debt_set_rate(d, (u64)d->rate + d->rate / (is_low ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
+	debt_set_rate(d,
+		      (u64)d->rate + d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
 	d->seen = max(d->seen, d->rate);
 	d->pause_ns = 0;
-	WRITE_ONCE(d->settled, is_low);
+	WRITE_ONCE(d->settled, debt_is_low(d));
 }
 
 /*

@@ -270,7 +270,7 @@ MUTATIONS = [
         "pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),",
         "pause_ns = min(rate_ns(d->rate, d->limit_sectors),",
     ),
-    Mutation("never-rises", "faster", "d->rate / (is_low ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
+    Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation("idle-counts", "idle", "max(took_ns, least_ns))", "least_ns)"),
     Mutation(
         "reads-do-not-wait",

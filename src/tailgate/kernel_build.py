@@ -25,9 +25,9 @@ Progress = Callable[[str], None]
 
 CONFIGURATIONS = Path(__file__).parents[2] / "setup" / "kernels"
 KINDS = ("kasan", "kcsan")
-#: By kind, variables of the kernel's own Makefiles. A boot with PVH begins in enlighten.c of arch/x86/platform/pvh,
-#: which calls memcmp(), before the memory is there in which KASAN keeps books: a kernel that lets KASAN into
-#: these files dies without a word.
+#: By kind, variables of the kernel's own Makefiles. A boot with PVH begins in
+#: arch/x86/platform/pvh/enlighten.c and calls memcmp() before the memory is there in which KASAN keeps
+#: books: a kernel that lets KASAN into these files dies without a word.
 VARIABLES: Mapping[str, Sequence[str]] = {
     "kasan": ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n"),
     "kcsan": (),

@@ -20,7 +20,7 @@ def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Pat
     """Compile tests/unit/k2/<name>.c of a tree; the program lands in `out`."""
     sources = root / "tests/unit/k2"
     program = out / name
-    own = ["-I", str(sources / "interleave")] if name == "interleave" else []
+    own = ["-I", str(root / "tests/unit/interleave")] if name == "interleave" else []
     includes = [*own, "-I", str(ROOT / "sim/include")]
     command = [*GCC, "-O1", "-pthread", *flags, *includes, str(sources / f"{name}.c"), "-o", str(program)]
     subprocess.run(command, check=True)
@@ -227,7 +227,8 @@ class Mutation:
 def mutated(root: Path, mutation: Mutation) -> Path:
     """A copy of what a program needs, with the mutation in one of the files of sched/."""
     shutil.copytree(ROOT / "sched", root / "sched")
-    shutil.copytree(ROOT / "tests/unit/k2", root / "tests/unit/k2")
+    for folder in ("interleave", "k2"):
+        shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
     mutate(root / "sched", mutation.old, mutation.new)
     return root
 

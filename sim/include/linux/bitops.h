@@ -38,6 +38,21 @@ static inline bool test_and_clear_bit(unsigned long n, unsigned long *map)
 	return shared_fetch_and(&map[n / BITS_PER_LONG], ~bit) & bit;
 }
 
+/* the first bit that is set of [from, end); @end or more: none */
+static inline unsigned long find_next_bit(const unsigned long *map, unsigned long end,
+					  unsigned long from)
+{
+	while (from < end) {
+		unsigned long word = shared_load(&map[from / BITS_PER_LONG]) >>
+				     from % BITS_PER_LONG;
+
+		if (word)
+			return from + (unsigned long)__builtin_ctzl(word);
+		from += BITS_PER_LONG - from % BITS_PER_LONG;
+	}
+	return end;
+}
+
 static inline unsigned int hweight32(u32 word)
 {
 	return __builtin_popcount(word);

@@ -11,6 +11,7 @@
 #define S64_MAX INT64_MAX
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define ALIGN(n, to) (((n) + (to)-1) / (to) * (to))
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flows: who shares the drive. A flow has a key, a weight, and the tag at which its latest request ends. A request of it starts there, or at
+ * virtual time if that is later: what a flow did not use is lost to it.
+ *
+ * So a flow whose end is not above virtual time has no past, and its place in the table may be given to another. Nothing counts references:
+ * who looked a flow up just before its place changed hands charges one request to the new one, no more.
+ *
+ * Tags are in units of service: a sector costs a flow of weight 100 one FLOWS_SECTOR. They wrap around; what is compared is never half of
+ * the range apart, as flows_raise() is called in time.
+ */
+#ifndef TAILGATE_SCHED_FLOWS_H
+#define TAILGATE_SCHED_FLOWS_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/compiler.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+
+#define FLOWS_SECTOR 65536ULL
+#define FLOWS_WEIGHT 100
+#define FLOWS_WEIGHT_MAX 10000
+/* Places are a power of two; a key has this many of them to be in. What finds none shares the last place, of weight FLOWS_WEIGHT. */
+#define FLOWS_PLACES 1024
+#define FLOWS_TRIES 16
+#define FLOWS_SHARED FLOWS_PLACES
+/* Virtual time may pass this much between two calls of flows_raise(). */
+#define FLOWS_RAISE_SHIFT 60
+
+/**
+ * struct flow - who shares the drive
+ * @key: its identity; 0: nobody's
+ * @end: the tag at which its latest request ends
+ * @price: of a sector, as a tag
+ */
+struct flow {
+	u64 key;
+	atomic64_t end;
+	u64 price;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct flows - those of one drive
+ * @flows: by place, and the shared one
+ */
+struct flows {
+	struct flow *flows;
+};
+
+/* Is a tag later than another? */
+static inline bool tag_after(u64 tag, u64 than)
+{
+	return (s64)(tag - than) > 0;
+}
+
+static inline void flow_weigh(struct flow *flow, unsigned int weight)
+{
+	WRITE_ONCE(flow->price, div_u64(FLOWS_SECTOR * FLOWS_WEIGHT, weight));
+}
+
+/* @places: FLOWS_PLACES + 1, zeroed. */
+static inline void flows_init(struct flows *f, struct flow *places)
+{
+	unsigned int i;
+
+	f->flows = places;
+	for (i = 0; i <= FLOWS_PLACES; i++)
+		flow_weigh(&places[i], FLOWS_WEIGHT);
+}
+
+/**
+ * flows_find() - the flow of a key
+ * @f: the drive's
+ * @key: not 0
+ * @vt: virtual time
+ * @is_new: set if it was not there: the caller says what it weighs
+ *
+ * Any context. Return: its place.
+ */
+static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is_new)
+{
+	unsigned int at = key * 0x9e3779b97f4a7c15ULL >> 32, i, place, gone = FLOWS_SHARED;
+	u64 there;
+
+	*is_new = false;
+	for (i = 0; i < FLOWS_TRIES; i++) {
+		place = (at + i) % FLOWS_PLACES;
+		there = READ_ONCE(f->flows[place].key);
+		if (likely(there == key))
+			return place;
+		if (gone == FLOWS_SHARED &&
+		    (!there || !tag_after(atomic64_read(&f->flows[place].end), vt)))
+			gone = place;
+		if (!there)
+			break;
+	}
+	if (gone == FLOWS_SHARED)
+		return gone;
+	there = READ_ONCE(f->flows[gone].key);
+	if (cmpxchg(&f->flows[gone].key, there, key) != there)
+		return FLOWS_SHARED; /* for this once */
+	*is_new = true;
+	return gone;
+}
+
+/* A request of this cost comes. Return: its start tag. */
+static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
+{
+	s64 end = atomic64_read(&flow->end);
+	u64 now, start;
+
+	do {
+		now = atomic64_read(vt);
+		start = tag_after(end, now) ? (u64)end : now;
+	} while (!atomic64_try_cmpxchg(&flow->end, &end, start + cost));
+	return start;
+}
+
+/* Virtual time has come from @from to @to: no flow is left half of the range behind. */
+static inline void flows_raise(struct flows *f, u64 from, u64 to)
+{
+	unsigned int i;
+	s64 end;
+
+	if (likely(from >> FLOWS_RAISE_SHIFT == to >> FLOWS_RAISE_SHIFT))
+		return;
+	for (i = 0; i <= FLOWS_PLACES; i++) {
+		end = atomic64_read(&f->flows[i].end);
+		if (!tag_after(end, to))
+			atomic64_try_cmpxchg(&f->flows[i].end, &end, to);
+	}
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The least of many numbers, each of which changes by itself: a mindicator (Y. Liu, V. Luchangco, M. Spear, "Mindicators: A Scalable
+ * Approach to Quiescence", ICDCS 2013). Leaves hold the numbers; each node above holds the least of the eight words below it, which
+ * are one cache line.
+ *
+ * Why it is correct. Who changes a leaf brings each node above it up to date in turn: it reads the node, then the words below, and
+ * writes the least of them if the node is still as it was. If that fails twice, another one has read the words after the leaf was
+ * written, and has written the node (P. Jayanti, "f-arrays", PODC 2002). So when mindicator_set() returns, the root takes the leaf
+ * into account. A node carries a version, which changes with each write, also of the number that is there: who has read the words
+ * before must not find the node as it was. A version comes again after 4096 writes.
+ *
+ * Numbers wrap around: they are compared by their distance from a number that the caller gives, all being within half of the range.
+ */
+#ifndef TAILGATE_SCHED_MINDICATOR_H
+#define TAILGATE_SCHED_MINDICATOR_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+/* Words below a node. */
+#define MINDICATOR_FAN 8
+/* Levels of words, from the leaves to the root: 8^4 leaves at most. */
+#define MINDICATOR_LEVELS_MAX 5
+/* A word is a number, and below it the version. */
+#define MINDICATOR_VERSION_BITS 12
+#define MINDICATOR_BITS (64 - MINDICATOR_VERSION_BITS)
+/* The number of a leaf that has none, and of a tree of such leaves. */
+#define MINDICATOR_NONE ((1ULL << MINDICATOR_BITS) - 1)
+
+/**
+ * struct mindicator - the least of the numbers of some leaves
+ * @levels: levels of words; the last one is the root
+ * @words: words of each level, whole cache lines of them
+ */
+struct mindicator {
+	unsigned int levels;
+	u64 *words[MINDICATOR_LEVELS_MAX];
+};
+
+/* How far a number is above @base; of what is below, far more. */
+static inline u64 mindicator_above(u64 number, u64 base)
+{
+	return (number - base) & MINDICATOR_NONE;
+}
+
+/* Words of all levels, for so many leaves. */
+static inline unsigned int mindicator_size(unsigned int leaves)
+{
+	unsigned int words = 0;
+
+	do {
+		leaves = (leaves + MINDICATOR_FAN - 1) / MINDICATOR_FAN;
+		words += leaves * MINDICATOR_FAN;
+	} while (leaves > 1);
+	return words + MINDICATOR_FAN;
+}
+
+/* @words: mindicator_size() words, aligned to a cache line. */
+static inline void mindicator_init(struct mindicator *m, unsigned int leaves, u64 *words)
+{
+	unsigned int i, count = leaves;
+
+	for (i = 0; i < mindicator_size(leaves); i++)
+		words[i] = MINDICATOR_NONE << MINDICATOR_VERSION_BITS;
+	for (m->levels = 0;; count = (count + MINDICATOR_FAN - 1) / MINDICATOR_FAN) {
+		m->words[m->levels++] = words;
+		if (m->levels > 1 && count == 1)
+			return;
+		words += (count + MINDICATOR_FAN - 1) / MINDICATOR_FAN * MINDICATOR_FAN;
+	}
+}
+
+/* The least number of all, or MINDICATOR_NONE. */
+static inline u64 mindicator_least(const struct mindicator *m)
+{
+	return READ_ONCE(m->words[m->levels - 1][0]) >> MINDICATOR_VERSION_BITS;
+}
+
+/* Brings a node up to date with the words below. Return: false if another one has changed it meanwhile. */
+static inline bool mindicator_refresh(u64 *node, const u64 *below, u64 base)
+{
+	u64 was = READ_ONCE(*node), least = MINDICATOR_NONE, number;
+	unsigned int i;
+
+	smp_rmb(); /* what changes the node later than this has read the words later */
+	for (i = 0; i < MINDICATOR_FAN; i++) {
+		number = READ_ONCE(below[i]) >> MINDICATOR_VERSION_BITS;
+		if (number != MINDICATOR_NONE &&
+		    (least == MINDICATOR_NONE ||
+		     mindicator_above(number, base) < mindicator_above(least, base)))
+			least = number;
+	}
+	number = (was + 1) & ((1ULL << MINDICATOR_VERSION_BITS) - 1);
+	return cmpxchg(node, was, least << MINDICATOR_VERSION_BITS | number) == was;
+}
+
+/**
+ * mindicator_set() - change the number of a leaf
+ * @m: the mindicator
+ * @leaf: which; one caller at a time for each
+ * @number: its new number, or MINDICATOR_NONE
+ * @base: a number that none is below by much: see above
+ *
+ * Any context; waits for nobody. Return: the least number of all at some time during the call, or MINDICATOR_NONE.
+ */
+static inline u64 mindicator_set(struct mindicator *m, unsigned int leaf, u64 number, u64 base)
+{
+	unsigned int level, index = leaf;
+
+	WRITE_ONCE(m->words[0][leaf], number << MINDICATOR_VERSION_BITS);
+	smp_mb(); /* the words are read after the leaf is written */
+	base -= (MINDICATOR_NONE + 1) / 2;
+	for (level = 1; level < m->levels; level++) {
+		const u64 *below = &m->words[level - 1][index / MINDICATOR_FAN * MINDICATOR_FAN];
+
+		index /= MINDICATOR_FAN;
+		if (!mindicator_refresh(&m->words[level][index], below, base))
+			mindicator_refresh(&m->words[level][index], below, base);
+	}
+	return mindicator_least(m);
+}
+
+#endif

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* MQFQ, the scheduler: see mqfq.h. This file is included by the code that binds it to an environment, so that the compiler sees both at once. */
+#include <linux/bitops.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/math64.h>
+
+#include "mqfq.h"
+
+static const struct knob mqfq_knob_infos[MQFQ_KNOB_COUNT] = { MQFQ_KNOBS(KNOB_INFO) };
+
+/* T has at least this many spans, if a span is not the least that there is. */
+#define MQFQ_SPANS_SHIFT 3
+/* So that no number is MINDICATOR_NONE, which is odd. */
+#define MQFQ_SPAN_SHIFT_MIN (MINDICATOR_VERSION_BITS + 1)
+/* Sectors that a request costs at least, and one that moves no data. */
+#define MQFQ_SECTORS_MIN 1
+
+/* --- virtual time ---------------------------------------------------------------------------------------------- */
+
+/* A tag as virtual time has it: without what is below the mindicator's numbers. */
+static inline u64 mqfq_round(const struct mqfq *m, u64 tag)
+{
+	return tag >> READ_ONCE(m->span_shift) << READ_ONCE(m->span_shift);
+}
+
+static void mqfq_kick(struct mqfq *m, unsigned int number)
+{
+	struct mqfq_queue *q = &m->queues[number];
+
+	if (!test_and_set_bit(q->number, q->runnable))
+		mqfq_run(m, q->hctx);
+}
+
+/* A queue waited for virtual time. */
+static void mqfq_kick_throttled(void *m, unsigned int number)
+{
+	mqfq_kick(m, number);
+}
+
+/* The next queue that waits for a token, seen from @number, is woken. A token is to be had. */
+static noinline void mqfq_wake(struct mqfq *m, unsigned int number)
+{
+	unsigned int level, to;
+
+	for (;;) {
+		level = waiting_level(&m->waiting, WAITING_LEVELS);
+		/* class idle is woken by the end of what is last in virtual time */
+		if (level == WAITING_LEVELS ||
+		    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
+			return;
+		to = waiting_nearest(&m->waiting, &m->tokens, number, level);
+		if (to == WAITING_NONE || !waiting_remove(&m->waiting, to, level))
+			continue;
+		mqfq_kick(m, to);
+		return;
+	}
+}
+
+/* A queue that was woken takes no token: the next one may. */
+static noinline void mqfq_pass_on(struct mqfq *m, unsigned int number)
+{
+	smp_mb(); /* pairs with the barrier after waiting_add() */
+	if (tokens_seen(&m->tokens))
+		mqfq_wake(m, number);
+}
+
+/* Tells virtual time what a queue's first tag is, or that it has none. */
+static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 number)
+{
+	s64 vt = atomic64_read(&m->vt);
+	u64 least;
+
+	q->published = number;
+	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
+	if (least == MINDICATOR_NONE)
+		return;
+	least <<= MINDICATOR_VERSION_BITS;
+	while (tag_after(least, vt)) {
+		if (!atomic64_try_cmpxchg(&m->vt, &vt, least))
+			continue;
+		wheel_turn(&m->wheel, vt, least, READ_ONCE(m->span_shift), mqfq_kick_throttled, m);
+		flows_raise(&m->flows, vt, least);
+		return;
+	}
+}
+
+static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	return q->first ? mqfq_round(m, q->first->start) >> MINDICATOR_VERSION_BITS :
+			  MINDICATOR_NONE;
+}
+
+/* --- insertion ------------------------------------------------------------------------------------------------- */
+
+/**
+ * mqfq_prepare() - before mqfq_insert(): what a request costs its flow
+ * @m: the drive's scheduler
+ * @e: in state MQFQ_NEW or MQFQ_RETURNED
+ * @level: MQFQ_...
+ * @key: of its flow; not 0
+ * @weight: asked for if the flow is new
+ * @sectors: that it moves
+ * @writes: it is a write
+ */
+static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned int level, u64 key,
+				unsigned int (*weight)(struct mqfq_entry *e), u64 sectors,
+				bool writes)
+{
+	struct flow *flow;
+	bool is_new;
+	u64 cost;
+
+	e->level = level;
+	if (likely(level == MQFQ_FAIR) && e->state != MQFQ_RETURNED) {
+		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
+		flow = &m->flows.flows[e->flow];
+		if (unlikely(is_new))
+			flow_weigh(flow, weight(e));
+		cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
+		if (writes)
+			cost = div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100);
+		e->start = flow_charge(flow, cost, &m->vt);
+	}
+	e->state = MQFQ_QUEUED;
+}
+
+/* Adds to the tree; most come last. */
+static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct rb_node *parent = NULL, **link = &q->fair.rb_node;
+	bool is_first = true, is_last = true;
+
+	if (likely(q->last && !tag_after(q->last->start, e->start))) {
+		parent = mqfq_rb_node(q->last);
+		link = &parent->rb_right;
+		is_first = false;
+	} else {
+		while (*link) {
+			parent = *link;
+			if (tag_after(mqfq_entry_of_rb(parent)->start, e->start)) {
+				link = &parent->rb_left;
+				is_last = false;
+			} else {
+				link = &parent->rb_right;
+				is_first = false;
+			}
+		}
+	}
+	rb_link_node(mqfq_rb_node(e), parent, link);
+	rb_insert_color(mqfq_rb_node(e), &q->fair);
+	if (is_first)
+		q->first = e;
+	if (is_last)
+		q->last = e;
+}
+
+/**
+ * mqfq_insert() - queue requests; then the caller runs the hardware queue
+ * @m: the drive's scheduler
+ * @q: of the hardware queue and CPU that they were submitted to
+ * @entries: prepared, one or more; empty afterwards
+ *
+ * Process context.
+ */
+static inline void mqfq_insert(struct mqfq *m, struct mqfq_queue *q, struct list_head *entries)
+{
+	struct mqfq_entry *e, *first;
+	unsigned int filled;
+
+	spin_lock(&q->lock);
+	filled = q->filled;
+	first = q->first;
+	while (!list_empty(entries)) {
+		e = mqfq_entry_of(entries->next);
+		e->queue = q->number;
+		q->inserted++;
+		if (likely(e->level == MQFQ_FAIR)) {
+			list_del_init(mqfq_node(e));
+			mqfq_add_fair(q, e);
+		} else {
+			list_move_tail(mqfq_node(e), &q->lists[e->level]);
+		}
+		q->filled |= BIT(e->level);
+	}
+	if (q->published != MINDICATOR_NONE && q->first != first &&
+	    mqfq_number(m, q) != q->published)
+		mqfq_publish(m, q, mqfq_number(m, q));
+	/* what was blocked stays so, unless something else is next now */
+	if (!filled || q->first != first || __ffs(q->filled) != __ffs(filled))
+		set_bit(q->number, q->runnable);
+	spin_unlock(&q->lock);
+}
+
+/* --- dispatch -------------------------------------------------------------------------------------------------- */
+
+/* May a request with this start tag go? */
+static inline bool mqfq_is_near(const struct mqfq *m, u64 start)
+{
+	return !tag_after(start, atomic64_read(&m->vt) + READ_ONCE(m->t));
+}
+
+/*
+ * The queue is too far ahead of virtual time, as far as that knows of it. Return: true if it is blocked until virtual time has come;
+ * false: look again.
+ */
+static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int shift = READ_ONCE(m->span_shift);
+	u64 start = q->first->start, span;
+
+	if (mqfq_number(m, q) != q->published)
+		mqfq_publish(m, q, mqfq_number(m, q));
+	if (mqfq_is_near(m, start))
+		return false;
+	clear_bit(q->number, q->runnable);
+	smp_mb__after_atomic(); /* who clears the bit in the wheel then sees that the queue is not runnable, and runs it */
+	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
+	wheel_wait(&m->wheel, q->number, span);
+	smp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */
+	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
+	    shift == READ_ONCE(m->span_shift))
+		return true;
+	wheel_leave(&m->wheel, q->number, span);
+	set_bit(q->number, q->runnable);
+	return false;
+}
+
+/* Is this not the turn of a level, token or not? Real-time requests wait for a token, or for class idle: anything else is queued. */
+static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
+{
+	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)
+		return true;
+	return READ_ONCE(m->waiting.levels) & (BIT(level) - 1) &&
+	       waiting_level(&m->waiting, level) != level;
+}
+
+/* How a queue came to wait for a token no more. */
+enum mqfq_wait_end {
+	MQFQ_DID_NOT_WAIT,
+	MQFQ_LEFT, /* by itself: others may have waited for it to go first */
+	MQFQ_WOKEN, /* for a token: if it takes none, another one may */
+};
+
+static inline enum mqfq_wait_end mqfq_wait_ends(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int level = q->waits;
+
+	if (likely(level == WAITING_NONE))
+		return MQFQ_DID_NOT_WAIT;
+	q->waits = WAITING_NONE;
+	if (!waiting_remove(&m->waiting, q->number, level))
+		return MQFQ_WOKEN;
+	return level < MQFQ_FAIR ? MQFQ_LEFT : MQFQ_DID_NOT_WAIT;
+}
+
+/* There is no token for the queue's next request: it is blocked until there is one. Return: false if it got one, after all. */
+static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
+{
+	if (mqfq_number(m, q) != q->published)
+		mqfq_publish(m, q, mqfq_number(m, q));
+	clear_bit(q->number, q->runnable);
+	smp_mb__after_atomic(); /* who clears the bit of waiting then sees that the queue is not runnable, and runs it */
+	q->waits = level;
+	waiting_add(&m->waiting, q->number, level);
+	smp_mb(); /* pairs with mqfq_end() */
+	if (mqfq_must_yield(m, level) || !tokens_steal(&m->tokens))
+		return true;
+	set_bit(q->number, q->runnable);
+	if (mqfq_wait_ends(m, q) != MQFQ_DID_NOT_WAIT)
+		mqfq_pass_on(m, q->number);
+	return false;
+}
+
+/* Takes the first request of a level out of a queue. */
+static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct rb_node *next;
+
+	if (e->level != MQFQ_FAIR) {
+		list_del_init(mqfq_node(e));
+		if (list_empty(&q->lists[e->level]))
+			q->filled &= ~BIT(e->level);
+		return;
+	}
+	next = rb_next(mqfq_rb_node(e));
+	q->first = next ? mqfq_entry_of_rb(next) : NULL;
+	rb_erase(mqfq_rb_node(e), &q->fair);
+	if (!q->first) {
+		q->last = NULL;
+		q->filled &= ~BIT(MQFQ_FAIR);
+	}
+}
+
+/* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
+static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int level;
+
+	while (q->filled) {
+		level = __ffs(q->filled);
+		if (likely(level == MQFQ_FAIR)) {
+			if (unlikely(!mqfq_is_near(m, q->first->start)) && !mqfq_draining(m)) {
+				if (mqfq_throttle(m, q))
+					return NULL;
+				continue;
+			}
+		}
+		if ((likely(!mqfq_must_yield(m, level)) && tokens_take(&m->tokens, q->number)) ||
+		    !mqfq_wait(m, q, level))
+			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
+		return NULL;
+	}
+	clear_bit(q->number, q->runnable);
+	return NULL;
+}
+
+/* The next request of a queue that is runnable, now in flight; NULL: it is empty or blocked. */
+static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
+						    void (*picked)(struct mqfq_entry *e))
+{
+	enum mqfq_wait_end wait;
+	struct mqfq_entry *e;
+
+	spin_lock(&q->lock);
+	if (unlikely(!test_bit(q->number, q->runnable))) { /* another dispatcher was here */
+		spin_unlock(&q->lock);
+		return NULL;
+	}
+	wait = mqfq_wait_ends(m, q);
+	e = mqfq_next(m, q);
+	if (e) {
+		picked(e);
+		mqfq_take_out(q, e);
+		e->state = MQFQ_INFLIGHT;
+		q->dispatched++;
+	}
+	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
+		mqfq_publish(m, q, mqfq_number(m, q));
+	if (unlikely(wait == MQFQ_LEFT || (wait == MQFQ_WOKEN && !e)))
+		mqfq_pass_on(m, q->number);
+	spin_unlock(&q->lock);
+	return e;
+}
+
+/* A queue of a hardware queue that is worth a dispatch, @near if that is; NULL: none is. Any context; no lock. */
+static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, unsigned int hctx,
+					       unsigned int near)
+{
+	const struct mqfq_hctx *h = &m->hctxs[hctx];
+	unsigned int queue = waiting_in(h->runnable, h->first, h->end, near);
+
+	return queue == WAITING_NONE ? NULL : &m->queues[queue];
+}
+
+/**
+ * mqfq_dispatch() - pick the next request of a hardware queue for the drive
+ * @m: the drive's scheduler
+ * @hctx: number of the hardware queue
+ * @near: the queue, of its, to begin with
+ * @picked: called with the request under a lock, before it leaves
+ *
+ * Process context. Return: a request, now in flight, or NULL: all queues are empty or blocked.
+ */
+static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, unsigned int hctx, unsigned int near,
+					       void (*picked)(struct mqfq_entry *e))
+{
+	struct mqfq_entry *e;
+	struct mqfq_queue *q;
+
+	while ((q = mqfq_runnable(m, hctx, near))) {
+		e = mqfq_dispatch_from(m, q, picked);
+		if (e)
+			return e;
+	}
+	return NULL;
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------- */
+
+/* A request left the drive: its token is put where who needs it looks first. Any context. */
+static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
+{
+	unsigned int level, to = e->queue;
+
+	if (unlikely(READ_ONCE(m->waiting.levels))) {
+		level = waiting_level(&m->waiting, WAITING_LEVELS);
+		if (level < WAITING_LEVELS)
+			to = waiting_nearest(&m->waiting, &m->tokens, to, level);
+		if (to == WAITING_NONE)
+			to = e->queue;
+	}
+	tokens_put(&m->tokens, e->queue, to);
+	smp_mb__after_atomic(); /* pairs with mqfq_wait() */
+	if (unlikely(READ_ONCE(m->waiting.levels)))
+		mqfq_wake(m, e->queue);
+}
+
+/* A request is freed, or the driver returns it and it @comes_back. Any context; only one in flight counts. */
+static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_back)
+{
+	if (e->state != MQFQ_INFLIGHT)
+		return;
+	e->state = comes_back ? MQFQ_RETURNED : MQFQ_NEW;
+	mqfq_end(m, e);
+}
+
+/* --- knobs and set-up ------------------------------------------------------------------------------------------ */
+
+static void mqfq_set_t(struct mqfq *m, u64 kib)
+{
+	u64 t = 2 * FLOWS_SECTOR * kib;
+	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
+
+	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
+	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
+	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
+	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or we see that it waits */
+	for (i = 0; i < WHEEL_BUCKETS; i++)
+		wheel_empty(wheel_map(&m->wheel, i), m->wheel.words, mqfq_kick_throttled, m);
+}
+
+static void mqfq_set_d(struct mqfq *m, int more)
+{
+	unsigned int i;
+
+	tokens_add(&m->tokens, more);
+	for (i = 0; i < m->queue_count && more > 0; i++)
+		mqfq_pass_on(m, i);
+}
+
+/**
+ * mqfq_configure() - set a knob
+ * @m: the drive's scheduler
+ * @knob: which
+ * @value: new value
+ *
+ * Process context; one caller at a time. Return: 0, or -ERANGE or -EINVAL with nothing changed.
+ */
+static int mqfq_configure(struct mqfq *m, enum mqfq_knob knob, u64 value)
+{
+	int err = knob_check(&mqfq_knob_infos[knob], value);
+	unsigned int was = m->knobs[knob];
+
+	if (err)
+		return err;
+	WRITE_ONCE(m->knobs[knob], value);
+	if (knob == MQFQ_KNOB_t_kib)
+		mqfq_set_t(m, value);
+	if (knob == MQFQ_KNOB_d)
+		mqfq_set_d(m, value - was);
+	return 0;
+}
+
+/* Groups of nodes of one number become a node; a single node stays as it is. Return: the number of nodes that are left on top. */
+static inline unsigned int mqfq_group(struct tokens *t, unsigned int *top, unsigned int count,
+				      const struct mqfq_place *places, unsigned int group)
+{
+	unsigned int i, child, groups = 0, begin = 0;
+	struct token_node *node;
+
+	for (i = 1; i <= count; i++) {
+		if (i < count && (group == MQFQ_GROUPS ||
+				  places[t->nodes[top[i]].first].group[group] ==
+					  places[t->nodes[top[begin]].first].group[group]))
+			continue;
+		child = top[begin];
+		if (i - begin > 1) {
+			node = &t->nodes[t->count];
+			node->first = t->nodes[top[begin]].first;
+			node->end = t->nodes[top[i - 1]].end;
+			for (child = begin; child < i; child++)
+				t->nodes[top[child]].parent = t->count;
+			child = t->count++;
+		}
+		top[groups++] = child;
+		begin = i;
+	}
+	return groups;
+}
+
+/* Bytes of a bitmap of queues, whole cache lines. */
+static inline size_t mqfq_map_size(unsigned int queues)
+{
+	return ALIGN(BITS_TO_LONGS(queues) * sizeof(long), SMP_CACHE_BYTES);
+}
+
+/* Takes whole cache lines from the front of @memory. */
+static inline void *mqfq_carve(uintptr_t *memory, size_t bytes)
+{
+	uintptr_t from = *memory;
+
+	*memory += ALIGN(bytes, SMP_CACHE_BYTES);
+	return (void *)from;
+}
+
+/* Lays out what a drive has of each kind, in @memory. Return: bytes of it. */
+static inline size_t mqfq_lay_out(struct mqfq *m, void *memory)
+{
+	unsigned int queues = m->queue_count, words = BITS_TO_LONGS(queues);
+	uintptr_t at = (uintptr_t)memory;
+
+	m->hctxs = mqfq_carve(&at, m->hctx_count * sizeof(*m->hctxs));
+	m->runnable = mqfq_carve(&at, m->hctx_count * mqfq_map_size(queues));
+	m->queues = mqfq_carve(&at, queues * sizeof(*m->queues));
+	m->tokens.nodes = mqfq_carve(&at, 2 * queues * sizeof(*m->tokens.nodes));
+	m->waiting.maps = mqfq_carve(&at, WAITING_LEVELS * words * sizeof(long));
+	m->waiting.words = words;
+	m->wheel.maps = mqfq_carve(&at, WHEEL_BUCKETS * words * sizeof(long));
+	m->wheel.words = words;
+	m->mindicator.words[0] = mqfq_carve(&at, mindicator_size(queues) * sizeof(u64));
+	m->flows.flows = mqfq_carve(&at, (FLOWS_PLACES + 1) * sizeof(struct flow));
+	return at - (uintptr_t)memory;
+}
+
+/* Bytes that mqfq_init() needs behind struct mqfq. */
+static inline size_t mqfq_size(unsigned int hctxs, unsigned int queues)
+{
+	struct mqfq m = { .hctx_count = hctxs, .queue_count = queues };
+
+	return mqfq_lay_out(&m, NULL);
+}
+
+static inline void mqfq_init_queue(struct mqfq *m, unsigned int number, unsigned int hctx)
+{
+	struct mqfq_queue *q = &m->queues[number];
+	struct mqfq_hctx *h = &m->hctxs[hctx];
+	unsigned int i;
+
+	spin_lock_init(&q->lock);
+	q->number = number;
+	q->hctx = hctx;
+	q->runnable = h->runnable;
+	q->published = MINDICATOR_NONE;
+	q->waits = WAITING_NONE;
+	for (i = 0; i < WAITING_LEVELS; i++)
+		INIT_LIST_HEAD(&q->lists[i]);
+	h->first = h->end ? h->first : number;
+	h->end = number + 1;
+}
+
+/* The tree of tokens: groups in groups, as far as they differ. */
+static inline void mqfq_init_tree(struct mqfq *m, const struct mqfq_place *places,
+				  unsigned int *top)
+{
+	struct tokens *t = &m->tokens;
+	unsigned int i, group, count = m->queue_count;
+
+	t->count = count;
+	for (i = 0; i < count; i++) {
+		t->nodes[i].first = i;
+		t->nodes[i].end = i + 1;
+		top[i] = i;
+	}
+	for (group = 0; group <= MQFQ_GROUPS; group++)
+		count = mqfq_group(t, top, count, places, group);
+	t->nodes[t->count - 1].parent = t->count - 1;
+	atomic_set(&t->nodes[t->count - 1].tokens, m->knobs[MQFQ_KNOB_d]);
+}
+
+/**
+ * mqfq_init() - prepare a zeroed struct mqfq
+ * @m: the drive's scheduler
+ * @memory: mqfq_size() bytes, zeroed, aligned to a cache line
+ * @hctxs: hardware queues
+ * @places: of the queues, sorted by group, the largest group first
+ * @queues: number of @places
+ * @scratch: @queues numbers, for the time of the call
+ */
+static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
+		      const struct mqfq_place *places, unsigned int queues, unsigned int *scratch)
+{
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_KNOB_COUNT; i++)
+		m->knobs[i] = mqfq_knob_infos[i].initial;
+	m->hctx_count = hctxs;
+	m->queue_count = queues;
+	mqfq_lay_out(m, memory);
+	mindicator_init(&m->mindicator, queues, m->mindicator.words[0]);
+	flows_init(&m->flows, m->flows.flows);
+	for (i = 0; i < hctxs; i++)
+		m->hctxs[i].runnable = m->runnable + i * mqfq_map_size(queues);
+	for (i = 0; i < queues; i++)
+		mqfq_init_queue(m, i, places[i].hctx);
+	mqfq_init_tree(m, places, scratch);
+	mqfq_set_t(m, m->knobs[MQFQ_KNOB_t_kib]);
+}
+
+/* Is nothing left? No call is running, and none will come. */
+static bool mqfq_deinit(struct mqfq *m)
+{
+	unsigned int i, filled = 0, tokens = 0;
+
+	for (i = 0; i < m->queue_count; i++)
+		filled |= m->queues[i].filled;
+	for (i = 0; i < m->tokens.count; i++)
+		tokens += atomic_read(&m->tokens.nodes[i].tokens);
+	return !filled && tokens == m->knobs[MQFQ_KNOB_d] + atomic_read(&m->tokens.excess);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * MQFQ: fair queueing over many queues (M. Hedayati, K. Shen, M. L. Scott, M. Marty, "Multi-Queue Fair Queueing", ATC 2019), with
+ * real-time levels above it.
+ *
+ * A request has a start tag: the service that its flow has had before it, divided by the flow's weight. Virtual time is the least start tag
+ * of what waits. Requests wait in a queue for each hardware queue and CPU, in the order of their tags, and a queue goes on by itself
+ * as long as its first tag is at most T above virtual time, and one of D tokens is to be had. What queues share is in
+ * fair/: virtual time (mindicator.h), tokens (tokens.h), who waits for virtual time (wheel.h) and for a token (waiting.h).
+ *
+ * Requests of I/O priority class RT go before all others, by their level, within the same D; of class idle, when nothing else is queued.
+ *
+ * Who decides. The dispatcher of a queue, under its lock. A queue that may not go is blocked: it is not in its hardware queue's map of
+ * runnable queues, and in a map of those that wait. Who makes it go clears that bit, and runs the hardware queue. mqfq_has_work() reads
+ * the map of runnable queues alone.
+ *
+ * A queue tells its first tag to virtual time only when it must wait, and from then on until it is empty, in steps of a span, a
+ * fraction of T. So what goes at once touches nothing that CPUs share but its flow.
+ *
+ * The environment includes mqfq.c after the <linux/...> headers that it names and these functions:
+ *
+ *	static struct list_head *mqfq_node(struct mqfq_entry *e);	its list node
+ *	static struct mqfq_entry *mqfq_entry_of(struct list_head *node);
+ *	static struct rb_node *mqfq_rb_node(struct mqfq_entry *e);	its tree node
+ *	static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node);
+ *	static bool mqfq_draining(const struct mqfq *m);	must all that is queued go, as the queue is being frozen? Any context
+ *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	run a hardware queue soon. Any context
+ */
+#ifndef TAILGATE_SCHED_MQFQ_H
+#define TAILGATE_SCHED_MQFQ_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "fair/flows.h"
+#include "fair/mindicator.h"
+#include "fair/tokens.h"
+#include "fair/waiting.h"
+#include "fair/wheel.h"
+#include "knobs.h"
+
+enum mqfq_flow_by { MQFQ_BY_CGROUP, MQFQ_BY_PROCESS };
+
+static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
+
+/* knob(name, unit, least, most, step, default, scale, words, flags, what it does): see knobs.h */
+/* clang-format off */
+#define MQFQ_KNOBS(knob) \
+	knob(d, "requests", 1, 65535, 1, 64, "log", NULL, 0, \
+	     "most requests in the drive at a time, over all hardware queues") \
+	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, 0, \
+	     "how far a flow of weight 100 may be ahead of the one that has had least") \
+	knob(write_cost_pct, "percent", 1, 10000, 1, 100, "log", NULL, 0, \
+	     "what a write costs beside a read of the same size") \
+	knob(flow_by, "mode", 0, 1, 1, 0, "choice", mqfq_flow_bys, 0, \
+	     "who shares the drive: cgroups, by io.mqfq.weight, or processes, which weigh the same")
+/* clang-format on */
+
+enum mqfq_knob {
+#define MQFQ_KNOB_ID(name, ...) MQFQ_KNOB_##name,
+	MQFQ_KNOBS(MQFQ_KNOB_ID)
+#undef MQFQ_KNOB_ID
+		MQFQ_KNOB_COUNT
+};
+
+/* Levels, the most urgent first: what goes before anything else, eight real-time ones, what is shared fairly, class idle. */
+#define MQFQ_URGENT 0
+#define MQFQ_RT(level) ((level) + 1)
+#define MQFQ_FAIR 9
+#define MQFQ_IDLE 10
+
+enum mqfq_state {
+	MQFQ_NEW, /* never inserted, or gone */
+	MQFQ_QUEUED, /* in a queue */
+	MQFQ_INFLIGHT, /* dispatched, has a token */
+	MQFQ_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
+};
+
+/**
+ * struct mqfq_entry - a request; 16 bytes, so that it fits into the two words of a request that are an elevator's
+ * @start: start tag, if it is shared fairly
+ * @flow: number of its flow
+ * @queue: number of the queue that it is, or was, in
+ * @level: MQFQ_...
+ * @state: enum mqfq_state
+ */
+struct mqfq_entry {
+	u64 start;
+	u16 flow;
+	u16 queue;
+	u8 level;
+	u8 state;
+};
+
+/**
+ * struct mqfq_hctx - a hardware queue
+ * @runnable: bitmap of queues that are not empty, and not blocked
+ * @first: its queues are among those from this number on,
+ * @end: to before this one
+ */
+struct mqfq_hctx {
+	unsigned long *runnable;
+	unsigned int first, end;
+};
+
+/**
+ * struct mqfq_queue - requests of one hardware queue and CPU
+ * @lock: protects all that follows; taken in process context only
+ * @filled: bitmap of levels of which it has requests
+ * @number: of the queue
+ * @hctx: number of its hardware queue
+ * @runnable: of that
+ * @published: its number in virtual time, or MINDICATOR_NONE
+ * @waits: the level at which it waits for a token, or WAITING_NONE
+ * @fair: requests that are shared fairly, by start tag
+ * @first: the one with the least start tag; NULL: none
+ * @last: the one with the highest
+ * @inserted: requests, since the start
+ * @dispatched: those that went to the drive
+ * @lists: requests of all other levels, oldest first
+ */
+struct mqfq_queue {
+	spinlock_t lock;
+	unsigned int filled;
+	unsigned int number, hctx;
+	unsigned long *runnable;
+	u64 published;
+	unsigned int waits;
+	struct rb_root fair;
+	struct mqfq_entry *first, *last;
+	u64 inserted, dispatched;
+	struct list_head lists[WAITING_LEVELS];
+} ____cacheline_aligned_in_smp;
+
+/* Groups of CPUs that share something: a core, a cache, a socket. */
+#define MQFQ_GROUPS 3
+
+/**
+ * struct mqfq_place - where a queue is
+ * @hctx: number of its hardware queue
+ * @cpu: its CPU
+ * @group: numbers of the groups that the CPU is in, the smallest first
+ */
+struct mqfq_place {
+	unsigned int hctx, cpu;
+	unsigned int group[MQFQ_GROUPS];
+};
+
+/**
+ * struct mqfq - one drive
+ * @knobs: values of the knobs
+ * @t: T, as a tag
+ * @span_shift: a span is 2 to this power, as a tag
+ * @hctxs: hardware queues, by number
+ * @hctx_count: of them
+ * @runnable: their bitmaps
+ * @queues: queues, by number
+ * @queue_count: of them
+ * @tokens: requests that may still go to the drive
+ * @waiting: queues that wait for a token
+ * @wheel: queues that wait for virtual time
+ * @mindicator: the least tag of what waits
+ * @flows: who shares the drive
+ * @vt: virtual time, a start tag; it never falls
+ */
+struct mqfq {
+	unsigned int knobs[MQFQ_KNOB_COUNT];
+	u64 t;
+	unsigned int span_shift;
+	struct mqfq_hctx *hctxs;
+	unsigned int hctx_count;
+	void *runnable;
+	struct mqfq_queue *queues;
+	unsigned int queue_count;
+	struct tokens tokens;
+	struct waiting waiting;
+	struct wheel wheel;
+	struct mindicator mindicator;
+	struct flows flows;
+	atomic64_t vt ____cacheline_aligned_in_smp;
+};
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What MQFQ's tests have in common: a request, and MQFQ compiled for it. Who includes this has mqfq_run(). */
+#include "../../../sched/mqfq.h"
+
+struct io {
+	struct list_head node;
+	struct rb_node rb_node;
+	struct mqfq_entry entry;
+	unsigned int flow, weight, level, sectors, queue;
+	unsigned int returns; /* times the drive will give it back */
+};
+
+static struct list_head *mqfq_node(struct mqfq_entry *e)
+{
+	return &container_of(e, struct io, entry)->node;
+}
+
+static struct mqfq_entry *mqfq_entry_of(struct list_head *node)
+{
+	return &container_of(node, struct io, node)->entry;
+}
+
+static struct rb_node *mqfq_rb_node(struct mqfq_entry *e)
+{
+	return &container_of(e, struct io, entry)->rb_node;
+}
+
+static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
+{
+	return &container_of(node, struct io, rb_node)->entry;
+}
+
+static bool mqfq_draining(const struct mqfq *m)
+{
+	(void)m;
+	return false;
+}
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx);
+
+#include "../../../sched/mqfq.c"
+
+static unsigned int weight_of(struct mqfq_entry *e)
+{
+	return container_of(e, struct io, entry)->weight;
+}
+
+/* A scheduler whose virtual time begins at @begin; destroyed with free(m->hctxs). */
+static void create_mqfq(struct mqfq *m, unsigned int hctxs, unsigned int cpus, u64 begin)
+{
+	unsigned int queues = hctxs * cpus, scratch[64], i;
+	struct mqfq_place places[64];
+	void *memory = aligned_alloc(64, mqfq_size(hctxs, queues));
+
+	memset(m, 0, sizeof(*m));
+	memset(memory, 0, mqfq_size(hctxs, queues));
+	for (i = 0; i < queues; i++)
+		places[i] = (struct mqfq_place){ .hctx = i / cpus,
+						 .cpu = i,
+						 .group = { i / 2, i / 4, i / 16 } };
+	mqfq_init(m, memory, hctxs, places, queues, scratch);
+	m->vt.counter = begin;
+	for (i = 0; i <= FLOWS_PLACES; i++)
+		m->flows.flows[i].end.counter = begin;
+}
+
+/* Queues one request. */
+static void queue_io(struct mqfq *m, struct io *io)
+{
+	bool returned = io->entry.state == MQFQ_RETURNED;
+	LIST_HEAD(entries);
+
+	mqfq_prepare(m, &io->entry, returned ? MQFQ_URGENT : io->level, io->flow, weight_of,
+		     io->sectors, false);
+	list_add_tail(&io->node, &entries);
+	mqfq_insert(m, &m->queues[io->queue], &entries);
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* MQFQ between threads, one access to shared memory at a time: interleave FIRST_SEED COUNT (../interleave/explore.h) */
+#include <unistd.h>
+
+#include "explore.h"
+
+#include "environment.h"
+
+#define HCTXS 3
+#define IOS 16
+
+/* Coroutines are alone between two accesses to shared memory, so nothing here needs a lock. */
+static struct machine {
+	struct io ios[IOS];
+	unsigned int count, submitted, ended, in_drive, in_drive_max;
+	struct io *drive[IOS];
+	struct io *returned[IOS];
+	unsigned int returned_count;
+	bool run[HCTXS];
+	bool configures;
+	u64 vt;
+} machine;
+
+static struct mqfq *mqfq;
+static u64 seed;
+
+#define must(condition)                               \
+	do {                                          \
+		if (!(condition))                     \
+			broken(#condition, __LINE__); \
+	} while (0)
+
+static void broken(const char *condition, int line)
+{
+	printf("seed %llu, line %d: not so: %s\n", (unsigned long long)seed, line, condition);
+	fflush(stdout);
+	_exit(1);
+}
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx)
+{
+	(void)m;
+	machine.run[hctx] = true;
+	wake_all();
+}
+
+/* Virtual time as memory will have it. */
+static void picked(struct mqfq_entry *e)
+{
+	u64 vt = (u64)mqfq->vt.counter;
+
+	must(!tag_after(machine.vt, vt));
+	machine.vt = vt;
+	if (e->level == MQFQ_FAIR && !machine.configures)
+		must(!tag_after(e->start, vt + mqfq->t));
+}
+
+static void run_hctx(unsigned int hctx)
+{
+	struct mqfq_entry *e;
+
+	while ((e = mqfq_dispatch(mqfq, hctx, mqfq->hctxs[hctx].first, picked))) {
+		machine.drive[machine.in_drive++] = container_of(e, struct io, entry);
+		must(machine.in_drive <= machine.in_drive_max);
+		wake_all();
+	}
+}
+
+static void insert(struct io *io)
+{
+	unsigned int hctx = mqfq->queues[io->queue].hctx; /* it may have ended when it is queued */
+
+	queue_io(mqfq, io);
+	run_hctx(hctx);
+}
+
+static void submitter(void)
+{
+	while (machine.submitted < machine.count)
+		insert(&machine.ios[machine.submitted++]);
+}
+
+static void kblockd(void)
+{
+	unsigned int i;
+
+	while (machine.ended < machine.count) {
+		for (i = 0; i < HCTXS && !machine.run[i]; i++)
+			;
+		if (i < HCTXS) {
+			machine.run[i] = false;
+			run_hctx(i);
+		} else if (machine.returned_count) {
+			insert(machine.returned[--machine.returned_count]);
+		} else {
+			wait_for_others();
+		}
+	}
+	wake_all();
+}
+
+static void completer(void)
+{
+	unsigned int i;
+	struct io *io;
+
+	while (machine.ended < machine.count) {
+		if (!machine.in_drive) {
+			wait_for_others();
+			continue;
+		}
+		i = explore_random(machine.in_drive);
+		io = machine.drive[i];
+		machine.drive[i] = machine.drive[--machine.in_drive];
+		if (io->returns) {
+			io->returns--;
+			mqfq_finish(mqfq, &io->entry, true);
+			machine.returned[machine.returned_count++] = io;
+		} else {
+			mqfq_finish(mqfq, &io->entry, false);
+			machine.ended++;
+		}
+		wake_all();
+	}
+	wake_all();
+}
+
+static void configurer(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		if (explore_random(2))
+			mqfq_configure(mqfq, MQFQ_KNOB_d, 1 + explore_random(machine.in_drive_max));
+		else
+			mqfq_configure(mqfq, MQFQ_KNOB_t_kib, explore_random(64));
+}
+
+static void create_ios(void)
+{
+	static const unsigned int weights[] = { 1, 100, 300, 10000 };
+	unsigned int flows = 1 + explore_random(4), i;
+	bool fair_only = explore_random(2);
+
+	machine.count = 1 + explore_random(IOS);
+	for (i = 0; i < machine.count; i++) {
+		struct io *io = &machine.ios[i];
+
+		io->flow = 1 + explore_random(flows);
+		io->weight = weights[(io->flow + seed) % 4];
+		io->level = fair_only || explore_random(3) ? MQFQ_FAIR :
+							     explore_random(WAITING_LEVELS);
+		io->sectors = 1 + explore_random(128);
+		io->queue = explore_random(mqfq->queue_count);
+		io->returns = explore_random(8) ? 0 : 1 + explore_random(2);
+	}
+}
+
+static void create(void)
+{
+	u64 begin = explore_random(2) ? -(u64)explore_random(100) << 24 : 0;
+	unsigned int hctxs = 1 + explore_random(HCTXS);
+
+	create_mqfq(mqfq, hctxs, 1 + explore_random(2), begin);
+	machine.vt = begin;
+	machine.in_drive_max = 1 + explore_random(4);
+	mqfq_configure(mqfq, MQFQ_KNOB_d, machine.in_drive_max);
+	mqfq_configure(mqfq, MQFQ_KNOB_t_kib, explore_random(3) ? explore_random(64) : 0);
+	create_ios();
+}
+
+/* The seed is to be played again. */
+static void failed(const char *what)
+{
+	printf("seed %llu: %s: %u of %u ended, %u in flight\n", (unsigned long long)seed, what,
+	       machine.ended, machine.count, machine.in_drive);
+	fflush(stdout);
+	_exit(1);
+}
+
+static void schedule(u64 number)
+{
+	static struct mqfq drive;
+	unsigned int i, submitters;
+
+	seed = number;
+	explore_begin(seed);
+	memset(&machine, 0, sizeof(machine));
+	mqfq = &drive;
+	create();
+	submitters = 1 + explore_random(3);
+	for (i = 0; i < submitters; i++)
+		add_thread(submitter);
+	add_thread(kblockd);
+	if (explore_random(2))
+		add_thread(kblockd);
+	add_thread(completer);
+	if (explore_random(2))
+		add_thread(completer);
+	machine.configures = !explore_random(3);
+	if (machine.configures)
+		add_thread(configurer);
+	play();
+	if (machine.ended < machine.count)
+		failed("nobody goes on");
+	else if (!mqfq_deinit(mqfq) || mindicator_least(&mqfq->mindicator) != MINDICATOR_NONE)
+		failed("something is left");
+	free(mqfq->hctxs);
+}
+
+int main(int argc, char **argv)
+{
+	return explore_main(argc, argv, schedule);
+}

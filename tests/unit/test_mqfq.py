@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""MQFQ (sched/mqfq.c, sched/fair/): between threads, and whether it is fair.
+
+`interleave` plays threads as coroutines, one seed a schedule. In each, every request ends, no more than
+D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
+end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what any two get
+differs by no more than the paper's bound for what is dispatched, and the drive is always full.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.unit.programs import GCC, ROOT, SANITIZED, SEED, mutate, run_program
+
+BARRIER = "smp_mb__after_atomic();"
+
+#: Ways to break it: name, what stands in the sources, what stands there instead.
+MUTATIONS = [
+    ("waits-without-barrier", "\tsmp_mb(); /* pairs with mqfq_end() */\n", ""),
+    ("ends-without-barrier", f"\t{BARRIER} /* pairs with mqfq_wait() */\n", ""),
+    (
+        "no-barrier-before-waiting",
+        f"\t{BARRIER} /* who clears the bit of waiting then sees that the queue is not runnable,"
+        " and runs it */\n",
+        "",
+    ),
+    ("never-steals", "!tokens_steal(&m->tokens))", "true)"),
+    ("never-passes-on", "\tif (tokens_seen(&m->tokens))\n", "\tif (false)\n"),
+    ("dispatches-from-blocked", "if (unlikely(!test_bit(q->number, q->runnable))) {", "if (false) {"),
+    ("throttles-without-barrier", "\tsmp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */\n", ""),
+    ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),
+    ("wakes-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),
+    (
+        "idle-sleeps-on",
+        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n\t\t\treturn;",
+        "true))\n\t\t\treturn;",
+    ),
+    ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
+    ("d-is-exceeded", "while (tokens > 0)", "while (tokens > -1)"),
+    ("time-falls", "while (tag_after(least, vt)) {", "while (least != (u64)vt) {"),
+    ("forgets-who-came", "\tif (waiting_at(w, level))\n\t\tset_bit(level, &w->levels);\n", ""),
+]
+
+#: Ways to break the mindicator.
+STALE = [
+    ("one-refresh", "\t\t\tmindicator_refresh(&m->words[level][index], below, base);\n", "\t\t\t;\n"),
+    ("no-version", "number = (was + 1) &", "number = was &"),
+    ("no-barrier", "\tsmp_mb(); /* the words are read after the leaf is written */\n", ""),
+    (
+        "equal-is-not-written",
+        "\tnumber = (was + 1)",
+        "\tif (was >> MINDICATOR_VERSION_BITS == least)\n\t\treturn true;\n\tnumber = (was + 1)",
+    ),
+]
+
+
+#: Ways to make it unfair, or to leave the drive idle.
+UNFAIR = [
+    ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
+    ("d-doubled", "m->knobs[MQFQ_KNOB_d]);\n}", "2 * m->knobs[MQFQ_KNOB_d]);\n}"),
+    ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
+    ("weights-alike", "div_u64(FLOWS_SECTOR * FLOWS_WEIGHT, weight)", "FLOWS_SECTOR"),
+    ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),
+    (
+        "never-published",
+        "\tif (mqfq_number(m, q) != q->published)\n\t\tmqfq_publish(m, q, mqfq_number(m, q));\n\tclear",
+        "\tclear",
+    ),
+]
+
+
+def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
+    """Compile tests/unit/mqfq/<name>.c of a tree; `fair` has one thread."""
+    program = out / name
+    own = ROOT / "sim/single" if name == "fair" else root / "tests/unit/interleave"
+    includes = ["-I", str(own), "-I", str(ROOT / "sim/include")]
+    source = root / "tests/unit/mqfq" / f"{name}.c"
+    subprocess.run([*GCC, "-O1", *flags, *includes, str(source), "-o", str(program)], check=True)
+    return program
+
+
+def compile_mutated(name: str, old: str, new: str, root: Path) -> Path:
+    shutil.copytree(ROOT / "sched", root / "sched")
+    for folder in ("interleave", "mqfq"):
+        shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
+    mutate(root / "sched", old, new)
+    return compile_program(name, root, "-w", root=root)
+
+
+@pytest.fixture(scope="session")
+def interleave(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program("interleave", tmp_path_factory.mktemp("mqfq"))
+
+
+@pytest.mark.parametrize("first", range(0, 60_000, 20_000))
+def test_no_schedule_loses_a_wake_up_or_breaks_a_law(interleave: Path, first: int) -> None:
+    """A failure names its seed; `interleave SEED 1` plays it again."""
+    assert run_program(interleave, first, 20_000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in MUTATIONS], ids=[m[0] for m in MUTATIONS])
+def test_a_broken_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    program = compile_mutated("interleave", old, new, tmp_path)
+    assert run_program(program, 0, 300_000) != ""
+
+
+def test_the_root_is_the_least_leaf(tmp_path: Path) -> None:
+    assert run_program(compile_program("mindicator", tmp_path), 0, 100_000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in STALE], ids=[m[0] for m in STALE])
+def test_a_stale_root_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("mindicator", old, new, tmp_path), 0, 100_000) != ""
+
+
+def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 3000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
+def test_an_unfair_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000) != ""

@@ -259,6 +259,9 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	request->rq.start_ns = engine_.now_ns;
 	request->rq.queue = queue.index;
 	request->rq.ioprio = io->ioprio;
+	request->rq.process = io->process;
+	request->rq.cgroup = io->cgroup;
+	request->rq.weight = io->weight;
 	request->rq.op = io->op;
 	request->rq.sync = true;
 	request->command.op = io->op == SIM_READ ? FLASH_READ :

@@ -115,9 +115,10 @@ void FioProcess::wake(uint64_t cost_ns)
 
 // --- accounts -------------------------------------------------------------------------------------------------------
 
-FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t processor)
-    : stage_(stage), process_(process), processor_index_(processor),
-      processor_(stage.processors[processor]), pattern_(process, stage.layer.sectors() * 512),
+FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
+    : stage_(stage), process_(process), processor_index_(number % stage.processors.size()),
+      processor_(stage.processors[processor_index_]),
+      pattern_(process, stage.layer.sectors() * 512),
       task_(process.trace.empty() ? run() : replay())
 {
 	if (!process.depth)
@@ -136,6 +137,9 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t processor)
 		unit.owner = this;
 		unit.processor = processor_index_;
 		unit.ioprio = process.ioprio;
+		unit.process = number;
+		unit.cgroup = process.cgroup;
+		unit.weight = process.weight;
 		unit.flow = process.flow;
 		unit.done = { [](void *u) {
 				     auto *unit = static_cast<IoUnit *>(u);

@@ -29,7 +29,7 @@ struct Stage {
 class FioProcess
 {
     public:
-	FioProcess(Stage &stage, const Process &process, uint32_t processor);
+	FioProcess(Stage &stage, const Process &process, uint32_t number);
 	FioProcess(const FioProcess &) = delete;
 
 	void start()

@@ -119,7 +119,7 @@ Result simulate(const Config &config)
 	Stage stage{ engine, processors, layer, config };
 	std::deque<FioProcess> processes;
 	for (const Process &process : config.processes) {
-		processes.emplace_back(stage, process, processes.size() % processors.size());
+		processes.emplace_back(stage, process, processes.size());
 		observer.add(process.flow, &processes.back());
 	}
 	for (FioProcess &process : processes) {

@@ -40,6 +40,8 @@ struct Process {
 	bool synchronous = false; ///< sync, psync, pvsync: one request at a time, no queue
 	uint32_t depth = 1; ///< iodepth of an asynchronous one
 	uint16_t ioprio = 0; ///< class << 13 | level, as in the kernel
+	uint32_t cgroup = 0; ///< number of its cgroup; 0: the root
+	uint32_t weight = 100; ///< of that, as in io.mqfq.weight
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent
 	bool sequential = false;
 	uint64_t offset = 0, size = 0; ///< the part of the drive that it uses; size 0: all of it

@@ -29,21 +29,21 @@ struct io {
 
 /**
  * struct cpu - a processor
- * @run: to run the queue, because the scheduler asked for it
+ * @run: to run the queue, because the scheduler asked for it; any CPU
  * @random: state
  * @submitted: so far
  * @finished: so far
  * @ios: ring of outstanding requests, from @finished to @submitted
  */
 struct cpu {
-	bool run;
+	int run;
 	u64 random;
 	u64 submitted, finished;
 	struct io *ios;
 } ____cacheline_aligned;
 
 static struct cpu cpus[CPUS_MAX];
-static unsigned int cpu_count, depth;
+static unsigned int cpu_count, cpus_done, depth;
 
 /* Zeroed, on lines of its own. */
 static void *memory(size_t bytes)
@@ -72,11 +72,17 @@ static void *memory(size_t bytes)
  * QUEUE binds a scheduler:
  *	static void queue_create(unsigned int bound);
  *	static void queue_insert(unsigned int cpu, struct io *io);
- *	static bool queue_has_work(void);
- *	static struct io *queue_dispatch(void);
- *	static void queue_finish(unsigned int cpu, struct io *io);      may set cpus[cpu].run
+ *	static bool queue_has_work(unsigned int cpu);
+ *	static struct io *queue_dispatch(unsigned int cpu);
+ *	static void queue_finish(unsigned int cpu, struct io *io);
+ * Any of them may call cpu_run().
  *	static bool queue_conserved(u64 inserted);
  */
+static inline void cpu_run(unsigned int cpu)
+{
+	shared_store_release(&cpus[cpu].run, 1);
+}
+
 #include QUEUE
 
 void cpus_create(unsigned int count, unsigned int requests, unsigned int bound)
@@ -104,12 +110,12 @@ static inline u64 random_sector(struct cpu *c)
 }
 
 /* blk_mq_sched_dispatch_requests() */
-static inline void run_queue(void)
+static inline void run_queue(unsigned int cpu)
 {
 	struct io *io;
 
-	while (queue_has_work()) {
-		io = queue_dispatch();
+	while (queue_has_work(cpu)) {
+		io = queue_dispatch(cpu);
 		if (!io)
 			break;
 		shared_store_release(&io->in_drive, 1);
@@ -123,12 +129,14 @@ void cpu_work(unsigned int cpu)
 	struct io *io;
 
 	while (c->finished != c->submitted || cpu_goes_on(cpu)) {
+		if (unlikely(shared_load(&c->run)) && shared_exchange(&c->run, 0))
+			run_queue(cpu);
 		if (c->submitted - c->finished < depth && cpu_goes_on(cpu)) {
 			io = &c->ios[c->submitted % depth];
 			io->sector = random_sector(c);
 			queue_insert(cpu, io);
 			shared_store(&c->submitted, c->submitted + 1);
-			run_queue();
+			run_queue(cpu);
 			continue;
 		}
 		/* first in, first out for each CPU: the oldest is dispatched before the others, or with them */
@@ -141,11 +149,12 @@ void cpu_work(unsigned int cpu)
 		io->in_drive = 0;
 		queue_finish(cpu, io);
 		shared_store(&c->finished, c->finished + 1);
-		if (c->run) {
-			c->run = false;
-			run_queue();
-		}
 	}
+	shared_fetch_add(&cpus_done, 1);
+	/* the queue is empty; what still wakes it may have to be passed on */
+	for (tries = 0; shared_load(&cpus_done) < cpu_count; cpu_idle(++tries))
+		if (shared_load(&c->run) && shared_exchange(&c->run, 0))
+			run_queue(cpu);
 }
 
 u64 cpu_finished(unsigned int cpu)

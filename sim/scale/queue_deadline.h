@@ -48,15 +48,17 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 	spin_unlock(&queue->lock);
 }
 
-static inline bool queue_has_work(void)
+static inline bool queue_has_work(unsigned int cpu)
 {
+	(void)cpu;
 	const struct list_head *reads = &queue->deadline.queues[DEADLINE_BE][DEADLINE_READ].fifo;
 
 	return shared_load(&reads->next) != reads; /* list_empty_careful() */
 }
 
-static inline struct io *queue_dispatch(void)
+static inline struct io *queue_dispatch(unsigned int cpu)
 {
+	(void)cpu;
 	struct deadline_entry *e;
 
 	spin_lock(&queue->lock);

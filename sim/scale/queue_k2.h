@@ -84,8 +84,9 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 	k2_insert(k2, ctxs[cpu], &entries);
 }
 
-static inline bool queue_has_work(void)
+static inline bool queue_has_work(unsigned int cpu)
 {
+	(void)cpu;
 	return k2_has_work(k2);
 }
 
@@ -94,15 +95,16 @@ static void queue_picked(struct k2_entry *e)
 	(void)e;
 }
 
-static inline struct io *queue_dispatch(void)
+static inline struct io *queue_dispatch(unsigned int cpu)
 {
+	(void)cpu;
 	return (struct io *)k2_dispatch(k2, clock_ns(), queue_picked);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
 	if (k2_finish(k2, (struct k2_entry *)io->entry))
-		cpus[cpu].run = true; /* the CPU that calls */
+		cpu_run(cpu); /* the CPU that calls */
 }
 
 static bool queue_conserved(u64 inserted)

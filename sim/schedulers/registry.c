@@ -7,7 +7,8 @@
 	scheduler(deadline) \
 	scheduler(kyber) \
 	scheduler(fifo) \
-	scheduler(k2)
+	scheduler(k2) \
+	scheduler(mqfq)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct sim_scheduler sim_##name;

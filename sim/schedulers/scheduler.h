@@ -28,6 +28,9 @@ enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
  * @issue_ns: when the drive got it, in ns
  * @queue: hardware queue it was submitted to
  * @ioprio: see SIM_IOPRIO_CLASS()
+ * @process: number of the process that submitted it
+ * @cgroup: number of that one's cgroup; 0: the root
+ * @weight: of the cgroup, as in io.mqfq.weight
  * @op: enum sim_op
  * @sync: somebody waits for it (reads, direct writes)
  * @elv: the scheduler's own, 8-byte aligned, zeroed when the request is made
@@ -40,6 +43,9 @@ struct sim_request {
 	u32 sectors;
 	u16 queue;
 	u16 ioprio;
+	u32 process;
+	u32 cgroup;
+	u32 weight;
 	u8 op;
 	bool sync;
 	u64 elv[6];

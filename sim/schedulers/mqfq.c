@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Binds sched/mqfq.c to the simulator's block layer, as kernel/mqfq.c binds it to the kernel's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../sched/ends.h"
+#include "../../sched/mqfq.h"
+#include "ends.h"
+#include "scheduler.h"
+
+/* A scheduler's words of a request. */
+struct mqfq_private {
+	struct mqfq_entry entry;
+	struct rb_node rb_node;
+};
+
+_Static_assert(sizeof(struct mqfq_private) <= sizeof(((struct sim_request *)0)->elv), "size");
+
+static inline struct mqfq_private *mqfq_private(struct sim_request *rq)
+{
+	return (struct mqfq_private *)rq->elv;
+}
+
+static inline struct sim_request *mqfq_request(struct mqfq_entry *e)
+{
+	return container_of(e, struct sim_request, elv);
+}
+
+static inline struct list_head *mqfq_node(struct mqfq_entry *e)
+{
+	return &mqfq_request(e)->node;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of(struct list_head *node)
+{
+	return &mqfq_private(list_entry(node, struct sim_request, node))->entry;
+}
+
+static inline struct rb_node *mqfq_rb_node(struct mqfq_entry *e)
+{
+	return &mqfq_private(mqfq_request(e))->rb_node;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
+{
+	return &container_of(node, struct mqfq_private, rb_node)->entry;
+}
+
+static bool mqfq_draining(const struct mqfq *m);
+static void mqfq_run(struct mqfq *m, unsigned int hctx);
+
+#include "../../sched/mqfq.c"
+
+struct mqfq_drive {
+	struct sim_device *device;
+	struct mqfq mqfq;
+};
+
+static bool mqfq_draining(const struct mqfq *m)
+{
+	return container_of(m, struct mqfq_drive, mqfq)->device->draining;
+}
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx)
+{
+	struct sim_device *device = container_of(m, struct mqfq_drive, mqfq)->device;
+
+	device->run(device, hctx);
+}
+
+static void *mqfq_zalloc(size_t size)
+{
+	void *memory = aligned_alloc(L1_CACHE_BYTES, ALIGN(size, L1_CACHE_BYTES));
+
+	return memory ? memset(memory, 0, ALIGN(size, L1_CACHE_BYTES)) : NULL;
+}
+
+/* A queue for each hardware queue: that has one CPU, or the CPUs share it. */
+static void *mqfq_create(struct sim_device *device)
+{
+	struct mqfq_drive *d = mqfq_zalloc(sizeof(*d));
+	struct mqfq_place *places = calloc(device->queues, sizeof(*places));
+	unsigned int *scratch = calloc(device->queues, sizeof(*scratch)), i;
+	void *memory = mqfq_zalloc(mqfq_size(device->queues, device->queues));
+
+	if (d && places && scratch && memory) {
+		d->device = device;
+		for (i = 0; i < device->queues; i++)
+			places[i] = (struct mqfq_place){ .hctx = i, .cpu = i, .group = { i } };
+		mqfq_init(&d->mqfq, memory, device->queues, places, device->queues, scratch);
+	} else {
+		free(d);
+		free(memory);
+		d = NULL;
+	}
+	free(places);
+	free(scratch);
+	return d;
+}
+
+static bool mqfq_destroy(void *s)
+{
+	struct mqfq_drive *d = s;
+	bool empty = mqfq_deinit(&d->mqfq);
+
+	free(d->mqfq.hctxs);
+	free(d);
+	return empty;
+}
+
+static int mqfq_set_knob(void *s, u32 knob, u64 value)
+{
+	struct mqfq_drive *d = s;
+
+	return mqfq_configure(&d->mqfq, knob, value);
+}
+
+static unsigned int mqfq_weight(struct mqfq_entry *e)
+{
+	return mqfq_request(e)->weight;
+}
+
+/* An I/O priority is class << 13 | hints | level: classes 1 real time and 3 idle. */
+static unsigned int mqfq_level(unsigned int ioprio, bool at_head)
+{
+	if (at_head)
+		return MQFQ_URGENT;
+	switch (SIM_IOPRIO_CLASS(ioprio)) {
+	case 1:
+		return MQFQ_RT(ioprio & 7);
+	case 3:
+		return MQFQ_IDLE;
+	default:
+		return MQFQ_FAIR;
+	}
+}
+
+static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
+{
+	struct mqfq_drive *d = s;
+	bool by_process = d->mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
+	LIST_HEAD(entries);
+
+	(void)now_ns;
+	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
+		     1 + (by_process ? rq->process : rq->cgroup), mqfq_weight,
+		     rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0,
+		     rq->op == SIM_WRITE);
+	list_add_tail(&rq->node, &entries);
+	mqfq_insert(&d->mqfq, &d->mqfq.queues[rq->queue], &entries);
+}
+
+static void mqfq_picked(struct mqfq_entry *e)
+{
+	(void)e;
+}
+
+static struct sim_request *mqfq_dispatch_request(void *s, u32 queue, u64 now_ns)
+{
+	struct mqfq_drive *d = s;
+	struct mqfq_entry *e = mqfq_dispatch(&d->mqfq, queue, queue, mqfq_picked);
+
+	(void)now_ns;
+	return e ? mqfq_request(e) : NULL;
+}
+
+static bool mqfq_queue_has_work(void *s, u32 queue)
+{
+	struct mqfq_drive *d = s;
+
+	return mqfq_runnable(&d->mqfq, queue, queue);
+}
+
+static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)
+{
+	struct mqfq_drive *d = s;
+
+	(void)now_ns;
+	mqfq_finish(&d->mqfq, &mqfq_private(rq)->entry, false);
+}
+
+const struct sim_scheduler sim_mqfq = {
+	.name = "mqfq",
+	.runs_itself = true,
+	.knob_count = MQFQ_KNOB_COUNT,
+	.knobs = mqfq_knob_infos,
+	.create = mqfq_create,
+	.destroy = mqfq_destroy,
+	.configure = mqfq_set_knob,
+	.insert = mqfq_insert_request,
+	.dispatch = mqfq_dispatch_request,
+	.has_work = mqfq_queue_has_work,
+	.finish = mqfq_finish_request,
+};

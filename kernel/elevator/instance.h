@@ -37,6 +37,7 @@ struct split;
  * @q: of the disk
  * @queues: what the scheduler keeps of each hardware queue, by the queue's number: instance_queue()
  * @queue_count: hardware queues when the scheduler was switched on
+ * @memory: what the scheduler has beside that, zeroed: memory_size() bytes from a cache line on
  * @tag_word_bits: see tags.h
  * @split: see split.h; NULL if the scheduler never splits
  * @discard_split: apart: its worker waits for tags while discards are held
@@ -51,6 +52,7 @@ struct instance {
 	struct request_queue *q;
 	void **queues;
 	unsigned int queue_count;
+	void *memory;
 	unsigned int tag_word_bits;
 	struct split *split;
 	struct split *discard_split;
@@ -72,6 +74,7 @@ struct instance {
  * @attributes: files of the knobs, see sysfs.h
  *
  * @queue_size: bytes that it keeps of a hardware queue
+ * @memory_size: bytes that it needs beside that; NULL: none
  * @init: the scheduler is switched on: all that it keeps is zeroed. The queue is frozen; may sleep
  * @deinit: it is switched off. No request exists, and nothing else calls. Returns false if it holds one all the same
  * @configure: sets a knob to a value that knob_check() takes; returns 0, or an error with nothing changed. May sleep. NULL: the value
@@ -106,6 +109,7 @@ struct scheduler {
 	elv_attribute_t *attributes;
 
 	size_t queue_size;
+	size_t (*memory_size)(struct request_queue *q);
 	void (*init)(struct instance *instance);
 	bool (*deinit)(algorithm_t *a);
 	int (*configure)(struct instance *instance, unsigned int knob, u64 value);

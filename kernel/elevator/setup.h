@@ -14,18 +14,21 @@
 
 static struct elevator_type this_type;
 
-/* In one piece, zeroed: the instance, pointers, and what the scheduler keeps of each hardware queue. */
+/* In one piece, zeroed: the instance, pointers, what the scheduler keeps of each hardware queue, and what it has beside that. */
 static struct instance *setup_alloc(struct request_queue *q)
 {
 	unsigned int count = q->nr_hw_queues, i;
 	size_t queue_size = ALIGN(this_scheduler.queue_size, SMP_CACHE_BYTES);
+	size_t memory_size = this_scheduler.memory_size ? this_scheduler.memory_size(q) : 0;
 	struct instance *instance;
-	size_t queues_at;
+	size_t queues_at, memory_at;
 
 	queues_at = ALIGN(sizeof(*instance) + count * sizeof(*instance->queues), SMP_CACHE_BYTES);
-	instance = kzalloc_node(queues_at + count * queue_size, GFP_KERNEL, q->node);
+	memory_at = queues_at + count * queue_size;
+	instance = kvzalloc_node(memory_at + memory_size, GFP_KERNEL, q->node);
 	if (!instance)
 		return NULL;
+	instance->memory = (void *)instance + memory_at;
 	instance->queues = (void **)(instance + 1);
 	for (i = 0; i < count; i++)
 		instance->queues[i] = (void *)instance + queues_at + i * queue_size;
@@ -42,7 +45,7 @@ static void setup_free(struct instance *instance)
 		split_put(instance->split);
 	if (instance->discard_split)
 		split_put(instance->discard_split);
-	kfree_rcu(instance, rcu); /* requests_insert() may not have ended */
+	kvfree_rcu(instance, rcu); /* requests_insert() may not have ended */
 }
 
 static int setup_begin(struct instance *instance)

@@ -49,6 +49,7 @@ CONDITIONS = (
         "iocost",
         "stack",
         "fifo",
+        "mqfq",
         "neighbours",
         "unplug",
         "hotplug",

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The I/O scheduler "mqfq": fair shares of a drive, and real-time levels above them. This file binds sched/mqfq.c to the block layer.
+ * What any scheduler needs is in elevator/.
+ */
+#include <linux/blk-cgroup.h>
+#include <linux/cgroup.h>
+#include <linux/ioprio.h>
+#include <linux/sort.h>
+#include <linux/topology.h>
+
+#include "../sched/mqfq.h"
+typedef struct mqfq algorithm_t;
+#include "elevator/module.h"
+
+/* An entry is a request: its nodes are those that the request has for schedulers, the rest lies in the two words that are the elevator's. */
+static inline struct request *mqfq_request(struct mqfq_entry *e)
+{
+	return container_of((void *)e, struct request, elv.priv);
+}
+
+static inline struct mqfq_entry *mqfq_entry(struct request *rq)
+{
+	BUILD_BUG_ON(sizeof(struct mqfq_entry) > sizeof(rq->elv.priv));
+	return (struct mqfq_entry *)rq->elv.priv;
+}
+
+static inline struct list_head *mqfq_node(struct mqfq_entry *e)
+{
+	return &mqfq_request(e)->queuelist;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of(struct list_head *node)
+{
+	return mqfq_entry(list_entry_rq(node));
+}
+
+static inline struct rb_node *mqfq_rb_node(struct mqfq_entry *e)
+{
+	return &mqfq_request(e)->rb_node;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
+{
+	return mqfq_entry(rb_entry(node, struct request, rb_node));
+}
+
+static inline bool mqfq_draining(const struct mqfq *m)
+{
+	return instance_is_draining(instance_with(m));
+}
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx);
+
+#include "../sched/mqfq.c"
+
+/**
+ * struct mqfq_hw_queue - what is kept of a hardware queue
+ * @number: of it
+ * @queue_of: number of the queue, by CPU
+ */
+struct mqfq_hw_queue {
+	unsigned int number;
+	u16 *queue_of;
+};
+
+/* Any context. Who asks for a run of a hardware queue has a request, or is at dispatch, so that none goes. */
+static void mqfq_run(struct mqfq *m, unsigned int number)
+{
+	struct request_queue *q = instance_with(m)->q;
+	struct blk_mq_hw_ctx *hctx;
+
+	rcu_read_lock();
+	hctx = xa_load(&q->hctx_table, number);
+	if (hctx)
+		blk_mq_run_hw_queue(hctx, true);
+	rcu_read_unlock();
+	if (unlikely(!hctx))
+		blk_mq_run_hw_queues(q, true);
+}
+
+static inline unsigned int mqfq_level(unsigned int ioprio, bool at_head)
+{
+	if (unlikely(at_head))
+		return MQFQ_URGENT;
+	switch (IOPRIO_PRIO_CLASS(ioprio)) {
+	case IOPRIO_CLASS_RT: /* in newer kernels there are hints in other bits */
+		return MQFQ_RT(ioprio & 7);
+	case IOPRIO_CLASS_IDLE:
+		return MQFQ_IDLE;
+	default:
+		return MQFQ_FAIR;
+	}
+}
+
+/*
+ * Who shares the drive. A request has no task: what a task submits itself is its own, and what a kernel thread does for it, such as
+ * writing back, is its cgroup's.
+ */
+static inline u64 mqfq_key(const struct mqfq *m, struct request *rq)
+{
+	struct cgroup_subsys_state *css;
+
+	if (m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS &&
+	    !(current->flags & (PF_KTHREAD | PF_IO_WORKER)))
+		return BIT_ULL(63) | current->tgid;
+	css = rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+	return css ? cgroup_id(css->cgroup) : 1;
+}
+
+static unsigned int mqfq_weight(struct mqfq_entry *e)
+{
+	return FLOWS_WEIGHT;
+}
+
+static inline u64 mqfq_sectors(struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
+}
+
+static inline struct mqfq_queue *mqfq_queue_of(struct mqfq *m, const struct mqfq_hw_queue *h,
+					       struct request *rq)
+{
+	return &m->queues[h->queue_of[blk_mq_rq_cpu(rq)]];
+}
+
+static void mqfq_insert_requests(struct instance *instance, void *queue, struct list_head *requests,
+				 bool at_head)
+{
+	struct mqfq *m = &instance->algorithm;
+	struct mqfq_queue *q = NULL, *of;
+	struct request *rq, *next;
+	LIST_HEAD(same);
+
+	list_for_each_entry_safe(rq, next, requests, queuelist) {
+		request_is_queued(instance, rq);
+		mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
+			     mqfq_key(m, rq), mqfq_weight, mqfq_sectors(rq),
+			     op_is_write(req_op(rq)));
+		of = mqfq_queue_of(m, queue, rq);
+		if (q != of && !list_empty(&same))
+			mqfq_insert(m, q, &same);
+		q = of;
+		list_move_tail(&rq->queuelist, &same);
+	}
+	mqfq_insert(m, q, &same);
+}
+
+static bool mqfq_requests_wait(const struct mqfq *m, void *queue)
+{
+	const struct mqfq_hw_queue *h = queue;
+
+	return mqfq_runnable(m, h->number, m->hctxs[h->number].first);
+}
+
+static void mqfq_picked(struct mqfq_entry *e)
+{
+	merge_unhash(mqfq_request(e));
+}
+
+static struct request *mqfq_dispatch_request(struct mqfq *m, void *queue)
+{
+	const struct mqfq_hw_queue *h = queue;
+	struct mqfq_entry *e;
+
+	e = mqfq_dispatch(m, h->number, h->queue_of[raw_smp_processor_id()], mqfq_picked);
+	return e ? mqfq_request(e) : NULL;
+}
+
+static bool mqfq_ended(struct mqfq *m, struct request *rq, bool comes_back)
+{
+	mqfq_finish(m, mqfq_entry(rq), comes_back);
+	return false; /* who waits was run */
+}
+
+/* --- set-up ---------------------------------------------------------------------------------------------------- */
+
+/* Queues: for each hardware queue, one for each CPU that submits to it. */
+static unsigned int mqfq_count_queues(struct request_queue *q)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned int count = 0;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		count += max(cpumask_weight(hctx->cpumask), 1U);
+	return count;
+}
+
+static size_t mqfq_memory_size(struct request_queue *q)
+{
+	unsigned int queues = mqfq_count_queues(q);
+
+	return mqfq_size(q->nr_hw_queues, queues) + q->nr_hw_queues * nr_cpu_ids * sizeof(u16) +
+	       queues * (sizeof(struct mqfq_place) + sizeof(unsigned int));
+}
+
+/* Later ones are farther apart. */
+static int mqfq_compare_places(const void *a, const void *b)
+{
+	const struct mqfq_place *l = a, *r = b;
+	unsigned int i;
+
+	for (i = MQFQ_GROUPS; i--;)
+		if (l->group[i] != r->group[i])
+			return l->group[i] < r->group[i] ? -1 : 1;
+	if (l->cpu != r->cpu)
+		return l->cpu < r->cpu ? -1 : 1;
+	return l->hctx < r->hctx ? -1 : l->hctx > r->hctx;
+}
+
+static unsigned int mqfq_find_places(struct request_queue *q, struct mqfq_place *places)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned int count = 0, cpu;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i) {
+		for_each_cpu(cpu, hctx->cpumask)
+			places[count++] = (struct mqfq_place){
+				.hctx = i,
+				.cpu = cpu,
+				.group = { cpumask_first(topology_sibling_cpumask(cpu)),
+					   cpu_to_node(cpu), topology_physical_package_id(cpu) },
+			};
+		if (cpumask_empty(hctx->cpumask))
+			places[count++] = (struct mqfq_place){ .hctx = i };
+	}
+	sort(places, count, sizeof(*places), mqfq_compare_places, NULL);
+	return count;
+}
+
+static void mqfq_begin(struct instance *instance)
+{
+	struct mqfq *m = &instance->algorithm;
+	unsigned int hctxs = instance->queue_count, queues = mqfq_count_queues(instance->q), i, cpu;
+	u16 *queue_of = instance->memory + mqfq_size(hctxs, queues);
+	struct mqfq_place *places = (void *)(queue_of + hctxs * nr_cpu_ids);
+
+	places = PTR_ALIGN(places, sizeof(unsigned int));
+	queues = mqfq_find_places(instance->q, places);
+	mqfq_init(m, instance->memory, hctxs, places, queues, (unsigned int *)(places + queues));
+	for (i = 0; i < hctxs; i++) {
+		struct mqfq_hw_queue *h = instance->queues[i];
+
+		h->number = i;
+		h->queue_of = queue_of + i * nr_cpu_ids;
+		for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+			h->queue_of[cpu] = m->hctxs[i].first;
+	}
+	for (i = 0; i < queues; i++) {
+		struct mqfq_hw_queue *h = instance->queues[places[i].hctx];
+
+		h->queue_of[places[i].cpu] = i;
+	}
+}
+
+static int mqfq_set_knob(struct instance *instance, unsigned int knob, u64 value)
+{
+	return mqfq_configure(&instance->algorithm, knob, value);
+}
+
+static void mqfq_show(struct seq_file *m, const struct instance *instance)
+{
+	const struct mqfq *mqfq = &instance->algorithm;
+	unsigned int i, inflight = mqfq->knobs[MQFQ_KNOB_d] + atomic_read(&mqfq->tokens.excess);
+	u64 inserted = 0, dispatched = 0;
+
+	for (i = 0; i < mqfq->tokens.count; i++)
+		inflight -= atomic_read(&mqfq->tokens.nodes[i].tokens);
+	for (i = 0; i < mqfq->queue_count; i++) {
+		inserted += READ_ONCE(mqfq->queues[i].inserted);
+		dispatched += READ_ONCE(mqfq->queues[i].dispatched);
+	}
+	statistics_print(m, instance, "queues %u", mqfq->queue_count);
+	statistics_print(m, instance, "inflight %u", inflight);
+	statistics_print(m, instance, "queued %llu", inserted - dispatched);
+	statistics_print(m, instance, "dispatched %llu", dispatched);
+	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / FLOWS_SECTOR);
+}
+
+#define MQFQ_KNOB_CALLBACKS(name, ...) SYSFS_KNOB_CALLBACKS(name, MQFQ_KNOB_##name)
+MQFQ_KNOBS(MQFQ_KNOB_CALLBACKS)
+
+static elv_attribute_t mqfq_attributes[] = { MQFQ_KNOBS(SYSFS_KNOB_ATTRIBUTE) __ATTR_NULL };
+
+static const struct scheduler this_scheduler = {
+	.name = "mqfq",
+	.statistics_version = 1,
+	.knobs = mqfq_knob_infos,
+	.knob_count = MQFQ_KNOB_COUNT,
+	.attributes = mqfq_attributes,
+	.queue_size = sizeof(struct mqfq_hw_queue),
+	.memory_size = mqfq_memory_size,
+	.init = mqfq_begin,
+	.deinit = mqfq_deinit,
+	.configure = mqfq_set_knob,
+	.show = mqfq_show,
+	.insert = mqfq_insert_requests,
+	.has_work = mqfq_requests_wait,
+	.dispatch = mqfq_dispatch_request,
+	.ended = mqfq_ended,
+};
+
+module_init(scheduler_module_init);
+module_exit(scheduler_module_exit);
+MODULE_DESCRIPTION("MQFQ: fair queueing over many queues, with real-time levels above it");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("mqfq-iosched");

@@ -10,6 +10,7 @@ the names of folders and files, so a new file is counted as soon as it is there:
     sched/models/             not counted: other schedulers, for the simulator
     sched/                    all else is K2's; a part is a file name without ending, in its folder
     *experiments*             K2's, a part of its own wherever it lies
+    sched/fair/               mqfq's
 """
 
 import subprocess
@@ -30,6 +31,8 @@ LINUX = {"mq-deadline": "mq-deadline.c", "kyber": "kyber-iosched.c"}
 SHARED = "shared"
 MODELS = "models"
 EXPERIMENTS = "experiments"
+#: Folders of sched/ with parts of one scheduler other than K2.
+OWN_FOLDERS = {"fair": "mqfq"}
 
 #: Files by owner, which is a scheduler or SHARED, and part.
 Parts = Mapping[tuple[str, str], Sequence[Path]]
@@ -68,6 +71,7 @@ def part_of(file: Path, schedulers: Iterable[str]) -> tuple[str, str] | None:
         return SHARED, f"kernel.{folders[0]}" if file.suffix == ".h" else f"kernel.{folders[0]}.{file.stem}"
     if folders and folders[0] == MODELS:
         return None
+    owner = OWN_FOLDERS.get(folders[0]) if folders else owner
     if owner and owner != "k2":
         return owner, "sched"
     return "k2", ".".join(["sched", *folders, file.stem])

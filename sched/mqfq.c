@@ -97,7 +97,7 @@ static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
  * mqfq_prepare() - before mqfq_insert(): what a request costs its flow
  * @m: the drive's scheduler
  * @e: in state MQFQ_NEW or MQFQ_RETURNED
- * @level: MQFQ_...
+ * @level: MQFQ_...; one that was returned goes before all others
  * @key: of its flow; not 0
  * @weight: asked for if the flow is new
  * @sectors: that it moves
@@ -111,8 +111,9 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	bool is_new;
 	u64 cost;
 
-	e->level = level;
-	if (likely(level == MQFQ_FAIR) && e->state != MQFQ_RETURNED) {
+	/* what the driver gave back was paid for, and may have no tag */
+	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
+	if (likely(e->level == MQFQ_FAIR)) {
 		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
 		flow = &m->flows.flows[e->flow];
 		if (unlikely(is_new))
@@ -226,7 +227,7 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	return false;
 }
 
-/* Is this not the turn of a level, token or not? Real-time requests wait for a token, or for class idle: anything else is queued. */
+/* Must a level leave free tokens to others? To a more urgent level that waits for one; class idle to all that waits for anything. */
 static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 {
 	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)

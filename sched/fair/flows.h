@@ -30,7 +30,7 @@
 
 /**
  * struct flow - who shares the drive
- * @key: its identity; 0: nobody's
+ * @key: its identity; 0: the place is free
  * @end: the tag at which its latest request ends
  * @price: of a sector, as a tag
  */

@@ -4,7 +4,7 @@
  * ATC 2019, section 3.3. A bitmap for each level of priority; who has a token to give asks for the nearest queue of the most urgent level.
  *
  * Why no wake-up is lost. A queue sets its bit and then, after a full barrier, looks for a token; who puts a token looks, after a full
- * barrier, for a bit. One of the two sees the other. Who clears a bit owes the queue a run, and nobody else does.
+ * barrier, for a bit. One of the two sees the other. Who clears a bit must run the queue: nobody else will.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H

@@ -67,11 +67,9 @@ static void create_mqfq(struct mqfq *m, unsigned int hctxs, unsigned int cpus, u
 /* Queues one request. */
 static void queue_io(struct mqfq *m, struct io *io)
 {
-	bool returned = io->entry.state == MQFQ_RETURNED;
 	LIST_HEAD(entries);
 
-	mqfq_prepare(m, &io->entry, returned ? MQFQ_URGENT : io->level, io->flow, weight_of,
-		     io->sectors, false);
+	mqfq_prepare(m, &io->entry, io->level, io->flow, weight_of, io->sectors, false);
 	list_add_tail(&io->node, &entries);
 	mqfq_insert(m, &m->queues[io->queue], &entries);
 }

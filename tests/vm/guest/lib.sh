@@ -13,8 +13,8 @@ EXTRA=/lib/modules/extra
 FAULTS=/sys/module/vflash/parameters
 CPUS=$(grep -c ^processor /proc/cpuinfo)
 PATIENCE_S=${PATIENCE_S:-300} # after this long a condition that is awaited never comes; far more than a busy host needs
-# A kernel that looks for faults takes some ten times as many instructions, all of which are time in virtual time: a drive that is
-# to be the slower one takes so many times as long.
+# A kernel that looks for faults executes some ten times as many instructions, and in virtual time each of them takes time. Where
+# a part needs a drive that is slower than the CPU, it multiplies the drive's times by this.
 case $(uname -r) in
 *-kasan | *-kcsan) SLOW=10 ;;
 *) SLOW=1 ;;

@@ -12,6 +12,7 @@
 #include "../sched/mqfq.h"
 typedef struct mqfq algorithm_t;
 #include "elevator/module.h"
+#include "mqfq_weights.h"
 
 /* An entry is a request: its nodes are those that the request has for schedulers, the rest lies in the two words that are the elevator's. */
 static inline struct request *mqfq_request(struct mqfq_entry *e)
@@ -51,6 +52,11 @@ static inline bool mqfq_draining(const struct mqfq *m)
 }
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
+
+static inline unsigned int mqfq_period(const struct mqfq *m)
+{
+	return jiffies / (HZ / 30);
+}
 
 #include "../sched/mqfq.c"
 
@@ -97,20 +103,47 @@ static inline unsigned int mqfq_level(unsigned int ioprio, bool at_head)
  * Who shares the drive. A request has no task: what a task submits itself is its own, and what a kernel thread does for it, such as
  * writing back, is its cgroup's.
  */
+static inline bool mqfq_is_own(const struct mqfq *m)
+{
+	return m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS &&
+	       !(current->flags & (PF_KTHREAD | PF_IO_WORKER));
+}
+
+static inline struct cgroup_subsys_state *mqfq_css(struct request *rq)
+{
+	return rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+}
+
 static inline u64 mqfq_key(const struct mqfq *m, struct request *rq)
 {
 	struct cgroup_subsys_state *css;
 
-	if (m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS &&
-	    !(current->flags & (PF_KTHREAD | PF_IO_WORKER)))
+	if (mqfq_is_own(m))
 		return BIT_ULL(63) | current->tgid;
-	css = rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+	css = mqfq_css(rq);
 	return css ? cgroup_id(css->cgroup) : 1;
 }
 
-static unsigned int mqfq_weight(struct mqfq_entry *e)
+/* The groups of a request's flow: its cgroup and those above it but the root, which is a group only for what is in no other. */
+static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
-	return FLOWS_WEIGHT;
+	struct request *rq = mqfq_request(e);
+	struct cgroup_subsys_state *css = mqfq_css(rq), *at;
+	unsigned int depth = 1, i;
+
+	path->depth = 1;
+	path->at[0].weight = SHARES_WEIGHT;
+	if (!css || mqfq_is_own(&instance_of(rq->q)->algorithm))
+		return;
+	for (at = css; at->parent && at->parent->parent; at = at->parent)
+		depth++;
+	path->depth = min(depth, SHARES_DEPTH);
+	for (at = css, i = depth; i--; at = at->parent) {
+		if (i >= SHARES_DEPTH)
+			continue;
+		path->at[i].id = cgroup_id(at->cgroup);
+		path->at[i].weight = weights_of(at);
+	}
 }
 
 static inline u64 mqfq_sectors(struct request *rq)
@@ -135,7 +168,7 @@ static void mqfq_insert_requests(struct instance *instance, void *queue, struct 
 	list_for_each_entry_safe(rq, next, requests, queuelist) {
 		request_is_queued(instance, rq);
 		mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
-			     mqfq_key(m, rq), mqfq_weight, mqfq_sectors(rq),
+			     mqfq_key(m, rq), mqfq_where, mqfq_sectors(rq),
 			     op_is_write(req_op(rq)));
 		of = mqfq_queue_of(m, queue, rq);
 		if (q != of && !list_empty(&same))
@@ -276,7 +309,7 @@ static void mqfq_show(struct seq_file *m, const struct instance *instance)
 	statistics_print(m, instance, "inflight %u", inflight);
 	statistics_print(m, instance, "queued %llu", inserted - dispatched);
 	statistics_print(m, instance, "dispatched %llu", dispatched);
-	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / FLOWS_SECTOR);
+	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / SHARES_SECTOR);
 }
 
 #define MQFQ_KNOB_CALLBACKS(name, ...) SYSFS_KNOB_CALLBACKS(name, MQFQ_KNOB_##name)
@@ -302,8 +335,25 @@ static const struct scheduler this_scheduler = {
 	.ended = mqfq_ended,
 };
 
-module_init(scheduler_module_init);
-module_exit(scheduler_module_exit);
+static int __init mqfq_module_init(void)
+{
+	int err;
+
+	weights_module_init();
+	err = scheduler_module_init();
+	if (err)
+		weights_module_exit();
+	return err;
+}
+
+static void __exit mqfq_module_exit(void)
+{
+	scheduler_module_exit();
+	weights_module_exit();
+}
+
+module_init(mqfq_module_init);
+module_exit(mqfq_module_exit);
 MODULE_DESCRIPTION("MQFQ: fair queueing over many queues, with real-time levels above it");
 MODULE_LICENSE("GPL");
 MODULE_ALIAS("mqfq-iosched");

@@ -93,20 +93,38 @@ static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
+/* Asks what a flow pays, for all of a period. @where: tells the groups of this entry's flow */
+static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
+				void (*where)(struct mqfq_entry *e, struct share_path *path))
+{
+	struct flow *flow = &m->flows.flows[e->flow];
+	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
+	struct share_path path;
+
+	WRITE_ONCE(flow->period, period);
+	if (e->flow == FLOWS_SHARED)
+		return;
+	where(e, &path);
+	WRITE_ONCE(flow->price, shares_price(&m->shares, &path, period, competes));
+}
+
 /**
  * mqfq_prepare() - before mqfq_insert(): what a request costs its flow
  * @m: the drive's scheduler
  * @e: in state MQFQ_NEW or MQFQ_RETURNED
  * @level: MQFQ_...; one that was returned goes before all others
  * @key: of its flow; not 0
- * @weight: asked for if the flow is new
+ * @where: tells the groups that the flow is in
  * @sectors: that it moves
  * @writes: it is a write
+ *
+ * Process context.
  */
 static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned int level, u64 key,
-				unsigned int (*weight)(struct mqfq_entry *e), u64 sectors,
-				bool writes)
+				void (*where)(struct mqfq_entry *e, struct share_path *path),
+				u64 sectors, bool writes)
 {
+	unsigned int period;
 	struct flow *flow;
 	bool is_new;
 	u64 cost;
@@ -116,8 +134,9 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	if (likely(e->level == MQFQ_FAIR)) {
 		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
 		flow = &m->flows.flows[e->flow];
-		if (unlikely(is_new))
-			flow_weigh(flow, weight(e));
+		period = mqfq_period(m);
+		if (unlikely(is_new || READ_ONCE(flow->period) != period))
+			mqfq_weigh(m, e, period, where);
 		cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
 		if (writes)
 			cost = div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100);
@@ -410,7 +429,7 @@ static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_
 
 static void mqfq_set_t(struct mqfq *m, u64 kib)
 {
-	u64 t = 2 * FLOWS_SECTOR * kib;
+	u64 t = 2 * SHARES_SECTOR * kib;
 	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
 
 	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
@@ -580,6 +599,7 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	mqfq_lay_out(m, memory);
 	mindicator_init(&m->mindicator, queues, m->mindicator.words[0]);
 	flows_init(&m->flows, m->flows.flows);
+	shares_init(&m->shares);
 	for (i = 0; i < hctxs; i++)
 		m->hctxs[i].runnable = m->runnable + i * mqfq_map_size(queues);
 	for (i = 0; i < queues; i++)

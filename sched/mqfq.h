@@ -25,6 +25,7 @@
  *	static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node);
  *	static bool mqfq_draining(const struct mqfq *m);	must all that is queued go, as the queue is being frozen? Any context
  *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	run a hardware queue soon. Any context
+ *	static unsigned int mqfq_period(const struct mqfq *m);	a number that grows by 1, some 30 times a second: see shares.h
  */
 #ifndef TAILGATE_SCHED_MQFQ_H
 #define TAILGATE_SCHED_MQFQ_H
@@ -38,6 +39,7 @@
 
 #include "fair/flows.h"
 #include "fair/mindicator.h"
+#include "fair/shares.h"
 #include "fair/tokens.h"
 #include "fair/waiting.h"
 #include "fair/wheel.h"
@@ -165,6 +167,7 @@ struct mqfq_place {
  * @wheel: queues that wait for virtual time
  * @mindicator: the least tag of what waits
  * @flows: who shares the drive
+ * @shares: what they weigh
  * @vt: virtual time, a start tag; it never falls
  */
 struct mqfq {
@@ -181,6 +184,7 @@ struct mqfq {
 	struct wheel wheel;
 	struct mindicator mindicator;
 	struct flows flows;
+	struct shares shares;
 	atomic64_t vt ____cacheline_aligned_in_smp;
 };
 

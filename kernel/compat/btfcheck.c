@@ -4,7 +4,7 @@
  * program reads the type information of the kernel that the modules are built for and writes two headers:
  *
  *   kbtf_features.h   KAPI_* macros: which form of an interface this kernel has
- *   kbtf_asserts.h    a static assertion for the size of each structure that compat/elevator.h copies, and for the
+ *   kbtf_asserts.h    a static assertion for the size of each structure that compat/elevator.h and blkcg.h copy, and for the
  *                     offset and the exact C type of each member; the values of enum elv_merge; a declaration of each
  *                     function that we call. A difference is a compile error, never a crash at run time. Macros are in
  *                     no type: BLK_MQ_INSERT_AT_HEAD is checked by a test that needs its meaning (tests/vm, order).
@@ -241,6 +241,14 @@ static bool has_member(const char *structure, const char *member)
 	return find_member(structure, member);
 }
 
+/* In bytes; -1: there is no such member. */
+static long offset_of_member(const char *structure, const char *member)
+{
+	const struct btf_member *m = find_member(structure, member);
+
+	return m ? (m->offset & 0xffffff) / 8 : -1;
+}
+
 /* true when the C type of the member contains @part, for example a parameter of a function pointer */
 static bool member_mentions(const char *structure, const char *member, const char *part)
 {
@@ -324,6 +332,13 @@ static void assert_typedef(const char *name)
 		name, declare(types[id]->size_or_type, ""), name);
 }
 
+/* Policies of cgroups, in the form that compat/blkcg.h expects. */
+static bool has_blkcg(void)
+{
+	return find("blkcg_policy", KIND_STRUCT) && !offset_of_member("blkcg", "css") &&
+	       member_mentions("blkcg", "cpd", "struct blkcg_policy_data *");
+}
+
 static void write_features(void)
 {
 	const struct {
@@ -347,11 +362,15 @@ static void write_features(void)
 		  function_mentions("__blk_mq_alloc_disk", "struct queue_limits *") },
 		{ "KAPI_LIMITS_FEATURES", has_member("queue_limits", "features") },
 		{ "KAPI_HRTIMER_SETUP", find("hrtimer_setup", KIND_FUNC) },
+		{ "KAPI_BLKCG", has_blkcg() },
+		{ "KAPI_BLKCG_INIT_BIND", has_member("blkcg_policy", "cpd_init_fn") },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(table) / sizeof(*table); i++)
 		fprintf(features, "#define %s %d\n", table[i].macro, table[i].value);
+	if (has_blkcg())
+		fprintf(features, "#define KAPI_BLKCG_CPD %ld\n", offset_of_member("blkcg", "cpd"));
 }
 
 /* The part of an ELF file of 64 bits that holds type information: KDIR/vmlinux is such a file. */
@@ -454,6 +473,12 @@ int main(int argc, char **argv)
 		declare_function(functions[i]);
 	if (!member_mentions("elevator_mq_ops", "init_sched", "struct elevator_queue *"))
 		declare_function("elevator_alloc");
+	if (has_blkcg()) {
+		assert_structure("blkcg_policy");
+		assert_structure("blkcg_policy_data");
+		declare_function("blkcg_policy_register");
+		declare_function("blkcg_policy_unregister");
+	}
 	assert_enum("elv_merge");
 	if (member_mentions("elevator_mq_ops", "insert_requests", "blk_insert_t"))
 		assert_typedef("blk_insert_t");

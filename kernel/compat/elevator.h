@@ -25,6 +25,8 @@
 
 #include "kbtf_features.h"
 
+#include "blkcg.h"
+
 #if BITS_PER_LONG != 64
 #error "Tailgate needs a kernel of 64 bits"
 #endif

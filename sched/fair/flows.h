@@ -6,7 +6,7 @@
  * So a flow whose end is not above virtual time has no past, and its place in the table may be given to another. Nothing counts references:
  * who looked a flow up just before its place changed hands charges one request to the new one, no more.
  *
- * Tags are in units of service: a sector costs a flow of weight 100 one FLOWS_SECTOR. They wrap around; what is compared is never half of
+ * Tags are in units of service: a sector costs a flow of weight 100 one SHARES_SECTOR. They wrap around; what is compared is never half of
  * the range apart, as flows_raise() is called in time.
  */
 #ifndef TAILGATE_SCHED_FLOWS_H
@@ -15,13 +15,11 @@
 #include <linux/atomic.h>
 #include <linux/cache.h>
 #include <linux/compiler.h>
-#include <linux/math64.h>
 #include <linux/types.h>
 
-#define FLOWS_SECTOR 65536ULL
-#define FLOWS_WEIGHT 100
-#define FLOWS_WEIGHT_MAX 10000
-/* Places are a power of two; a key has this many of them to be in. What finds none shares the last place, of weight FLOWS_WEIGHT. */
+#include "shares.h"
+
+/* Places are a power of two; a key has this many of them to be in. What finds none shares the last place, of weight SHARES_WEIGHT. */
 #define FLOWS_PLACES 1024
 #define FLOWS_TRIES 16
 #define FLOWS_SHARED FLOWS_PLACES
@@ -33,11 +31,13 @@
  * @key: its identity; 0: the place is free
  * @end: the tag at which its latest request ends
  * @price: of a sector, as a tag
+ * @period: for which it was asked for
  */
 struct flow {
 	u64 key;
 	atomic64_t end;
 	u64 price;
+	unsigned int period;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -54,19 +54,11 @@ static inline bool tag_after(u64 tag, u64 than)
 	return (s64)(tag - than) > 0;
 }
 
-static inline void flow_weigh(struct flow *flow, unsigned int weight)
-{
-	WRITE_ONCE(flow->price, div_u64(FLOWS_SECTOR * FLOWS_WEIGHT, weight));
-}
-
 /* @places: FLOWS_PLACES + 1, zeroed. */
 static inline void flows_init(struct flows *f, struct flow *places)
 {
-	unsigned int i;
-
 	f->flows = places;
-	for (i = 0; i <= FLOWS_PLACES; i++)
-		flow_weigh(&places[i], FLOWS_WEIGHT);
+	places[FLOWS_SHARED].price = SHARES_SECTOR;
 }
 
 /**
@@ -74,7 +66,7 @@ static inline void flows_init(struct flows *f, struct flow *places)
  * @f: the drive's
  * @key: not 0
  * @vt: virtual time
- * @is_new: set if it was not there: the caller says what it weighs
+ * @is_new: set if it was not there: the caller asks for its price
  *
  * Any context. Return: its place.
  */

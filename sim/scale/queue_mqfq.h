@@ -41,6 +41,12 @@ static inline void mqfq_run(struct mqfq *m, unsigned int hctx)
 	cpu_run(hctx);
 }
 
+static inline unsigned int mqfq_period(const struct mqfq *m)
+{
+	(void)m;
+	return 0;
+}
+
 #include "../../sched/mqfq.c"
 
 static struct mqfq *mqfq;
@@ -61,10 +67,11 @@ static void queue_create(unsigned int bound)
 	}
 }
 
-static unsigned int queue_weight(struct mqfq_entry *e)
+static void queue_where(struct mqfq_entry *e, struct share_path *path)
 {
 	(void)e;
-	return FLOWS_WEIGHT;
+	path->depth = 1;
+	path->at[0].weight = SHARES_WEIGHT;
 }
 
 static inline void queue_insert(unsigned int cpu, struct io *io)
@@ -72,7 +79,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 	struct mqfq_entry *e = (struct mqfq_entry *)io->entry;
 	LIST_HEAD(entries);
 
-	mqfq_prepare(mqfq, e, MQFQ_FAIR, cpu + 1, queue_weight, 8, false);
+	mqfq_prepare(mqfq, e, MQFQ_FAIR, cpu + 1, queue_where, 8, false);
 	list_add_tail(&io->node, &entries);
 	mqfq_insert(mqfq, &mqfq->queues[cpu], &entries);
 }

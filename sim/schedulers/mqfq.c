@@ -48,11 +48,13 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 
 static bool mqfq_draining(const struct mqfq *m);
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
+static unsigned int mqfq_period(const struct mqfq *m);
 
 #include "../../sched/mqfq.c"
 
 struct mqfq_drive {
 	struct sim_device *device;
+	u64 now_ns;
 	struct mqfq mqfq;
 };
 
@@ -66,6 +68,11 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 	struct sim_device *device = container_of(m, struct mqfq_drive, mqfq)->device;
 
 	device->run(device, hctx);
+}
+
+static unsigned int mqfq_period(const struct mqfq *m)
+{
+	return container_of(m, struct mqfq_drive, mqfq)->now_ns >> 25;
 }
 
 static void *mqfq_zalloc(size_t size)
@@ -115,9 +122,10 @@ static int mqfq_set_knob(void *s, u32 knob, u64 value)
 	return mqfq_configure(&d->mqfq, knob, value);
 }
 
-static unsigned int mqfq_weight(struct mqfq_entry *e)
+static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
-	return mqfq_request(e)->weight;
+	path->depth = 1;
+	path->at[0].weight = mqfq_request(e)->weight;
 }
 
 /* An I/O priority is class << 13 | hints | level: classes 1 real time and 3 idle. */
@@ -141,9 +149,9 @@ static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u
 	bool by_process = d->mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
 	LIST_HEAD(entries);
 
-	(void)now_ns;
+	d->now_ns = now_ns;
 	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
-		     1 + (by_process ? rq->process : rq->cgroup), mqfq_weight,
+		     1 + (by_process ? rq->process : rq->cgroup), mqfq_where,
 		     rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0,
 		     rq->op == SIM_WRITE);
 	list_add_tail(&rq->node, &entries);

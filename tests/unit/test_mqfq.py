@@ -4,7 +4,8 @@
 `interleave` plays threads as coroutines, one seed a schedule. In each, every request ends, no more than
 D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
 end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what any two get
-differs by no more than the paper's bound for what is dispatched, and the drive is always full.
+differs by no more than the paper's bound for what is dispatched, and the drive is always full. `shares`
+compares what flows weigh in random hierarchies with the weights worked out from the whole tree.
 """
 
 import shutil
@@ -61,7 +62,7 @@ UNFAIR = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-doubled", "m->knobs[MQFQ_KNOB_d]);\n}", "2 * m->knobs[MQFQ_KNOB_d]);\n}"),
     ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
-    ("weights-alike", "div_u64(FLOWS_SECTOR * FLOWS_WEIGHT, weight)", "FLOWS_SECTOR"),
+    ("weights-alike", "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)", "SHARES_SECTOR"),
     ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),
     (
         "never-published",
@@ -71,13 +72,24 @@ UNFAIR = [
 ]
 
 
+#: Ways to get a hierarchy's weights wrong.
+MISJUDGED = [
+    ("ten-children-ten-shares", "\tif (path->depth == 1)\n", "\tif (true)\n"),
+    ("counted-for-each-child", "\t\tcompetes = parents[i]->counted != period;\n", ""),
+    ("counted-once", "if (share->period != period) {", "if (false) {"),
+    ("period-before-forgotten", "max(parents[i]->sum, parents[i]->before)", "parents[i]->sum"),
+    ("idle-ones-count", "i && competes && parents[i]", "i && parents[i]"),
+    ("who-left-counts", "period - share->period == 1 ? share->sum : 0", "max(share->sum, share->before)"),
+]
+
+
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
-    """Compile tests/unit/mqfq/<name>.c of a tree; `fair` has one thread."""
+    """Compile tests/unit/mqfq/<name>.c of a tree; `fair` and `shares` have one thread."""
     program = out / name
-    own = ROOT / "sim/single" if name == "fair" else root / "tests/unit/interleave"
+    own = ROOT / "sim/single" if name in ("fair", "shares") else root / "tests/unit/interleave"
     includes = ["-I", str(own), "-I", str(ROOT / "sim/include")]
     source = root / "tests/unit/mqfq" / f"{name}.c"
-    subprocess.run([*GCC, "-O1", *flags, *includes, str(source), "-o", str(program)], check=True)
+    subprocess.run([*GCC, "-O1", *flags, *includes, str(source), "-lm", "-o", str(program)], check=True)
     return program
 
 
@@ -123,3 +135,13 @@ def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
 def test_an_unfair_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000) != ""
+
+
+def test_a_hierarchy_shares_what_its_groups_weigh(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert run_program(compile_program("shares", tmp_path, *SANITIZED), SEED, 3000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in MISJUDGED], ids=[m[0] for m in MISJUDGED])
+def test_a_misjudged_hierarchy_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("shares", old, new, tmp_path), 0, 3000) != ""

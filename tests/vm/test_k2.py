@@ -63,7 +63,7 @@ CONDITIONS = (
 #: in several threads may execute an instruction that is not there any more.
 TIMES = (
     *("bounds", "ahead", "flows", "debt", "target", "observe", "reserve", "starve", "returned"),
-    *("auto", "discard", "passthrough"),
+    *("auto", "discard", "passthrough", "weights"),
 )
 #: With failures that the kernel injects.
 INJECTING = ("nomem", "failures")

@@ -38,11 +38,18 @@ static bool mqfq_draining(const struct mqfq *m)
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 
+static unsigned int mqfq_period(const struct mqfq *m)
+{
+	(void)m;
+	return 0;
+}
+
 #include "../../../sched/mqfq.c"
 
-static unsigned int weight_of(struct mqfq_entry *e)
+static void path_of(struct mqfq_entry *e, struct share_path *path)
 {
-	return container_of(e, struct io, entry)->weight;
+	path->depth = 1;
+	path->at[0].weight = container_of(e, struct io, entry)->weight;
 }
 
 /* A scheduler whose virtual time begins at @begin; destroyed with free(m->hctxs). */
@@ -69,7 +76,7 @@ static void queue_io(struct mqfq *m, struct io *io)
 {
 	LIST_HEAD(entries);
 
-	mqfq_prepare(m, &io->entry, io->level, io->flow, weight_of, io->sectors, false);
+	mqfq_prepare(m, &io->entry, io->level, io->flow, path_of, io->sectors, false);
 	list_add_tail(&io->node, &entries);
 	mqfq_insert(m, &m->queues[io->queue], &entries);
 }

@@ -59,7 +59,7 @@ static void broken(const char *what, double by)
 
 static u64 cost(const struct flow_now *f)
 {
-	return (u64)f->sectors * div_u64(FLOWS_SECTOR * FLOWS_WEIGHT, f->weight);
+	return (u64)f->sectors * div_u64(SHARES_SECTOR * SHARES_WEIGHT, f->weight);
 }
 
 /* A request of a flow goes. */

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Do flows weigh what a hierarchy says? shares FIRST_SEED COUNT
+ *
+ * A random tree of groups; its leaves are flows, of which some compete, for some periods. From the third one on that they are the same, the
+ * price of each that does must be that of its weight, worked out here from the tree as a whole; and flows that asked for no price, or
+ * do not compete, take nothing from others.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../sched/fair/shares.h"
+
+#define GROUPS 40
+
+static struct group {
+	int parent;
+	unsigned int depth, weight, children;
+	bool is_asked, competes;
+} groups[GROUPS];
+
+static u64 state;
+
+static unsigned int draw(unsigned int n)
+{
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
+}
+
+/* Does any flow in or below a group compete? */
+static bool competes(int group)
+{
+	int i;
+
+	if (!groups[group].children)
+		return groups[group].competes;
+	for (i = 0; i < GROUPS; i++)
+		if (groups[i].parent == group && competes(i))
+			return true;
+	return false;
+}
+
+static double weight_of(int group)
+{
+	double sum = 0;
+	int i;
+
+	if (groups[group].parent < 0)
+		return groups[group].weight;
+	for (i = 0; i < GROUPS; i++)
+		if (groups[i].parent == groups[group].parent && competes(i))
+			sum += groups[i].weight;
+	return weight_of(groups[group].parent) * groups[group].weight / sum;
+}
+
+static void create(void)
+{
+	static const unsigned int weights[] = { 1, 50, 100, 100, 300, 10000 };
+	int i;
+
+	memset(groups, 0, sizeof(groups));
+	for (i = 0; i < GROUPS; i++) {
+		groups[i].parent = i && draw(4) ? (int)draw(i) : -1;
+		if (groups[i].parent >= 0 && groups[groups[i].parent].depth + 1 == SHARES_DEPTH)
+			groups[i].parent = -1;
+		if (groups[i].parent >= 0) {
+			groups[i].depth = groups[groups[i].parent].depth + 1;
+			groups[groups[i].parent].children++;
+		}
+		groups[i].weight = weights[draw(6)];
+	}
+}
+
+static u64 price_of(struct shares *s, int group, unsigned int period)
+{
+	struct share_path path = { .depth = groups[group].depth + 1 };
+	int at = group, i;
+
+	for (i = path.depth; i--; at = groups[at].parent) {
+		path.at[i].id = at + 1;
+		path.at[i].weight = groups[at].weight;
+	}
+	return shares_price(s, &path, period, groups[group].competes);
+}
+
+static bool check(unsigned long long seed)
+{
+	unsigned int period = draw(2) ? draw(1000) : -draw(10), same = 0, i;
+	static struct shares shares;
+	double wanted;
+	u64 price;
+	int group;
+
+	memset(&shares, 0, sizeof(shares));
+	shares_init(&shares);
+	create();
+	for (i = 0; i < 30; i++, period++, same++) {
+		if (!draw(8)) {
+			same = 0;
+			for (group = 0; group < GROUPS; group++) {
+				groups[group].is_asked = draw(3);
+				groups[group].competes = groups[group].is_asked && draw(3);
+			}
+		}
+		for (group = 0; group < GROUPS; group++) {
+			if (groups[group].children || !groups[group].is_asked)
+				continue;
+			price = price_of(&shares, group, period);
+			if (same < 2 || !groups[group].competes)
+				continue;
+			wanted = SHARES_SECTOR * SHARES_WEIGHT / weight_of(group);
+			wanted = fmin(wanted, SHARES_PRICE_MAX);
+			if (fabs(price - wanted) > 2 + wanted * 0.02) {
+				printf("seed %llu: group %d costs %llu, not %.0f\n", seed, group,
+				       (unsigned long long)price, wanted);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long first, count, seed;
+
+	if (argc != 3)
+		return 2;
+	first = strtoull(argv[1], NULL, 10);
+	count = strtoull(argv[2], NULL, 10);
+	for (seed = first; seed < first + count; seed++) {
+		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
+		if (!check(seed))
+			return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that cgroups share a drive by io.mqfq.weight, in a hierarchy too, while weights change and cgroups come and go.
+[ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
+insmod $EXTRA/mqfq.ko || fail "mqfq does not load"
+echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
+vflash read_ns=1000000
+scheduler vflash0 mqfq
+echo 8 > /sys/block/vflash0/queue/iosched/d
+echo 64 > /sys/block/vflash0/queue/iosched/t_kib
+mkdir -p /cg/a /cg/b /cg/p
+echo +io > /cg/p/cgroup.subtree_control
+mkdir -p /cg/p/c /cg/p/d
+expect "default" "$(cat /cg/a/io.mqfq.weight)" 100
+for text in 0 10001; do expect "'$text'" "$(put /cg/a/io.mqfq.weight $text)" ERANGE; done
+for text in heavy "1 2" "default"; do expect "'$text'" "$(put /cg/a/io.mqfq.weight "$text")" EINVAL; done
+echo default 10000 > /cg/a/io.mqfq.weight
+expect "after bad values" "$(cat /cg/a/io.mqfq.weight)" 10000
+weigh() { # CGROUP WEIGHT
+	echo $2 > /cg/$1/io.mqfq.weight || fail "$1 cannot weigh $2"
+}
+in_cgroup() ( # NAME COMMAND...
+	echo 0 > /cg/$1/cgroup.procs || exit 1
+	shift
+	exec "$@"
+)
+reader() { # CGROUP KIB
+	begin load-${1#p/} in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=${2}k --ioengine=libaio \
+		--iodepth=32 --norandommap $FOREVER
+}
+read_kib() { # CGROUP
+	sed -n 's/.*rbytes=\([0-9]*\).*/\1/p' /cg/$1/io.stat | awk '{ sum += $1 } END { print int(sum / 1024) }'
+}
+shares() { # WHAT CGROUP=SHARE...: in the next four seconds each gets its share, within 5 %
+	what=$1
+	shift
+	sleep 1 # until a new weight, or a new sibling, counts everywhere
+	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/before
+	sleep 4
+	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/after
+	echo "$what:"
+	paste /tmp/before /tmp/after | awk '{ split($1, part, "="); name[NR] = part[1]; shares += want[NR] = part[2]; all += got[NR] = $4 - $2 }
+		END { for (i = 1; i <= NR; i++) { off = got[i] / all / (want[i] / shares)
+				printf "%s %d KiB, %.3f of its share\n", name[i], got[i], off
+				if (off < 0.95 || off > 1.05) wrong = 1 }
+			exit wrong }' || fail "$what: not by weight"
+}
+reader a 4
+reader b 16
+weigh a 100
+shares "sizes" a=1 b=1
+weigh b 300
+shares "weights" a=1 b=3
+weigh b 100
+reader p/c 4
+reader p/d 4
+shares "hierarchy" a=2 b=2 p/c=1 p/d=1
+weigh p/d 300
+weigh p 200
+shares "weights in a hierarchy" a=2 b=2 p/c=1 p/d=3
+echo "$(stat -c %i /cg/p) 400" > /sys/module/mqfq/parameters/weights || fail "the parameter takes no weight"
+expect "the parameter" "$(cat /sys/module/mqfq/parameters/weights)" "$(stat -c %i /cg/p) 400"
+shares "by the parameter" a=1 b=1 p/c=1 p/d=3
+for line in "x 100" "1" "1 2 3" "0 100"; do
+	expect "'$line'" "$(put /sys/module/mqfq/parameters/weights "$line")" EINVAL
+done
+expect "'1 0'" "$(put /sys/module/mqfq/parameters/weights "1 0")" ERANGE
+# cgroups come and go, and weights change, beside the loads
+for round in $(seq 30); do
+	mkdir /cg/short /cg/p/short
+	random 10000
+	weigh short $((RANDOM_IS + 1))
+	weigh a $((RANDOM_IS + 1))
+	for group in short p/short; do
+		in_cgroup $group dd if=/dev/vflash0 of=/dev/null bs=4k count=1 skip=$((round * 256)) 2> /dev/null || fail "no read from $group"
+		await "$group cannot be removed" rmdir /cg/$group 2> /dev/null
+	done
+done
+weigh a 100
+shares "after that" a=1 b=1 p/c=1 p/d=3
+stop load-a load-b load-c load-d
+scheduler vflash0 none
+rmmod mqfq || fail "mqfq does not unload"
+[ ! -e /cg/a/io.mqfq.weight ] || fail "the file stays"
+rmdir /cg/a /cg/b /cg/p/c /cg/p/d /cg/p

@@ -15,7 +15,7 @@ KERNEL = Kernel("stable", "6.1.0-1-amd64", *[Path("/nowhere")] * 4)
 
 
 def test_k2_less_that_of_an_earlier_commit() -> None:
-    none = dict.fromkeys(("none", "mq-deadline", "kyber", "bfq", "k2"), 1000.0) | {
+    none = dict.fromkeys((c.name for c in instructions.CONTENDERS), 1000.0) | {
         "mq-deadline": 2000,
         "k2": 1503.25,
     }
@@ -27,7 +27,7 @@ def test_k2_less_that_of_an_earlier_commit() -> None:
 
 
 def test_price_of_what_is_switched_on() -> None:
-    usual = dict.fromkeys(("none", "mq-deadline", "kyber", "bfq", "k2"), 1000.0) | {"mq-deadline": 2000}
+    usual = dict.fromkeys((c.name for c in instructions.CONTENDERS), 1000.0) | {"mq-deadline": 2000}
     on = {c.name: 1500.0 for c in instructions.ON}
     figures = {
         "qd32": usual | on | {"vflash": 1100, "k2 with ahead": 1042},

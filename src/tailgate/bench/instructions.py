@@ -50,12 +50,14 @@ class Contender:
 
     name: str
     scheduler: str
-    module: str = "k2.ko"
+    module: str = ""  # other than its own, which is that of OURS
     settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
     rt: bool = False  # the reader has real-time class
     loads: tuple[str, ...] = ()  # names; empty: all
 
 
+#: Tailgate's schedulers, and the knob of each that bounds requests in flight.
+OURS = {"k2": "inflight_max", "mqfq": "d"}
 LOADS = (
     Load("qd1", 1, 0, 1, 20_000, 1),
     Load("qd32", 1, 0, 32, 30_000, 1),
@@ -70,6 +72,7 @@ CONTENDERS = (
     Contender("kyber", "kyber"),
     Contender("bfq", "bfq"),
     Contender("k2", "k2"),
+    Contender("mqfq", "mqfq"),
 )
 # Each feature of k2 is measured by leaving it out; merging also by leaving it out of `none`.
 WITHOUT = (
@@ -133,17 +136,16 @@ modprobe null_blk queue_mode=2 irqmode=$irqmode completion_nsec=$completion_ns s
 	hw_queue_depth=$slots nr_devices=1 gb=1 bs=4096
 """)
 MEASURE = Template("""\
-insmod /lib/modules/extra/$module
+$load_module
 echo $scheduler > $$queue/scheduler
 echo 0 > $$queue/wbt_lat_usec
 echo 0 > $$queue/nomerges
 [ $scheduler = none ] || echo 256 > $$queue/nr_requests
-[ $scheduler != k2 ] || echo $bound > $$queue/iosched/inflight_max
 $settings
 ${ionice}iobench /dev/nullb0 $depth $ios $batch > /tmp/result || fail "iobench on $scheduler"
 emit "$load/$contender" /tmp/result
 echo none > $$queue/scheduler
-rmmod k2
+$unload_module
 """)
 
 # The virtual drive with a latency like null_blk's and no die to wait for: what is left is its own code.
@@ -166,13 +168,17 @@ def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
         for c in contenders:
             if c.loads and load.name not in c.loads:
                 continue
-            settings = "\n".join(f"echo {value} > $queue/{name}" for name, value in c.settings)
+            settings = list(c.settings)
+            ours = c.scheduler in OURS
+            if ours:
+                settings.insert(0, (f"iosched/{OURS[c.scheduler]}", str(load.bound)))
+            module = c.module or f"{c.scheduler}.ko"
             parts.append(
                 MEASURE.substitute(
-                    module=c.module,
+                    load_module=f"insmod /lib/modules/extra/{module}" if ours else "",
+                    unload_module=f"rmmod {c.scheduler}" if ours else "",
                     scheduler=c.scheduler,
-                    bound=load.bound,
-                    settings=settings,
+                    settings="\n".join(f"echo {value} > $queue/{name}" for name, value in settings),
                     ionice="ionice -c 1 -n 0 " if c.rt else "",
                     depth=load.depth,
                     ios=load.ios,
@@ -240,7 +246,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
             script=script(LOADS, contenders),
             files={"/bin/iobench": compile_guest_program("iobench", folder)},
             modules=("null_blk", "bfq", "kyber-iosched"),
-            module_files=(built / "k2.ko", built / "vflash.ko", *more),
+            module_files=(*(built / f"{name}.ko" for name in (*OURS, "vflash")), *more),
             programs=(),
             limit_s=600,
             wall_s=1800,
@@ -254,7 +260,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
 
 
 def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
-    """Entries of bench.json for one kernel: totals, what each adds to none, and k2's ratio to mq-deadline."""
+    """Entries of bench.json for one kernel: totals, what each adds to none, and ours by mq-deadline's."""
     series = kernel.series.replace(".", "_")
     out = []
     for load, by_contender in figures.items():
@@ -265,8 +271,10 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
             name = f"instructions_per_io.{c.name}.{load}.{series}"
             out.append(Result(name, by_contender[c.name], "instructions", False, context))
         k2 = by_contender["k2"]
-        ratio = round((k2 - none) / deadline, 3)
-        out.append(Result(f"added_over_mq-deadline.k2.{load}.{series}", ratio, "ratio", False, context))
+        for name in OURS:
+            ratio = round((by_contender[name] - none) / deadline, 3)
+            name = f"added_over_mq-deadline.{name}.{load}.{series}"
+            out.append(Result(name, ratio, "ratio", False, context))
         for c_name, value in by_contender.items():
             if (commit := c_name.removeprefix("k2 before ")) != c_name:
                 name = f"instructions_per_io.k2_since.{commit}.{load}.{series}"
@@ -339,7 +347,8 @@ def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
     out.add_column("none", justify="right")
     for c in CONTENDERS[1:]:
         out.add_column(c.name, justify="right")
-    out.add_column("k2 / mq-deadline", justify="right")
+    for name in OURS:
+        out.add_column(f"{name} / mq-deadline", justify="right")
     for feature in FEATURES:
         out.add_column(feature, justify="right")
     out.caption = (
@@ -352,7 +361,7 @@ def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
             load,
             f"{none:.0f}",
             *(f"+{value:.0f}" for value in added.values()),
-            f"{added['k2'] / added['mq-deadline']:.2f}",
+            *(f"{added[name] / added['mq-deadline']:.2f}" for name in OURS),
             *(f"{share:.0f}" for share in shares(by_contender).values()),
         )
     return out

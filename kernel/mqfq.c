@@ -161,29 +161,33 @@ static void mqfq_insert_requests(struct instance *instance, void *queue, struct 
 				 bool at_head)
 {
 	struct mqfq *m = &instance->algorithm;
-	struct mqfq_queue *q = NULL, *of;
+	struct mqfq_insertion in = { .q = NULL };
 	struct request *rq, *next;
-	LIST_HEAD(same);
+	struct mqfq_queue *q;
 
 	list_for_each_entry_safe(rq, next, requests, queuelist) {
 		request_is_queued(instance, rq);
 		mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
 			     mqfq_key(m, rq), mqfq_where, mqfq_sectors(rq),
 			     op_is_write(req_op(rq)));
-		of = mqfq_queue_of(m, queue, rq);
-		if (q != of && !list_empty(&same))
-			mqfq_insert(m, q, &same);
-		q = of;
-		list_move_tail(&rq->queuelist, &same);
+		q = mqfq_queue_of(m, queue, rq);
+		if (q != in.q) {
+			if (in.q)
+				mqfq_insert_end(m, &in);
+			mqfq_insert_begin(&in, q);
+		}
+		INIT_LIST_HEAD(&rq->queuelist);
+		mqfq_insert(&in, mqfq_entry(rq));
 	}
-	mqfq_insert(m, q, &same);
+	INIT_LIST_HEAD(requests);
+	mqfq_insert_end(m, &in);
 }
 
 static bool mqfq_requests_wait(const struct mqfq *m, void *queue)
 {
 	const struct mqfq_hw_queue *h = queue;
 
-	return mqfq_runnable(m, h->number, m->hctxs[h->number].first);
+	return mqfq_has_work(m, h->number);
 }
 
 static void mqfq_picked(struct mqfq_entry *e)
@@ -279,7 +283,7 @@ static void mqfq_begin(struct instance *instance)
 		h->number = i;
 		h->queue_of = queue_of + i * nr_cpu_ids;
 		for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-			h->queue_of[cpu] = m->hctxs[i].first;
+			h->queue_of[cpu] = m->hctxs[i].queues[0];
 	}
 	for (i = 0; i < queues; i++) {
 		struct mqfq_hw_queue *h = instance->queues[places[i].hctx];

@@ -28,7 +28,7 @@ static void mqfq_kick(struct mqfq *m, unsigned int number)
 {
 	struct mqfq_queue *q = &m->queues[number];
 
-	if (!test_and_set_bit(q->number, q->runnable))
+	if (!test_and_set_bit(q->bit, q->runnable))
 		mqfq_run(m, q->hctx);
 }
 
@@ -146,69 +146,88 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 }
 
 /* Adds to the tree; most come last. */
-static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
+static inline void mqfq_add_behind(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct rb_node *parent = NULL, **link = &q->fair.rb_node;
-	bool is_first = true, is_last = true;
+	bool is_last = true;
 
 	if (likely(q->last && !tag_after(q->last->start, e->start))) {
 		parent = mqfq_rb_node(q->last);
 		link = &parent->rb_right;
-		is_first = false;
-	} else {
-		while (*link) {
-			parent = *link;
-			if (tag_after(mqfq_entry_of_rb(parent)->start, e->start)) {
-				link = &parent->rb_left;
-				is_last = false;
-			} else {
-				link = &parent->rb_right;
-				is_first = false;
-			}
+	}
+	while (unlikely(*link)) {
+		parent = *link;
+		if (tag_after(mqfq_entry_of_rb(parent)->start, e->start)) {
+			link = &parent->rb_left;
+			is_last = false;
+		} else {
+			link = &parent->rb_right;
 		}
 	}
 	rb_link_node(mqfq_rb_node(e), parent, link);
 	rb_insert_color(mqfq_rb_node(e), &q->fair);
-	if (is_first)
-		q->first = e;
 	if (is_last)
 		q->last = e;
 }
 
-/**
- * mqfq_insert() - queue requests; then the caller runs the hardware queue
- * @m: the drive's scheduler
- * @q: of the hardware queue and CPU that they were submitted to
- * @entries: prepared, one or more; empty afterwards
- *
- * Process context.
- */
-static inline void mqfq_insert(struct mqfq *m, struct mqfq_queue *q, struct list_head *entries)
+static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 {
-	struct mqfq_entry *e, *first;
-	unsigned int filled;
+	struct mqfq_entry *first = q->first;
 
-	spin_lock(&q->lock);
-	filled = q->filled;
-	first = q->first;
-	while (!list_empty(entries)) {
-		e = mqfq_entry_of(entries->next);
-		e->queue = q->number;
-		q->inserted++;
-		if (likely(e->level == MQFQ_FAIR)) {
-			list_del_init(mqfq_node(e));
-			mqfq_add_fair(q, e);
-		} else {
-			list_move_tail(mqfq_node(e), &q->lists[e->level]);
-		}
-		q->filled |= BIT(e->level);
+	if (!first || tag_after(first->start, e->start)) {
+		q->first = e;
+		e = first;
 	}
-	if (q->published != MINDICATOR_NONE && q->first != first &&
+	if (e)
+		mqfq_add_behind(q, e);
+}
+
+/**
+ * struct mqfq_insertion - requests are being queued
+ * @q: in this queue, whose lock is held
+ * @filled: its own, before
+ * @first: its own, before
+ */
+struct mqfq_insertion {
+	struct mqfq_queue *q;
+	unsigned int filled;
+	struct mqfq_entry *first;
+};
+
+/* Process context: takes the lock of the queue of the hardware queue and CPU that requests were submitted to. */
+static inline void mqfq_insert_begin(struct mqfq_insertion *in, struct mqfq_queue *q)
+{
+	spin_lock(&q->lock);
+	in->q = q;
+	in->filled = q->filled;
+	in->first = q->first;
+}
+
+/* Queues a request that is prepared, and in no list. */
+static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
+{
+	struct mqfq_queue *q = in->q;
+
+	e->queue = q->number;
+	q->inserted++;
+	q->filled |= BIT(e->level);
+	if (likely(e->level == MQFQ_FAIR))
+		mqfq_add_fair(q, e);
+	else
+		list_add_tail(mqfq_node(e), &q->lists[e->level]);
+}
+
+/* All that there are in a queue. Afterwards the caller runs the hardware queue. */
+static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
+{
+	struct mqfq_queue *q = in->q;
+
+	if (q->published != MINDICATOR_NONE && q->first != in->first &&
 	    mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	/* what was blocked stays so, unless something else is next now */
-	if (!filled || q->first != first || __ffs(q->filled) != __ffs(filled))
-		set_bit(q->number, q->runnable);
+	if (!in->filled || q->first != in->first || __ffs(q->filled) != __ffs(in->filled))
+		set_bit(q->bit, q->runnable);
 	spin_unlock(&q->lock);
 }
 
@@ -233,7 +252,7 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	if (mqfq_is_near(m, start))
 		return false;
-	clear_bit(q->number, q->runnable);
+	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* who clears the bit in the wheel then sees that the queue is not runnable, and runs it */
 	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
 	wheel_wait(&m->wheel, q->number, span);
@@ -242,7 +261,7 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	    shift == READ_ONCE(m->span_shift))
 		return true;
 	wheel_leave(&m->wheel, q->number, span);
-	set_bit(q->number, q->runnable);
+	set_bit(q->bit, q->runnable);
 	return false;
 }
 
@@ -279,14 +298,14 @@ static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned in
 {
 	if (mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
-	clear_bit(q->number, q->runnable);
+	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* who clears the bit of waiting then sees that the queue is not runnable, and runs it */
 	q->waits = level;
 	waiting_add(&m->waiting, q->number, level);
 	smp_mb(); /* pairs with mqfq_end() */
 	if (mqfq_must_yield(m, level) || !tokens_steal(&m->tokens))
 		return true;
-	set_bit(q->number, q->runnable);
+	set_bit(q->bit, q->runnable);
 	if (mqfq_wait_ends(m, q) != MQFQ_DID_NOT_WAIT)
 		mqfq_pass_on(m, q->number);
 	return false;
@@ -303,13 +322,16 @@ static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
 			q->filled &= ~BIT(e->level);
 		return;
 	}
-	next = rb_next(mqfq_rb_node(e));
-	q->first = next ? mqfq_entry_of_rb(next) : NULL;
-	rb_erase(mqfq_rb_node(e), &q->fair);
-	if (!q->first) {
-		q->last = NULL;
+	next = rb_first(&q->fair);
+	if (!next) {
+		q->first = NULL;
 		q->filled &= ~BIT(MQFQ_FAIR);
+		return;
 	}
+	q->first = mqfq_entry_of_rb(next);
+	if (q->last == q->first)
+		q->last = NULL;
+	rb_erase(next, &q->fair);
 }
 
 /* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
@@ -331,7 +353,7 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
 		return NULL;
 	}
-	clear_bit(q->number, q->runnable);
+	clear_bit(q->bit, q->runnable);
 	return NULL;
 }
 
@@ -343,7 +365,7 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 	struct mqfq_entry *e;
 
 	spin_lock(&q->lock);
-	if (unlikely(!test_bit(q->number, q->runnable))) { /* another dispatcher was here */
+	if (unlikely(!test_bit(q->bit, q->runnable))) { /* another dispatcher was here */
 		spin_unlock(&q->lock);
 		return NULL;
 	}
@@ -363,14 +385,39 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 	return e;
 }
 
-/* A queue of a hardware queue that is worth a dispatch, @near if that is; NULL: none is. Any context; no lock. */
+/* Is a dispatch of a hardware queue worth while? Any context; no lock. */
+static inline bool mqfq_has_work(const struct mqfq *m, unsigned int hctx)
+{
+	const struct mqfq_hctx *h = &m->hctxs[hctx];
+	unsigned int word = 0;
+
+	do {
+		if (READ_ONCE(h->runnable[word]))
+			return true;
+	} while (unlikely(++word < BITS_TO_LONGS(h->count)));
+	return false;
+}
+
+/* A queue of a hardware queue that is worth a dispatch: the first one from @near on, then from the beginning; NULL: none is. */
 static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, unsigned int hctx,
 					       unsigned int near)
 {
 	const struct mqfq_hctx *h = &m->hctxs[hctx];
-	unsigned int queue = waiting_in(h->runnable, h->first, h->end, near);
+	unsigned long bits;
+	unsigned int bit;
 
-	return queue == WAITING_NONE ? NULL : &m->queues[queue];
+	near = m->queues[near].bit;
+	if (likely(h->count <= BITS_PER_LONG)) {
+		bits = READ_ONCE(h->runnable[0]);
+		if (!bits)
+			return NULL;
+		bit = __ffs(bits >> near ? bits >> near << near : bits);
+	} else {
+		bit = waiting_in(h->runnable, 0, h->count, near);
+		if (bit == WAITING_NONE)
+			return NULL;
+	}
+	return &m->queues[h->queues[bit]];
 }
 
 /**
@@ -499,12 +546,6 @@ static inline unsigned int mqfq_group(struct tokens *t, unsigned int *top, unsig
 	return groups;
 }
 
-/* Bytes of a bitmap of queues, whole cache lines. */
-static inline size_t mqfq_map_size(unsigned int queues)
-{
-	return ALIGN(BITS_TO_LONGS(queues) * sizeof(long), SMP_CACHE_BYTES);
-}
-
 /* Takes whole cache lines from the front of @memory. */
 static inline void *mqfq_carve(uintptr_t *memory, size_t bytes)
 {
@@ -521,7 +562,8 @@ static inline size_t mqfq_lay_out(struct mqfq *m, void *memory)
 	uintptr_t at = (uintptr_t)memory;
 
 	m->hctxs = mqfq_carve(&at, m->hctx_count * sizeof(*m->hctxs));
-	m->runnable = mqfq_carve(&at, m->hctx_count * mqfq_map_size(queues));
+	m->runnable = mqfq_carve(&at, m->hctx_count * SMP_CACHE_BYTES + queues / 8);
+	m->numbers = mqfq_carve(&at, queues * sizeof(*m->numbers));
 	m->queues = mqfq_carve(&at, queues * sizeof(*m->queues));
 	m->tokens.nodes = mqfq_carve(&at, 2 * queues * sizeof(*m->tokens.nodes));
 	m->waiting.maps = mqfq_carve(&at, WAITING_LEVELS * words * sizeof(long));
@@ -541,6 +583,25 @@ static inline size_t mqfq_size(unsigned int hctxs, unsigned int queues)
 	return mqfq_lay_out(&m, NULL);
 }
 
+/* Each gets its part of the maps, which are cache lines of their own, and of the numbers. */
+static inline void mqfq_init_hctxs(struct mqfq *m, const struct mqfq_place *places)
+{
+	uintptr_t map = (uintptr_t)m->runnable;
+	u16 *numbers = m->numbers;
+	struct mqfq_hctx *h;
+	unsigned int i;
+
+	for (i = 0; i < m->queue_count; i++)
+		m->hctxs[places[i].hctx].count++;
+	for (i = 0; i < m->hctx_count; i++) {
+		h = &m->hctxs[i];
+		h->runnable = mqfq_carve(&map, BITS_TO_LONGS(h->count) * sizeof(long));
+		h->queues = numbers;
+		numbers += h->count;
+		h->count = 0; /* as none is there yet */
+	}
+}
+
 static inline void mqfq_init_queue(struct mqfq *m, unsigned int number, unsigned int hctx)
 {
 	struct mqfq_queue *q = &m->queues[number];
@@ -550,13 +611,13 @@ static inline void mqfq_init_queue(struct mqfq *m, unsigned int number, unsigned
 	spin_lock_init(&q->lock);
 	q->number = number;
 	q->hctx = hctx;
+	q->bit = h->count++;
+	h->queues[q->bit] = number;
 	q->runnable = h->runnable;
 	q->published = MINDICATOR_NONE;
 	q->waits = WAITING_NONE;
 	for (i = 0; i < WAITING_LEVELS; i++)
 		INIT_LIST_HEAD(&q->lists[i]);
-	h->first = h->end ? h->first : number;
-	h->end = number + 1;
 }
 
 /* The tree of tokens: groups in groups, as far as they differ. */
@@ -600,8 +661,7 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	mindicator_init(&m->mindicator, queues, m->mindicator.words[0]);
 	flows_init(&m->flows, m->flows.flows);
 	shares_init(&m->shares);
-	for (i = 0; i < hctxs; i++)
-		m->hctxs[i].runnable = m->runnable + i * mqfq_map_size(queues);
+	mqfq_init_hctxs(m, places);
 	for (i = 0; i < queues; i++)
 		mqfq_init_queue(m, i, places[i].hctx);
 	mqfq_init_tree(m, places, scratch);

@@ -100,13 +100,14 @@ struct mqfq_entry {
 
 /**
  * struct mqfq_hctx - a hardware queue
- * @runnable: bitmap of queues that are not empty, and not blocked
- * @first: its queues are among those from this number on,
- * @end: to before this one
+ * @runnable: bitmap of its queues that are not empty, and not blocked
+ * @queues: their numbers, by bit
+ * @count: of them
  */
 struct mqfq_hctx {
 	unsigned long *runnable;
-	unsigned int first, end;
+	u16 *queues;
+	unsigned int count;
 };
 
 /**
@@ -115,12 +116,13 @@ struct mqfq_hctx {
  * @filled: bitmap of levels of which it has requests
  * @number: of the queue
  * @hctx: number of its hardware queue
- * @runnable: of that
+ * @bit: its own in that one's map
+ * @runnable: that map
  * @published: its number in virtual time, or MINDICATOR_NONE
  * @waits: the level at which it waits for a token, or WAITING_NONE
- * @fair: requests that are shared fairly, by start tag
- * @first: the one with the least start tag; NULL: none
- * @last: the one with the highest
+ * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
+ * @fair: the others, by start tag
+ * @last: the one of them with the highest
  * @inserted: requests, since the start
  * @dispatched: those that went to the drive
  * @lists: requests of all other levels, oldest first
@@ -128,12 +130,13 @@ struct mqfq_hctx {
 struct mqfq_queue {
 	spinlock_t lock;
 	unsigned int filled;
-	unsigned int number, hctx;
+	unsigned int number, hctx, bit;
 	unsigned long *runnable;
 	u64 published;
 	unsigned int waits;
+	struct mqfq_entry *first;
 	struct rb_root fair;
-	struct mqfq_entry *first, *last;
+	struct mqfq_entry *last;
 	u64 inserted, dispatched;
 	struct list_head lists[WAITING_LEVELS];
 } ____cacheline_aligned_in_smp;
@@ -160,6 +163,7 @@ struct mqfq_place {
  * @hctxs: hardware queues, by number
  * @hctx_count: of them
  * @runnable: their bitmaps
+ * @numbers: their queues
  * @queues: queues, by number
  * @queue_count: of them
  * @tokens: requests that may still go to the drive
@@ -177,6 +181,7 @@ struct mqfq {
 	struct mqfq_hctx *hctxs;
 	unsigned int hctx_count;
 	void *runnable;
+	u16 *numbers;
 	struct mqfq_queue *queues;
 	unsigned int queue_count;
 	struct tokens tokens;

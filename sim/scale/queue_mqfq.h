@@ -77,16 +77,17 @@ static void queue_where(struct mqfq_entry *e, struct share_path *path)
 static inline void queue_insert(unsigned int cpu, struct io *io)
 {
 	struct mqfq_entry *e = (struct mqfq_entry *)io->entry;
-	LIST_HEAD(entries);
+	struct mqfq_insertion in;
 
 	mqfq_prepare(mqfq, e, MQFQ_FAIR, cpu + 1, queue_where, 8, false);
-	list_add_tail(&io->node, &entries);
-	mqfq_insert(mqfq, &mqfq->queues[cpu], &entries);
+	mqfq_insert_begin(&in, &mqfq->queues[cpu]);
+	mqfq_insert(&in, e);
+	mqfq_insert_end(mqfq, &in);
 }
 
 static inline bool queue_has_work(unsigned int cpu)
 {
-	return mqfq_runnable(mqfq, cpu, cpu);
+	return mqfq_has_work(mqfq, cpu);
 }
 
 static void queue_picked(struct mqfq_entry *e)

@@ -147,15 +147,16 @@ static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u
 {
 	struct mqfq_drive *d = s;
 	bool by_process = d->mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
-	LIST_HEAD(entries);
+	struct mqfq_insertion in;
 
 	d->now_ns = now_ns;
 	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
 		     1 + (by_process ? rq->process : rq->cgroup), mqfq_where,
 		     rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0,
 		     rq->op == SIM_WRITE);
-	list_add_tail(&rq->node, &entries);
-	mqfq_insert(&d->mqfq, &d->mqfq.queues[rq->queue], &entries);
+	mqfq_insert_begin(&in, &d->mqfq.queues[rq->queue]);
+	mqfq_insert(&in, &mqfq_private(rq)->entry);
+	mqfq_insert_end(&d->mqfq, &in);
 }
 
 static void mqfq_picked(struct mqfq_entry *e)
@@ -176,7 +177,7 @@ static bool mqfq_queue_has_work(void *s, u32 queue)
 {
 	struct mqfq_drive *d = s;
 
-	return mqfq_runnable(&d->mqfq, queue, queue);
+	return mqfq_has_work(&d->mqfq, queue);
 }
 
 static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)

@@ -29,7 +29,7 @@ MUTATIONS = [
     ),
     ("never-steals", "!tokens_steal(&m->tokens))", "true)"),
     ("never-passes-on", "\tif (tokens_seen(&m->tokens))\n", "\tif (false)\n"),
-    ("dispatches-from-blocked", "if (unlikely(!test_bit(q->number, q->runnable))) {", "if (false) {"),
+    ("dispatches-from-blocked", "if (unlikely(!test_bit(q->bit, q->runnable))) {", "if (false) {"),
     ("throttles-without-barrier", "\tsmp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */\n", ""),
     ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),
     ("wakes-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),

@@ -84,6 +84,15 @@ static inline void rb_erase(struct rb_node *node, struct rb_root *root)
 				    &parent->rb_right) = child;
 }
 
+static inline struct rb_node *rb_first(const struct rb_root *root)
+{
+	struct rb_node *first = root->rb_node;
+
+	while (first && first->rb_left)
+		first = first->rb_left;
+	return first;
+}
+
 static inline struct rb_node *rb_next(const struct rb_node *node)
 {
 	struct rb_node *next = node->rb_right;

@@ -74,9 +74,10 @@ static void create_mqfq(struct mqfq *m, unsigned int hctxs, unsigned int cpus, u
 /* Queues one request. */
 static void queue_io(struct mqfq *m, struct io *io)
 {
-	LIST_HEAD(entries);
+	struct mqfq_insertion in;
 
 	mqfq_prepare(m, &io->entry, io->level, io->flow, path_of, io->sectors, false);
-	list_add_tail(&io->node, &entries);
-	mqfq_insert(m, &m->queues[io->queue], &entries);
+	mqfq_insert_begin(&in, &m->queues[io->queue]);
+	mqfq_insert(&in, &io->entry);
+	mqfq_insert_end(m, &in);
 }

@@ -59,7 +59,7 @@ static void run_hctx(unsigned int hctx)
 {
 	struct mqfq_entry *e;
 
-	while ((e = mqfq_dispatch(mqfq, hctx, mqfq->hctxs[hctx].first, picked))) {
+	while ((e = mqfq_dispatch(mqfq, hctx, mqfq->hctxs[hctx].queues[0], picked))) {
 		machine.drive[machine.in_drive++] = container_of(e, struct io, entry);
 		must(machine.in_drive <= machine.in_drive_max);
 		wake_all();

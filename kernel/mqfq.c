@@ -58,6 +58,18 @@ static inline unsigned int mqfq_period(const struct mqfq *m)
 	return jiffies / (HZ / 30);
 }
 
+static u64 mqfq_now(const struct mqfq *m)
+{
+	return ktime_get_ns();
+}
+
+static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
+{
+	struct request *rq = mqfq_request(e);
+
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
+}
+
 #include "../sched/mqfq.c"
 
 /**
@@ -146,11 +158,6 @@ static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 	}
 }
 
-static inline u64 mqfq_sectors(struct request *rq)
-{
-	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
-}
-
 static inline struct mqfq_queue *mqfq_queue_of(struct mqfq *m, const struct mqfq_hw_queue *h,
 					       struct request *rq)
 {
@@ -168,8 +175,7 @@ static void mqfq_insert_requests(struct instance *instance, void *queue, struct 
 	list_for_each_entry_safe(rq, next, requests, queuelist) {
 		request_is_queued(instance, rq);
 		mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
-			     mqfq_key(m, rq), mqfq_where, mqfq_sectors(rq),
-			     op_is_write(req_op(rq)));
+			     mqfq_key(m, rq), mqfq_where, op_is_write(req_op(rq)));
 		q = mqfq_queue_of(m, queue, rq);
 		if (q != in.q) {
 			if (in.q)
@@ -300,19 +306,23 @@ static int mqfq_set_knob(struct instance *instance, unsigned int knob, u64 value
 static void mqfq_show(struct seq_file *m, const struct instance *instance)
 {
 	const struct mqfq *mqfq = &instance->algorithm;
-	unsigned int i, inflight = mqfq->knobs[MQFQ_KNOB_d] + atomic_read(&mqfq->tokens.excess);
-	u64 inserted = 0, dispatched = 0;
+	unsigned int i, inflight = mqfq->d + atomic_read(&mqfq->tokens.excess);
+	u64 inserted = 0, dispatched = 0, idle = 0;
 
 	for (i = 0; i < mqfq->tokens.count; i++)
 		inflight -= atomic_read(&mqfq->tokens.nodes[i].tokens);
 	for (i = 0; i < mqfq->queue_count; i++) {
 		inserted += READ_ONCE(mqfq->queues[i].inserted);
 		dispatched += READ_ONCE(mqfq->queues[i].dispatched);
+		idle += atomic64_read(&mqfq->queues[i].idle);
 	}
 	statistics_print(m, instance, "queues %u", mqfq->queue_count);
 	statistics_print(m, instance, "inflight %u", inflight);
 	statistics_print(m, instance, "queued %llu", inserted - dispatched);
 	statistics_print(m, instance, "dispatched %llu", dispatched);
+	statistics_print(m, instance, "idle_slots %llu", idle);
+	statistics_print(m, instance, "d_now %u", mqfq->d);
+	statistics_print(m, instance, "t_kib_now %llu", mqfq->t / (2 * SHARES_SECTOR));
 	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / SHARES_SECTOR);
 }
 

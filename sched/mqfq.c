@@ -91,6 +91,84 @@ static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
 			  MINDICATOR_NONE;
 }
 
+/* --- what is found automatically ------------------------------------------------------------------------------- */
+
+static void mqfq_set_t(struct mqfq *m, u64 kib)
+{
+	u64 t = 2 * SHARES_SECTOR * kib;
+	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
+
+	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
+	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
+	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
+	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or we see that it waits */
+	for (i = 0; i < WHEEL_BUCKETS; i++)
+		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
+}
+
+static void mqfq_set_d(struct mqfq *m, unsigned int d)
+{
+	int more = d - m->d;
+	unsigned int i;
+
+	m->d = d;
+	tokens_add(&m->tokens, more);
+	for (i = 0; i < m->queue_count && more > 0; i++)
+		mqfq_pass_on(m, i);
+}
+
+/* D: 97 % of what any brings. T, in KiB: almost all of that, as both searches may be on. */
+static const struct search_limits mqfq_d_limits = { 16, 0, 56, 1, 28 };
+static const struct search_limits mqfq_t_limits = { 32, 8, 72, 4, 12 };
+
+static inline bool mqfq_is_auto(const struct mqfq *m, enum mqfq_knob knob)
+{
+	return m->knobs[knob] == KNOB_AUTO;
+}
+
+static struct search_sample mqfq_sample(struct mqfq *m)
+{
+	struct search_sample s = { .now_ns = mqfq_now(m), .depth = m->d };
+	unsigned int i;
+
+	for (i = 0; i < m->queue_count; i++) {
+		s.requests += READ_ONCE(m->queues[i].dispatched);
+		s.sectors += READ_ONCE(m->queues[i].sectors);
+	}
+	s.waits = atomic_read(&m->wheel.waiting) ||
+		  waiting_level(&m->waiting, WAITING_LEVELS) != WAITING_LEVELS;
+	return s;
+}
+
+/* One search at a time: T rests while D is looked for, and D's rest does not end while T is looked for. */
+static void mqfq_search(struct mqfq *m)
+{
+	bool d = mqfq_is_auto(m, MQFQ_KNOB_d), t = mqfq_is_auto(m, MQFQ_KNOB_t_kib);
+	struct search_sample s = mqfq_sample(m);
+	unsigned int kib = t ? search_value(&m->t_search) : 0;
+
+	if (d && (!m->d_search.rest || !t || m->t_search.rest))
+		search_tick(&m->d_search, &s);
+	if (t && (!d || m->d_search.rest))
+		search_tick(&m->t_search, &s);
+	if (d && search_value(&m->d_search) != m->d)
+		mqfq_set_d(m, search_value(&m->d_search));
+	if (t && search_value(&m->t_search) != kib)
+		mqfq_set_t(m, search_value(&m->t_search));
+}
+
+/* Once a period, while requests come. */
+static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
+{
+	if (!spin_trylock(&m->lock))
+		return; /* somebody else is here, or sets a knob */
+	if (m->period != period) {
+		WRITE_ONCE(m->period, period);
+		mqfq_search(m);
+	}
+	spin_unlock(&m->lock);
+}
+
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
 /* Asks what a flow pays, for all of a period. @where: tells the groups of this entry's flow */
@@ -101,6 +179,8 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
 	struct share_path path;
 
+	if (READ_ONCE(m->period) != period)
+		mqfq_tick(m, period);
 	WRITE_ONCE(flow->period, period);
 	if (e->flow == FLOWS_SHARED)
 		return;
@@ -115,14 +195,13 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
  * @level: MQFQ_...; one that was returned goes before all others
  * @key: of its flow; not 0
  * @where: tells the groups that the flow is in
- * @sectors: that it moves
  * @writes: it is a write
  *
  * Process context.
  */
 static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned int level, u64 key,
 				void (*where)(struct mqfq_entry *e, struct share_path *path),
-				u64 sectors, bool writes)
+				bool writes)
 {
 	unsigned int period;
 	struct flow *flow;
@@ -137,7 +216,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		period = mqfq_period(m);
 		if (unlikely(is_new || READ_ONCE(flow->period) != period))
 			mqfq_weigh(m, e, period, where);
-		cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
+		cost = max_t(u64, mqfq_sectors(e), MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
 		if (writes)
 			cost = div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100);
 		e->start = flow_charge(flow, cost, &m->vt);
@@ -270,7 +349,7 @@ static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 {
 	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)
 		return true;
-	return READ_ONCE(m->waiting.levels) & (BIT(level) - 1) &&
+	return unlikely(waiting_rt(&m->waiting) || level > MQFQ_FAIR) &&
 	       waiting_level(&m->waiting, level) != level;
 }
 
@@ -376,6 +455,7 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 		mqfq_take_out(q, e);
 		e->state = MQFQ_INFLIGHT;
 		q->dispatched++;
+		q->sectors += mqfq_sectors(e);
 	}
 	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
 		mqfq_publish(m, q, mqfq_number(m, q));
@@ -450,7 +530,7 @@ static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
 {
 	unsigned int level, to = e->queue;
 
-	if (unlikely(READ_ONCE(m->waiting.levels))) {
+	if (unlikely(waiting_any(&m->waiting))) {
 		level = waiting_level(&m->waiting, WAITING_LEVELS);
 		if (level < WAITING_LEVELS)
 			to = waiting_nearest(&m->waiting, &m->tokens, to, level);
@@ -459,8 +539,10 @@ static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
 	}
 	tokens_put(&m->tokens, e->queue, to);
 	smp_mb__after_atomic(); /* pairs with mqfq_wait() */
-	if (unlikely(READ_ONCE(m->waiting.levels)))
+	if (unlikely(waiting_any(&m->waiting)))
 		mqfq_wake(m, e->queue);
+	else if (unlikely(atomic_read(&m->wheel.waiting)))
+		atomic64_inc(&m->queues[e->queue].idle);
 }
 
 /* A request is freed, or the driver returns it and it @comes_back. Any context; only one in flight counts. */
@@ -474,28 +556,6 @@ static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_
 
 /* --- knobs and set-up ------------------------------------------------------------------------------------------ */
 
-static void mqfq_set_t(struct mqfq *m, u64 kib)
-{
-	u64 t = 2 * SHARES_SECTOR * kib;
-	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
-
-	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
-	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
-	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
-	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or we see that it waits */
-	for (i = 0; i < WHEEL_BUCKETS; i++)
-		wheel_empty(wheel_map(&m->wheel, i), m->wheel.words, mqfq_kick_throttled, m);
-}
-
-static void mqfq_set_d(struct mqfq *m, int more)
-{
-	unsigned int i;
-
-	tokens_add(&m->tokens, more);
-	for (i = 0; i < m->queue_count && more > 0; i++)
-		mqfq_pass_on(m, i);
-}
-
 /**
  * mqfq_configure() - set a knob
  * @m: the drive's scheduler
@@ -507,15 +567,24 @@ static void mqfq_set_d(struct mqfq *m, int more)
 static int mqfq_configure(struct mqfq *m, enum mqfq_knob knob, u64 value)
 {
 	int err = knob_check(&mqfq_knob_infos[knob], value);
-	unsigned int was = m->knobs[knob];
 
 	if (err)
 		return err;
+	spin_lock(&m->lock);
 	WRITE_ONCE(m->knobs[knob], value);
+	if (knob == MQFQ_KNOB_t_kib && value == KNOB_AUTO) {
+		search_begin(&m->t_search, &mqfq_t_limits);
+		value = search_value(&m->t_search);
+	}
+	if (knob == MQFQ_KNOB_d && value == KNOB_AUTO) {
+		search_begin(&m->d_search, &mqfq_d_limits);
+		value = search_value(&m->d_search);
+	}
 	if (knob == MQFQ_KNOB_t_kib)
 		mqfq_set_t(m, value);
 	if (knob == MQFQ_KNOB_d)
-		mqfq_set_d(m, value - was);
+		mqfq_set_d(m, value);
+	spin_unlock(&m->lock);
 	return 0;
 }
 
@@ -636,7 +705,7 @@ static inline void mqfq_init_tree(struct mqfq *m, const struct mqfq_place *place
 	for (group = 0; group <= MQFQ_GROUPS; group++)
 		count = mqfq_group(t, top, count, places, group);
 	t->nodes[t->count - 1].parent = t->count - 1;
-	atomic_set(&t->nodes[t->count - 1].tokens, m->knobs[MQFQ_KNOB_d]);
+	atomic_set(&t->nodes[t->count - 1].tokens, m->d);
 }
 
 /**
@@ -655,6 +724,8 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 
 	for (i = 0; i < MQFQ_KNOB_COUNT; i++)
 		m->knobs[i] = mqfq_knob_infos[i].initial;
+	m->d = m->knobs[MQFQ_KNOB_d];
+	spin_lock_init(&m->lock);
 	m->hctx_count = hctxs;
 	m->queue_count = queues;
 	mqfq_lay_out(m, memory);
@@ -677,5 +748,6 @@ static bool mqfq_deinit(struct mqfq *m)
 		filled |= m->queues[i].filled;
 	for (i = 0; i < m->tokens.count; i++)
 		tokens += atomic_read(&m->tokens.nodes[i].tokens);
-	return !filled && tokens == m->knobs[MQFQ_KNOB_d] + atomic_read(&m->tokens.excess);
+	return !filled && !waiting_any(&m->waiting) &&
+	       tokens == m->d + atomic_read(&m->tokens.excess);
 }

@@ -26,6 +26,8 @@
  *	static bool mqfq_draining(const struct mqfq *m);	must all that is queued go, as the queue is being frozen? Any context
  *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	run a hardware queue soon. Any context
  *	static unsigned int mqfq_period(const struct mqfq *m);	a number that grows by 1, some 30 times a second: see shares.h
+ *	static u64 mqfq_now(const struct mqfq *m);	time in ns
+ *	static unsigned int mqfq_sectors(struct mqfq_entry *e);	what a request moves
  */
 #ifndef TAILGATE_SCHED_MQFQ_H
 #define TAILGATE_SCHED_MQFQ_H
@@ -39,6 +41,7 @@
 
 #include "fair/flows.h"
 #include "fair/mindicator.h"
+#include "fair/search.h"
 #include "fair/shares.h"
 #include "fair/tokens.h"
 #include "fair/waiting.h"
@@ -52,9 +55,9 @@ static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
 /* knob(name, unit, least, most, step, default, scale, words, flags, what it does): see knobs.h */
 /* clang-format off */
 #define MQFQ_KNOBS(knob) \
-	knob(d, "requests", 1, 65535, 1, 64, "log", NULL, 0, \
+	knob(d, "requests", 1, 65535, 1, 64, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "most requests in the drive at a time, over all hardware queues") \
-	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, 0, \
+	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "how far a flow of weight 100 may be ahead of the one that has had least") \
 	knob(write_cost_pct, "percent", 1, 10000, 1, 100, "log", NULL, 0, \
 	     "what a write costs beside a read of the same size") \
@@ -125,6 +128,8 @@ struct mqfq_hctx {
  * @last: the one of them with the highest
  * @inserted: requests, since the start
  * @dispatched: those that went to the drive
+ * @sectors: of these
+ * @idle: requests of it that left the drive, while nothing could take their place as T was too small
  * @lists: requests of all other levels, oldest first
  */
 struct mqfq_queue {
@@ -137,7 +142,8 @@ struct mqfq_queue {
 	struct mqfq_entry *first;
 	struct rb_root fair;
 	struct mqfq_entry *last;
-	u64 inserted, dispatched;
+	u64 inserted, dispatched, sectors;
+	atomic64_t idle;
 	struct list_head lists[WAITING_LEVELS];
 } ____cacheline_aligned_in_smp;
 
@@ -158,6 +164,11 @@ struct mqfq_place {
 /**
  * struct mqfq - one drive
  * @knobs: values of the knobs
+ * @lock: of those and what follows from them
+ * @d: D
+ * @d_search: if that is automatic
+ * @t_search: if T, in KiB, is
+ * @period: when these were last looked at
  * @t: T, as a tag
  * @span_shift: a span is 2 to this power, as a tag
  * @hctxs: hardware queues, by number
@@ -176,6 +187,10 @@ struct mqfq_place {
  */
 struct mqfq {
 	unsigned int knobs[MQFQ_KNOB_COUNT];
+	spinlock_t lock;
+	unsigned int d;
+	struct search d_search, t_search;
+	unsigned int period;
 	u64 t;
 	unsigned int span_shift;
 	struct mqfq_hctx *hctxs;

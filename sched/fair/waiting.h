@@ -3,8 +3,9 @@
  * Which queues have a request that may go as soon as there is a token: the ready queues of M. Hedayati et al., "Multi-Queue Fair Queueing",
  * ATC 2019, section 3.3. A bitmap for each level of priority; who has a token to give asks for the nearest queue of the most urgent level.
  *
- * Why no wake-up is lost. A queue sets its bit and then, after a full barrier, looks for a token; who puts a token looks, after a full
- * barrier, for a bit. One of the two sees the other. Who clears a bit must run the queue: nobody else will.
+ * Why no wake-up is lost. A queue counts itself, sets its bit and then, after a full barrier, looks for a token; who puts a token looks, after
+ * a full barrier, whether any are counted, and for their bits. One of the two sees the other. Who clears a bit must run the queue: nobody
+ * else will.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H
@@ -18,15 +19,17 @@
 
 #define WAITING_LEVELS 11
 #define WAITING_NONE (~0U)
+/* From this level on there are no real-time requests. */
+#define WAITING_USUAL 9
 
 /**
  * struct waiting - queues that wait for a token
- * @levels: bitmap of levels of which a queue may wait: a bit may be set in vain
+ * @count: queues that wait at a real-time level, and, times 2^32, at another
  * @words: words of a bitmap of queues
  * @maps: WAITING_LEVELS bitmaps, one after the other, the most urgent first
  */
 struct waiting {
-	unsigned long levels;
+	atomic64_t count;
 	unsigned int words;
 	unsigned long *maps;
 };
@@ -36,52 +39,48 @@ static inline unsigned long *waiting_map(const struct waiting *w, unsigned int l
 	return &w->maps[level * w->words];
 }
 
+static inline s64 waiting_unit(unsigned int level)
+{
+	return level < WAITING_USUAL ? 1 : 1LL << 32;
+}
+
 /* A queue waits. Afterwards, after a full barrier, it must look for a token. */
 static inline void waiting_add(struct waiting *w, unsigned int queue, unsigned int level)
 {
+	atomic64_add(waiting_unit(level), &w->count);
 	set_bit(queue, waiting_map(w, level));
-	smp_mb__after_atomic(); /* pairs with waiting_forget() */
-	if (!(READ_ONCE(w->levels) & BIT(level)))
-		set_bit(level, &w->levels);
 }
 
 /* It waits no more. Return: false: it was woken meanwhile. */
 static inline bool waiting_remove(struct waiting *w, unsigned int queue, unsigned int level)
 {
-	return test_and_clear_bit(queue, waiting_map(w, level));
+	if (!test_and_clear_bit(queue, waiting_map(w, level)))
+		return false;
+	atomic64_sub(waiting_unit(level), &w->count);
+	return true;
 }
 
-/* Does any queue of a level wait? */
-static inline bool waiting_at(const struct waiting *w, unsigned int level)
+/* May any queue wait? */
+static inline bool waiting_any(const struct waiting *w)
 {
-	const unsigned long *map = waiting_map(w, level);
-	unsigned int word;
-
-	for (word = 0; word < w->words; word++)
-		if (READ_ONCE(map[word]))
-			return true;
-	return false;
+	return atomic64_read(&w->count);
 }
 
-/* No queue of a level waits: clears its bit, unless one has come. */
-static inline void waiting_forget(struct waiting *w, unsigned int level)
+/* May any queue wait at a real-time level? */
+static inline bool waiting_rt(const struct waiting *w)
 {
-	clear_bit(level, &w->levels);
-	smp_mb__after_atomic();
-	if (waiting_at(w, level))
-		set_bit(level, &w->levels);
+	return (u32)atomic64_read(&w->count);
 }
 
-/* The most urgent level, below @end, of which a queue waits; @end: none. */
-static inline unsigned int waiting_level(struct waiting *w, unsigned int end)
+/* The most urgent level, below @end, at which a queue waits; @end: none. */
+static inline unsigned int waiting_level(const struct waiting *w, unsigned int end)
 {
-	unsigned long levels = READ_ONCE(w->levels) & (BIT(end) - 1);
+	unsigned int level, word;
 
-	for (; levels; levels &= levels - 1) {
-		if (waiting_at(w, __ffs(levels)))
-			return __ffs(levels);
-		waiting_forget(w, __ffs(levels));
-	}
+	for (level = waiting_rt(w) ? 0 : WAITING_USUAL; level < end; level++)
+		for (word = 0; word < w->words; word++)
+			if (READ_ONCE(waiting_map(w, level)[word]))
+				return level;
 	return end;
 }
 

@@ -20,10 +20,12 @@
 
 /**
  * struct wheel - queues that wait for virtual time
+ * @waiting: bits that are set
  * @words: words of a bitmap of queues
  * @maps: WHEEL_BUCKETS bitmaps, one after the other
  */
 struct wheel {
+	atomic_t waiting;
 	unsigned int words;
 	unsigned long *maps;
 };
@@ -56,27 +58,31 @@ static inline bool wheel_has_come(u64 span, u64 now, unsigned int shift)
 /* A queue waits for a span. Afterwards, after a full barrier, it must look whether that has come. */
 static inline void wheel_wait(struct wheel *w, unsigned int queue, u64 span)
 {
-	set_bit(queue, wheel_map(w, span));
+	if (!test_and_set_bit(queue, wheel_map(w, span)))
+		atomic_inc(&w->waiting);
 }
 
 /* It waits no more. */
 static inline void wheel_leave(struct wheel *w, unsigned int queue, u64 span)
 {
-	clear_bit(queue, wheel_map(w, span));
+	if (test_and_clear_bit(queue, wheel_map(w, span)))
+		atomic_dec(&w->waiting);
 }
 
-/* Wakes those that wait in a bucket. */
-static inline void wheel_empty(unsigned long *map, unsigned int words,
+/* Wakes those that wait in the bucket of a span. */
+static inline void wheel_empty(struct wheel *w, u64 span,
 			       void (*wake)(void *argument, unsigned int queue), void *argument)
 {
-	unsigned long queues;
+	unsigned long queues, *map = wheel_map(w, span);
 	unsigned int word;
 
-	for (word = 0; word < words; word++) {
+	for (word = 0; word < w->words; word++) {
 		if (!READ_ONCE(map[word]))
 			continue;
-		for (queues = xchg(&map[word], 0); queues; queues &= queues - 1)
+		for (queues = xchg(&map[word], 0); queues; queues &= queues - 1) {
+			atomic_dec(&w->waiting);
 			wake(argument, word * BITS_PER_LONG + __ffs(queues));
+		}
 	}
 }
 
@@ -98,7 +104,7 @@ static inline void wheel_turn(struct wheel *w, u64 from, u64 to, unsigned int sh
 	if (spans > WHEEL_BUCKETS)
 		spans = WHEEL_BUCKETS;
 	while (spans--)
-		wheel_empty(wheel_map(w, (to >> shift) - spans), w->words, wake, argument);
+		wheel_empty(w, (to >> shift) - spans, wake, argument);
 }
 
 #endif

@@ -47,6 +47,18 @@ static inline unsigned int mqfq_period(const struct mqfq *m)
 	return 0;
 }
 
+static inline u64 mqfq_now(const struct mqfq *m)
+{
+	(void)m;
+	return 0;
+}
+
+static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
+{
+	(void)e;
+	return 8;
+}
+
 #include "../../sched/mqfq.c"
 
 static struct mqfq *mqfq;
@@ -79,7 +91,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 	struct mqfq_entry *e = (struct mqfq_entry *)io->entry;
 	struct mqfq_insertion in;
 
-	mqfq_prepare(mqfq, e, MQFQ_FAIR, cpu + 1, queue_where, 8, false);
+	mqfq_prepare(mqfq, e, MQFQ_FAIR, cpu + 1, queue_where, false);
 	mqfq_insert_begin(&in, &mqfq->queues[cpu]);
 	mqfq_insert(&in, e);
 	mqfq_insert_end(mqfq, &in);

@@ -49,6 +49,14 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 static bool mqfq_draining(const struct mqfq *m);
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 static unsigned int mqfq_period(const struct mqfq *m);
+static u64 mqfq_now(const struct mqfq *m);
+
+static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
+{
+	const struct sim_request *rq = mqfq_request(e);
+
+	return rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0;
+}
 
 #include "../../sched/mqfq.c"
 
@@ -73,6 +81,11 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 static unsigned int mqfq_period(const struct mqfq *m)
 {
 	return container_of(m, struct mqfq_drive, mqfq)->now_ns >> 25;
+}
+
+static u64 mqfq_now(const struct mqfq *m)
+{
+	return container_of(m, struct mqfq_drive, mqfq)->now_ns;
 }
 
 static void *mqfq_zalloc(size_t size)
@@ -151,9 +164,7 @@ static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u
 
 	d->now_ns = now_ns;
 	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
-		     1 + (by_process ? rq->process : rq->cgroup), mqfq_where,
-		     rq->op == SIM_READ || rq->op == SIM_WRITE ? rq->sectors : 0,
-		     rq->op == SIM_WRITE);
+		     1 + (by_process ? rq->process : rq->cgroup), mqfq_where, rq->op == SIM_WRITE);
 	mqfq_insert_begin(&in, &d->mqfq.queues[rq->queue]);
 	mqfq_insert(&in, &mqfq_private(rq)->entry);
 	mqfq_insert_end(&d->mqfq, &in);

@@ -5,7 +5,8 @@
 D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
 end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what any two get
 differs by no more than the paper's bound for what is dispatched, and the drive is always full. `shares`
-compares what flows weigh in random hierarchies with the weights worked out from the whole tree.
+compares what flows weigh in random hierarchies with the weights worked out from the whole tree. `search`
+lets `d` find itself on modelled drives.
 """
 
 import shutil
@@ -41,7 +42,8 @@ MUTATIONS = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-is-exceeded", "while (tokens > 0)", "while (tokens > -1)"),
     ("time-falls", "while (tag_after(least, vt)) {", "while (least != (u64)vt) {"),
-    ("forgets-who-came", "\tif (waiting_at(w, level))\n\t\tset_bit(level, &w->levels);\n", ""),
+    ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
+    ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
 ]
 
 #: Ways to break the mindicator.
@@ -60,7 +62,7 @@ STALE = [
 #: Ways to make it unfair, or to leave the drive idle.
 UNFAIR = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
-    ("d-doubled", "m->knobs[MQFQ_KNOB_d]);\n}", "2 * m->knobs[MQFQ_KNOB_d]);\n}"),
+    ("d-doubled", "tokens, m->d);\n}", "tokens, 2 * m->d);\n}"),
     ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
     ("weights-alike", "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)", "SHARES_SECTOR"),
     ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),
@@ -83,10 +85,20 @@ MISJUDGED = [
 ]
 
 
+#: Ways to find another bound.
+LOST = [
+    ("any-gain-will-do", "gain > 1000 + l->gain &&", "gain > 1000 + 10 * l->gain &&"),
+    ("no-gain-is-enough", "gain > 1000 + l->gain &&", "gain > 1000 + l->gain / 10 &&"),
+    ("never-goes-down", "\t\tstep -= stride;\n", ""),
+    ("takes-the-load-for-the-drive", "if (!search_is_high(s) && s->waited", "if (false && s->waited"),
+    ("growth-is-a-gain", "return s->window == 1 || s->window == 2;", "return s->window & 1;"),
+]
+
+
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
-    """Compile tests/unit/mqfq/<name>.c of a tree; `fair` and `shares` have one thread."""
+    """Compile tests/unit/mqfq/<name>.c of a tree; most have one thread."""
     program = out / name
-    own = ROOT / "sim/single" if name in ("fair", "shares") else root / "tests/unit/interleave"
+    own = root / "tests/unit/interleave" if name in ("interleave", "mindicator") else ROOT / "sim/single"
     includes = ["-I", str(own), "-I", str(ROOT / "sim/include")]
     source = root / "tests/unit/mqfq" / f"{name}.c"
     subprocess.run([*GCC, "-O1", *flags, *includes, str(source), "-lm", "-o", str(program)], check=True)
@@ -145,3 +157,13 @@ def test_a_hierarchy_shares_what_its_groups_weigh(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in MISJUDGED], ids=[m[0] for m in MISJUDGED])
 def test_a_misjudged_hierarchy_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("shares", old, new, tmp_path), 0, 3000) != ""
+
+
+def test_a_search_finds_the_depth_of_a_drive(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert run_program(compile_program("search", tmp_path, *SANITIZED), SEED, 1000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in LOST], ids=[m[0] for m in LOST])
+def test_a_search_that_gets_lost_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("search", old, new, tmp_path), 0, 1000) != ""

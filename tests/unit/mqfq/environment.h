@@ -38,10 +38,23 @@ static bool mqfq_draining(const struct mqfq *m)
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 
+static unsigned int period;
+
 static unsigned int mqfq_period(const struct mqfq *m)
 {
 	(void)m;
-	return 0;
+	return period;
+}
+
+static u64 mqfq_now(const struct mqfq *m)
+{
+	(void)m;
+	return (u64)period << 25;
+}
+
+static unsigned int mqfq_sectors(struct mqfq_entry *e)
+{
+	return container_of(e, struct io, entry)->sectors;
 }
 
 #include "../../../sched/mqfq.c"
@@ -76,7 +89,7 @@ static void queue_io(struct mqfq *m, struct io *io)
 {
 	struct mqfq_insertion in;
 
-	mqfq_prepare(m, &io->entry, io->level, io->flow, path_of, io->sectors, false);
+	mqfq_prepare(m, &io->entry, io->level, io->flow, path_of, false);
 	mqfq_insert_begin(&in, &m->queues[io->queue]);
 	mqfq_insert(&in, &io->entry);
 	mqfq_insert_end(m, &in);

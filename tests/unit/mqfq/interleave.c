@@ -70,6 +70,7 @@ static void insert(struct io *io)
 {
 	unsigned int hctx = mqfq->queues[io->queue].hctx; /* it may have ended when it is queued */
 
+	period += !explore_random(4);
 	queue_io(mqfq, io);
 	run_hctx(hctx);
 }
@@ -127,13 +128,17 @@ static void completer(void)
 
 static void configurer(void)
 {
+	bool automatic;
 	unsigned int i;
 
-	for (i = 0; i < 3; i++)
-		if (explore_random(2))
+	for (i = 0; i < 3; i++) {
+		automatic = !explore_random(4);
+		if (explore_random(2) && !automatic)
 			mqfq_configure(mqfq, MQFQ_KNOB_d, 1 + explore_random(machine.in_drive_max));
 		else
-			mqfq_configure(mqfq, MQFQ_KNOB_t_kib, explore_random(64));
+			mqfq_configure(mqfq, MQFQ_KNOB_t_kib,
+				       automatic ? KNOB_AUTO : explore_random(64));
+	}
 }
 
 static void create_ios(void)

@@ -167,26 +167,27 @@ static inline struct mqfq_queue *mqfq_queue_of(struct mqfq *m, const struct mqfq
 static void mqfq_insert_requests(struct instance *instance, void *queue, struct list_head *requests,
 				 bool at_head)
 {
+	struct request *rq = list_first_entry(requests, struct request, queuelist), *next;
 	struct mqfq *m = &instance->algorithm;
-	struct mqfq_insertion in = { .q = NULL };
-	struct request *rq, *next;
-	struct mqfq_queue *q;
+	struct mqfq_queue *q = mqfq_queue_of(m, queue, rq), *next_q;
+	struct mqfq_insertion in;
 
-	list_for_each_entry_safe(rq, next, requests, queuelist) {
-		request_is_queued(instance, rq);
-		mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
-			     mqfq_key(m, rq), mqfq_where, op_is_write(req_op(rq)));
-		q = mqfq_queue_of(m, queue, rq);
-		if (q != in.q) {
-			if (in.q)
-				mqfq_insert_end(m, &in);
-			mqfq_insert_begin(&in, q);
-		}
-		INIT_LIST_HEAD(&rq->queuelist);
-		mqfq_insert(&in, mqfq_entry(rq));
-	}
+	do {
+		mqfq_insert_begin(&in, q);
+		do {
+			request_is_queued(instance, rq);
+			mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
+				     mqfq_key(m, rq), mqfq_where, op_is_write(req_op(rq)));
+			next = list_next_entry(rq, queuelist);
+			INIT_LIST_HEAD(&rq->queuelist);
+			mqfq_insert(&in, mqfq_entry(rq));
+			rq = next;
+			next_q = &rq->queuelist == requests ? NULL : mqfq_queue_of(m, queue, rq);
+		} while (next_q == q);
+		mqfq_insert_end(m, &in);
+		q = next_q;
+	} while (q);
 	INIT_LIST_HEAD(requests);
-	mqfq_insert_end(m, &in);
 }
 
 static bool mqfq_requests_wait(const struct mqfq *m, void *queue)

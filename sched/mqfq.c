@@ -275,6 +275,7 @@ struct mqfq_insertion {
 
 /* Process context: takes the lock of the queue of the hardware queue and CPU that requests were submitted to. */
 static inline void mqfq_insert_begin(struct mqfq_insertion *in, struct mqfq_queue *q)
+	__acquires(&q->lock)
 {
 	spin_lock(&q->lock);
 	in->q = q;
@@ -298,6 +299,7 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 
 /* All that there are in a queue. Afterwards the caller runs the hardware queue. */
 static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
+	__releases(&in->q->lock)
 {
 	struct mqfq_queue *q = in->q;
 

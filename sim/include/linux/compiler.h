@@ -12,4 +12,8 @@
 #define noinline __attribute__((__noinline__))
 #define fallthrough __attribute__((__fallthrough__))
 
+/* For the kernel's checker: a function takes, or gives back, a lock. */
+#define __acquires(lock)
+#define __releases(lock)
+
 #endif

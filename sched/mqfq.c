@@ -160,12 +160,12 @@ static void mqfq_search(struct mqfq *m)
 /* Once a period, while requests come. */
 static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 {
-	if (!spin_trylock(&m->lock))
-		return; /* somebody else is here, or sets a knob */
-	if (m->period != period) {
-		WRITE_ONCE(m->period, period);
-		mqfq_search(m);
-	}
+	unsigned int was = READ_ONCE(m->period);
+
+	if (was == period || cmpxchg(&m->period, was, period) != was)
+		return;
+	spin_lock(&m->lock);
+	mqfq_search(m);
 	spin_unlock(&m->lock);
 }
 

@@ -222,6 +222,25 @@ void __tsan_write_range(void *at, unsigned long bytes)
 		*at = operation;                                                     \
 		return was;                                                          \
 	}
+#define COMPARE(bits, form, type)                                                                 \
+	int __tsan_atomic##bits##_compare_exchange_##form(volatile type *at, type *expected,      \
+							  type value, int order, int order_else); \
+	int __tsan_atomic##bits##_compare_exchange_##form(volatile type *at, type *expected,      \
+							  type value, int order, int order_else)  \
+	{                                                                                         \
+		type was;                                                                         \
+                                                                                                  \
+		(void)order;                                                                      \
+		(void)order_else;                                                                 \
+		touch_in_order(at, true);                                                         \
+		was = *at;                                                                        \
+		if (was == *expected) {                                                           \
+			*at = value;                                                              \
+			return 1;                                                                 \
+		}                                                                                 \
+		*expected = was;                                                                  \
+		return 0;                                                                         \
+	}
 #define ATOMIC(bits, type)                                                          \
 	type __tsan_atomic##bits##_load(const volatile type *at, int order);        \
 	void __tsan_atomic##bits##_store(volatile type *at, type value, int order); \
@@ -241,7 +260,9 @@ void __tsan_write_range(void *at, unsigned long bytes)
 	CHANGE(bits, exchange, type, value)                                         \
 	CHANGE(bits, fetch_add, type, was + value)                                  \
 	CHANGE(bits, fetch_or, type, was | value)                                   \
-	CHANGE(bits, fetch_and, type, was &value)
+	CHANGE(bits, fetch_and, type, was &value)                                   \
+	COMPARE(bits, strong, type)                                                 \
+	COMPARE(bits, weak, type)
 ATOMIC(8, u8)
 ATOMIC(32, u32)
 ATOMIC(64, u64)

@@ -114,8 +114,8 @@ build-test: ## the modules build without a warning, on all kernels, at W=1 and u
 unit: ## everything that needs no virtual machine
 	$(PYTEST) --ignore=tests/vm --ignore=tests/kernel
 
-swarm: ## random knobs, loads and faults against K2's laws, until stopped; SEED=N begins there
-	$(BIN)/python -m tests.swarm play $(SEED)
+swarm: ## random knobs, loads and faults against the laws of SCHEDULER, until stopped; SEED=N begins there
+	$(BIN)/python -m tests.swarm play $(SCHEDULER) $(SEED)
 
 swarm-faults: ## faults that K2 once had, put back: which law finds each, and how soon
 	$(BIN)/python -m tests.swarm faults

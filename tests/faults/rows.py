@@ -7,7 +7,7 @@ was wrong is gone, the edit makes today's code do what that did.
 
 from dataclasses import dataclass
 
-from tests.swarm.faults import FAULTS
+from tests.swarm.faults import K2_FAULTS as SWARM_FAULTS
 
 #: The swarm test: some law is broken within the scenarios that `make swarm-faults` plays.
 SWARM = "tests/swarm"
@@ -27,7 +27,7 @@ def guest(machine: str, part: str) -> str:
 
 def from_swarm(what: str) -> tuple[Edit, ...]:
     """The edit of a fault that the swarm test looks for."""
-    return tuple((fault.old, fault.new) for fault in FAULTS if fault.what == what)
+    return tuple((fault.old, fault.new) for fault in SWARM_FAULTS if fault.what == what)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def reason(failure: ElementTree.Element) -> str:
 def broken_law(tree: Path) -> str:
     """What the swarm test says of a tree: "" where all laws hold, or the law and when it broke."""
     with tempfile.TemporaryDirectory() as scratch:
-        found = play(compile_swarm(Path(scratch), tree / "sched"), 1, WITHIN)
+        found = play(compile_swarm(Path(scratch), tree / "sched"), "k2", 1, WITHIN)
     return f"{found[1]} (scenario {found[0]})" if found else ""
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Faults that K2 once had, put back: which law of the swarm test finds each, and after how many scenarios.
+"""Faults put back: which law of the swarm test finds each, and after how many scenarios.
+
+K2 once had them.
 
 `make swarm-faults` prints a table; exit status 1 if one is not found.
 """
@@ -37,7 +39,7 @@ class Fault:
     found_soon: bool = False
 
 
-FAULTS = (
+K2_FAULTS = (
     Fault(
         "what the background gets while nothing else runs counts against its floor later",
         "else if (!due_ns || now_ns < due_ns)",
@@ -135,6 +137,9 @@ FAULTS = (
     ),
 )
 
+#: By scheduler.
+FAULTS = {"k2": K2_FAULTS}
+
 
 def compile_swarm(out: Path, sched: Path = ROOT / "sched", flags: tuple[str, ...] = ()) -> Path:
     """Compile the swarm test over a copy of sched/; `out` is a folder, which takes the copies too."""
@@ -157,9 +162,9 @@ def with_fault(fault: Fault, out: Path) -> Path:
     return compile_swarm(out, sched)
 
 
-def play(program: Path, first: int, within: int) -> tuple[int, str] | None:
+def play(program: Path, scheduler: str, first: int, within: int) -> tuple[int, str] | None:
     """How many scenarios it took to break a law, and the law; None: all held."""
-    command = [str(program), str(first), str(within), "brief"]
+    command = [str(program), scheduler, str(first), str(within), "brief"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
@@ -167,18 +172,23 @@ def play(program: Path, first: int, within: int) -> tuple[int, str] | None:
     return int(seed) - first + 1, law
 
 
-def find(fault: Fault, first: int, within: int) -> tuple[int, str] | None:
+def find(scheduler: str, fault: Fault, first: int, within: int) -> tuple[int, str] | None:
     """How many scenarios it took to find the fault, and the law that it breaks; None: it was not found."""
     with tempfile.TemporaryDirectory() as scratch:
-        return play(with_fault(fault, Path(scratch)), first, within)
+        return play(with_fault(fault, Path(scratch)), scheduler, first, within)
 
 
 def main() -> int:
     """Print the table."""
     missed = 0
     print(f"{'scenarios':>9}  fault: law that finds it")
-    for fault in FAULTS:
-        found = find(fault, 1, WITHIN)
-        missed += found is None
-        print(f"{found[0] if found else 'missed':>9}  {fault.what}: {found[1] if found else '-'}", flush=True)
+    for scheduler, faults in FAULTS.items():
+        print(scheduler)
+        for fault in faults:
+            found = find(scheduler, fault, 1, WITHIN)
+            missed += found is None
+            print(
+                f"{found[0] if found else 'missed':>9}  {fault.what}: {found[1] if found else '-'}",
+                flush=True,
+            )
     return 1 if missed else 0

@@ -63,10 +63,6 @@ static inline u64 k2_now(const struct k2 *k2)
 
 #include "../../sched/binding.h"
 
-const struct knob *const subject_knobs = k2_knob_infos;
-const unsigned int subject_knob_count = K2_KNOB_COUNT;
-
-#define QUEUES_MAX 8
 #define FLOOR_TIMES 4096
 #define SECOND 1000000000ULL
 
@@ -111,7 +107,7 @@ static void *zalloc(size_t size)
 	return memset(aligned_alloc(64, size), 0, size);
 }
 
-void subject_create(unsigned int queues)
+static void subject_create(unsigned int queues)
 {
 	unsigned int i;
 
@@ -391,7 +387,7 @@ static void check_waiting(u64 armed_ns)
 			    (unsigned long long)armed_ns, (unsigned long long)wish_ns);
 }
 
-void subject_check(bool run_pending, u64 armed_ns)
+static void subject_check(unsigned long runs, u64 armed_ns)
 {
 	if (inflight_requests(&k2->inflight) != law.requests ||
 	    inflight_sectors(&k2->inflight) != law.sectors)
@@ -403,13 +399,13 @@ void subject_check(bool run_pending, u64 armed_ns)
 	check_knobs();
 	if (k2->debt.limit_sectors != BOUND_NONE)
 		law.debt_limit_most = max(law.debt_limit_most, k2->debt.limit_sectors);
-	if (!run_pending)
+	if (!runs)
 		check_waiting(armed_ns);
 }
 
 /* --- calls of the player --------------------------------------------------------------------------------------- */
 
-bool subject_set(unsigned int knob, u64 value)
+static bool subject_set(unsigned int knob, u64 value)
 {
 	if (k2_configure(k2, knob, value))
 		player_fail("knob %s refused %llu", k2_knob_infos[knob].name,
@@ -434,7 +430,7 @@ static void unqueue(struct io *io)
 		law.background[k2_floor_kind(list)].waits = false;
 }
 
-void subject_insert(struct io **ios, unsigned int count, bool urgent)
+static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 {
 	LIST_HEAD(entries);
 	unsigned int i;
@@ -459,8 +455,9 @@ void subject_insert(struct io **ios, unsigned int count, bool urgent)
 	k2_insert(k2, ctxs[ios[0]->queue], &entries);
 }
 
-bool subject_has_work(void)
+static bool subject_has_work(u32 queue)
 {
+	(void)queue;
 	return k2_has_work(k2);
 }
 
@@ -477,7 +474,7 @@ static void check_activity(void)
 		player_fail("real-time activity has not ended");
 }
 
-struct io *subject_dispatch(struct list_head *large)
+static struct io *subject_dispatch(u32 queue, struct list_head *large)
 {
 	unsigned int level, rt = 0;
 	struct list_head *node;
@@ -493,6 +490,7 @@ struct io *subject_dispatch(struct list_head *large)
 			law.rt_gap_ns = max(law.rt_gap_ns, gap_ns);
 		law.rt_seen_ns = player_now_ns;
 	}
+	(void)queue;
 	e = k2_dispatch(k2, player_now_ns, picked);
 	k2_take_large(k2, large);
 	for (node = large->next; node != large; node = node->next) {
@@ -521,20 +519,20 @@ static void leave(struct io *io)
 	law.discards -= e->list == K2_LIST_DISCARDS;
 }
 
-bool subject_finish(struct io *io)
+static bool subject_finish(struct io *io)
 {
 	leave(io);
 	return k2_finish(k2, (struct k2_entry *)io->elv);
 }
 
-bool subject_requeue(struct io *io, bool dispatched_again)
+static bool subject_requeue(struct io *io, bool dispatched_again)
 {
 	if (dispatched_again)
 		leave(io);
 	return k2_requeue(k2, (struct k2_entry *)io->elv, dispatched_again);
 }
 
-bool subject_tick(void)
+static bool subject_tick(void)
 {
 	return k2_tick(k2);
 }
@@ -557,7 +555,7 @@ static void offer(struct k2_entry *e, void *argument)
 	list_add_tail(&io->node, merge->merged);
 }
 
-bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io))
+static bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io))
 {
 	struct merge merge = { merged, chosen };
 	bool run;
@@ -570,17 +568,17 @@ bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io))
 	return run;
 }
 
-u32 subject_piece(const struct io *io)
+static u32 subject_piece(const struct io *io)
 {
 	return io->op == IO_FLUSH ? 0 : k2_piece(k2, io->level, io->op == IO_DISCARD);
 }
 
-u32 subject_limit(const struct io *io, u32 tags)
+static u32 subject_limit(const struct io *io, u32 tags)
 {
 	return io->level != K2_BACKGROUND ? tags : k2_limit(k2, tags, io->op == IO_DISCARD);
 }
 
-void subject_destroy(void)
+static void subject_destroy(void)
 {
 	unsigned int level, i;
 
@@ -601,3 +599,24 @@ void subject_destroy(void)
 	if (!k2_deinit(k2))
 		player_fail("something is left");
 }
+
+const struct subject subject_k2 = {
+	.name = "k2",
+	.knobs = k2_knob_infos,
+	.knob_count = K2_KNOB_COUNT,
+	.levels = K2_LEVELS,
+	.tasks = 3,
+	.create = subject_create,
+	.destroy = subject_destroy,
+	.set = subject_set,
+	.finish = subject_finish,
+	.requeue = subject_requeue,
+	.tick = subject_tick,
+	.merge = subject_merge,
+	.insert = subject_insert,
+	.has_work = subject_has_work,
+	.dispatch = subject_dispatch,
+	.piece = subject_piece,
+	.limit = subject_limit,
+	.check = subject_check,
+};

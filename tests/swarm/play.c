@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/bitops.h>
+
 #include "../../sim/drive.h"
 #include "play.h"
 #include "subject.h"
@@ -17,12 +19,14 @@
 #define TASKS_MAX 16
 #define EVENTS_LIMIT 60000 /* of one play: a scenario is cut short there */
 #define RUN_NS 2000 /* until a worker runs a hardware queue */
+#define KICK_NS_MAX 40000 /* the same, if the scheduler itself asks for it */
 #define BUSY_NS 3000000 /* BLK_MQ_RESOURCE_DELAY */
 #define DRAIN_NS (300ULL * 1000000000) /* all has ended by then, or a request is stranded */
 #define NEVER (~0ULL)
 
 enum event_kind {
 	EVENT_RUN,
+	EVENT_KICK,
 	EVENT_TASK,
 	EVENT_TICK,
 	EVENT_SET,
@@ -58,8 +62,8 @@ static struct {
 	struct task tasks[TASKS_MAX];
 	u32 task_count;
 	struct flash *flash;
-	u32 tags_used[8];
-	bool run_pending[8];
+	u32 tags_used[QUEUES_MAX];
+	unsigned long runs, kicks; /* bitmaps of hardware queues that are going to be run */
 	bool busy; /* the drive refused one: the queues are run after BUSY_NS */
 	struct io *held; /* which stays in flight meanwhile */
 	u64 armed_ns, in_system;
@@ -136,10 +140,26 @@ void player_arm(u64 at_ns)
 
 static void run_later(u32 queue)
 {
-	if (now.run_pending[queue])
+	if (now.runs & BIT(queue))
 		return;
-	now.run_pending[queue] = true;
+	now.runs |= BIT(queue);
 	push(player_now_ns + RUN_NS, EVENT_RUN, queue);
+}
+
+static void run_all_later(void)
+{
+	u32 i;
+
+	for (i = 0; i < now.queues; i++)
+		run_later(i);
+}
+
+void player_run(u32 queue)
+{
+	if (now.kicks & BIT(queue))
+		return;
+	now.kicks |= BIT(queue);
+	push(player_now_ns + dice_below(&now.dice, KICK_NS_MAX), EVENT_KICK, queue);
 }
 
 /* --- requests -------------------------------------------------------------------------------------------------- */
@@ -155,6 +175,7 @@ static struct io *make(u32 queue, const struct io *like, u32 sectors)
 	slot->io = *like;
 	memset(slot->io.elv, 0, sizeof(slot->io.elv));
 	INIT_LIST_HEAD(&slot->io.node);
+	INIT_LIST_HEAD(&slot->io.law_node);
 	slot->io.queue = queue;
 	slot->io.sectors = sectors;
 	slot->io.parts = 0;
@@ -196,7 +217,7 @@ static void finish(struct io *io)
 {
 	u32 queue = io->queue;
 
-	if (subject_finish(io))
+	if (subject->finish(io))
 		run_later(queue);
 	end_io(io);
 	release_tag(queue);
@@ -228,18 +249,24 @@ static void insert_pieces(struct io *whole, u32 sectors)
 		left -= n;
 	}
 	whole->parts = count;
-	subject_insert(pieces, count, false);
+	subject->insert(pieces, count, false);
+}
+
+/* Is a request to be split before it is inserted? */
+static bool is_large(const struct io *io)
+{
+	u32 piece = subject->piece ? subject->piece(io) : 0;
+
+	return piece && io->sectors > piece && !io->whole;
 }
 
 static void insert(struct io *io)
 {
-	u32 piece = subject_piece(io);
-
-	if (piece && io->sectors > piece && !io->whole && io->sectors / piece < 1023) {
-		insert_pieces(io, piece);
+	if (is_large(io) && io->sectors / subject->piece(io) < 1023) {
+		insert_pieces(io, subject->piece(io));
 		release_tag(io->queue);
 	} else {
-		subject_insert(&io, 1, false);
+		subject->insert(&io, 1, false);
 	}
 }
 
@@ -257,13 +284,12 @@ static void take_large(struct list_head *large)
 
 static void run(u32 queue)
 {
-	(void)queue;
-	while (!now.busy && subject_has_work()) {
+	while (!now.busy && subject->has_work(queue)) {
 		struct list_head large;
 		struct io *io;
 
 		INIT_LIST_HEAD(&large);
-		io = subject_dispatch(&large);
+		io = subject->dispatch(queue, &large);
 		take_large(&large);
 		if (!io)
 			break;
@@ -289,7 +315,7 @@ static void merge(void)
 	u32 count = 0;
 
 	INIT_LIST_HEAD(&merged);
-	if (subject_merge(&merged, is_merged))
+	if (subject->merge(&merged, is_merged))
 		run_later(0);
 	while (!list_empty(&merged)) {
 		struct io *io;
@@ -309,7 +335,7 @@ static void complete(struct io *io)
 		bool again = dice_percent(&now.dice, 50);
 		u32 queue = io->queue;
 
-		if (subject_requeue(io, again))
+		if (subject->requeue(io, again))
 			run_later(queue);
 		if (again)
 			push(player_now_ns + RUN_NS, EVENT_INSERT,
@@ -347,20 +373,23 @@ static void want_more(u32 number)
 
 	while (task->waiting && !now.frozen) {
 		struct io like = {
-			.level = task->values[TASK_LEVEL] % 9,
+			.level = min_t(u64, task->values[TASK_LEVEL], subject->levels - 1),
 			.op = op_of(task),
 			.whole = task->values[TASK_WHOLE],
 			.task = number,
+			.cgroup = task->values[TASK_CGROUP],
+			.weight = task->values[TASK_WEIGHT],
 		};
 		u32 sectors = like.op == IO_FLUSH ? 0 : 2 * task->values[TASK_KIB];
+		u32 limit = subject->limit ? subject->limit(&like, now.tags) : now.tags;
 
-		if (now.tags_used[task->queue] >= subject_limit(&like, now.tags))
+		if (now.tags_used[task->queue] >= limit)
 			break;
 		task->waiting--;
 		now.tags_used[task->queue]++;
 		submitted++;
 		insert(make(task->queue, &like, sectors));
-		if (dice_percent(&now.dice, now.faults[FAULTS_MERGE]))
+		if (subject->merge && dice_percent(&now.dice, now.faults[FAULTS_MERGE]))
 			merge();
 	}
 	if (submitted)
@@ -419,7 +448,11 @@ static void happen(const struct event *event)
 
 	switch (event->kind) {
 	case EVENT_RUN:
-		now.run_pending[event->argument] = false;
+		now.runs &= ~BIT(event->argument);
+		run(event->argument);
+		break;
+	case EVENT_KICK:
+		now.kicks &= ~BIT(event->argument);
 		run(event->argument);
 		break;
 	case EVENT_TASK:
@@ -429,11 +462,11 @@ static void happen(const struct event *event)
 		if (now.armed_ns > player_now_ns || !now.armed_ns)
 			break;
 		now.armed_ns = 0;
-		if (subject_tick())
+		if (subject->tick())
 			run(0);
 		break;
 	case EVENT_SET:
-		if (subject_set(values[SET_NUMBER], values[SET_VALUE]))
+		if (subject->set(values[SET_NUMBER], values[SET_VALUE]))
 			run_later(0);
 		break;
 	case EVENT_FREEZE:
@@ -443,30 +476,19 @@ static void happen(const struct event *event)
 		thaw();
 		break;
 	case EVENT_INSERT:
-		if (io->parts == 0 && !io->parent && subject_piece(io) &&
-		    io->sectors > subject_piece(io) && !io->urgent && !io->whole)
+		if (io->parts == 0 && !io->parent && is_large(io) && !io->urgent)
 			insert(io);
 		else
-			subject_insert(&io, 1, dice_percent(&now.dice, 50));
+			subject->insert(&io, 1, dice_percent(&now.dice, 50));
 		run_later(io->queue);
 		break;
 	case EVENT_BUSY:
 		now.busy = false;
 		issue(now.held);
 		now.held = NULL;
-		run_later(0);
+		run_all_later();
 		break;
 	}
-}
-
-static bool run_is_pending(void)
-{
-	u32 i;
-
-	for (i = 0; i < now.queues; i++)
-		if (now.run_pending[i])
-			return true;
-	return now.busy;
 }
 
 static void advance_drive(void)
@@ -524,7 +546,7 @@ static void set_up(const struct scenario *s)
 			now.dice.state = values[0];
 			break;
 		case SCENARIO_QUEUES:
-			now.queues = min_t(u64, values[0], 8);
+			now.queues = min_t(u64, values[0], QUEUES_MAX);
 			break;
 		case SCENARIO_TAGS:
 			now.tags = values[0];
@@ -554,7 +576,7 @@ static void begin(const struct scenario *s)
 	if (!now.queues || !now.tags || !now.drive || !now.time_ns)
 		player_fail("the scenario lacks queues, tags, time or drive");
 	set_up_drive();
-	subject_create(now.queues);
+	subject->create(now.queues);
 	for (i = 0; i < s->count; i++) {
 		const u64 *values = s->lines[i].values;
 		struct task *task = &now.tasks[now.task_count];
@@ -562,7 +584,7 @@ static void begin(const struct scenario *s)
 
 		switch (s->lines[i].kind) {
 		case SCENARIO_KNOB:
-			subject_set(values[KNOB_NUMBER], values[KNOB_VALUE]);
+			subject->set(values[KNOB_NUMBER], values[KNOB_VALUE]);
 			break;
 		case SCENARIO_SET:
 			push(start_ns + 1000 * values[SET_AT], EVENT_SET, i);
@@ -609,11 +631,11 @@ static void go_on(void)
 
 			happen(&event);
 		}
-		subject_check(run_is_pending(), now.armed_ns);
+		subject->check(now.busy ? BIT(now.queues) - 1 : now.runs | now.kicks, now.armed_ns);
 	}
 	if (now.in_system)
 		player_fail("%llu requests are stranded", (unsigned long long)now.in_system);
-	subject_destroy();
+	subject->destroy();
 }
 
 const char *play(const struct scenario *s)

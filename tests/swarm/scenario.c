@@ -5,6 +5,8 @@
 #include "scenario.h"
 #include "subject.h"
 
+#define CGROUPS 6
+
 struct field {
 	const char *name;
 	uint64_t least;
@@ -37,7 +39,9 @@ static const struct {
 			      { "open", 0 },
 			      { "begin_us", 0 },
 			      { "end_us", 0 },
-			      { "whole", 0 } } },
+			      { "whole", 0 },
+			      { "cgroup", 0 },
+			      { "weight", 1 } } },
 	[SCENARIO_FREEZE] = { "freeze", { { "at_us", 0 }, { "for_us", 0 } } },
 	[SCENARIO_FAULTS] = { "faults",
 			      { { "requeue_pct", 0 }, { "busy_pct", 0 }, { "merge_pct", 0 } } },
@@ -134,6 +138,26 @@ static void draw_task(struct scenario *s, struct dice *dice, bool rt, uint64_t t
 	task[TASK_WHOLE] = dice_percent(dice, 10);
 }
 
+/* Whose the tasks are, and which of them are of class idle. */
+static void draw_cgroups(struct scenario *s, struct dice *dice)
+{
+	uint64_t weights[CGROUPS];
+	unsigned int i;
+
+	for (i = 0; i < CGROUPS; i++)
+		weights[i] = dice_percent(dice, 50) ? 100 : dice_log(dice, 1, 10000);
+	for (i = 0; i < s->count; i++) {
+		uint64_t *task = s->lines[i].values;
+
+		if (s->lines[i].kind != SCENARIO_TASK)
+			continue;
+		task[TASK_CGROUP] = dice_below(dice, CGROUPS);
+		task[TASK_WEIGHT] = weights[task[TASK_CGROUP]];
+		if (task[TASK_LEVEL] == 8 && dice_percent(dice, 15))
+			task[TASK_LEVEL] = 9;
+	}
+}
+
 void scenario_draw(struct scenario *s, uint64_t seed)
 {
 	struct dice dice = { seed };
@@ -146,20 +170,20 @@ void scenario_draw(struct scenario *s, uint64_t seed)
 	add_one(s, SCENARIO_TAGS, dice_log(&dice, 4, 256));
 	add_one(s, SCENARIO_TIME, time_us);
 	draw_drive(s, &dice);
-	for (i = 0; i < subject_knob_count; i++) {
+	for (i = 0; i < subject->knob_count; i++) {
 		if (dice_percent(&dice, 55))
 			continue;
 		values = add(s, SCENARIO_KNOB);
 		values[KNOB_NUMBER] = i;
-		values[KNOB_VALUE] = draw_value(&dice, &subject_knobs[i]);
+		values[KNOB_VALUE] = draw_value(&dice, &subject->knobs[i]);
 	}
 	for (n = dice_percent(&dice, 40) ? 0 : dice_below(&dice, 6); n; n--) {
 		values = add(s, SCENARIO_SET);
 		values[SET_AT] = dice_below(&dice, time_us);
-		values[SET_NUMBER] = dice_below(&dice, subject_knob_count);
-		values[SET_VALUE] = draw_value(&dice, &subject_knobs[values[SET_NUMBER]]);
+		values[SET_NUMBER] = dice_below(&dice, subject->knob_count);
+		values[SET_VALUE] = draw_value(&dice, &subject->knobs[values[SET_NUMBER]]);
 	}
-	for (n = 1 + dice_below(&dice, 3); n; n--)
+	for (n = 1 + dice_below(&dice, subject->tasks); n; n--)
 		draw_task(s, &dice, false, time_us);
 	for (n = dice_below(&dice, 4); n; n--)
 		draw_task(s, &dice, true, time_us);
@@ -172,6 +196,7 @@ void scenario_draw(struct scenario *s, uint64_t seed)
 	values[FAULTS_REQUEUE] = dice_percent(&dice, 60) ? 0 : dice_log(&dice, 1, 30);
 	values[FAULTS_BUSY] = dice_percent(&dice, 70) ? 0 : dice_log(&dice, 1, 20);
 	values[FAULTS_MERGE] = dice_percent(&dice, 60) ? 0 : dice_log(&dice, 1, 30);
+	draw_cgroups(s, &dice);
 }
 
 static bool names_knob(enum scenario_kind kind, unsigned int field)
@@ -190,7 +215,7 @@ void scenario_print(const struct scenario *s, FILE *out)
 		fprintf(out, "%s", kinds[line->kind].word);
 		for (j = 0; j < SCENARIO_FIELDS && kinds[line->kind].fields[j].name; j++)
 			if (names_knob(line->kind, j))
-				fprintf(out, " knob=%s", subject_knobs[line->values[j]].name);
+				fprintf(out, " knob=%s", subject->knobs[line->values[j]].name);
 			else
 				fprintf(out, " %s=%llu", kinds[line->kind].fields[j].name,
 					(unsigned long long)line->values[j]);
@@ -209,8 +234,8 @@ static bool read_field(struct scenario_line *line, unsigned int field, const cha
 	if (!name || strncmp(text, name, length) || text[length] != '=')
 		return false;
 	text += length + 1;
-	for (i = 0; names_knob(line->kind, field) && i < subject_knob_count; i++)
-		if (!strcmp(text, subject_knobs[i].name)) {
+	for (i = 0; names_knob(line->kind, field) && i < subject->knob_count; i++)
+		if (!strcmp(text, subject->knobs[i].name)) {
 			line->values[field] = i;
 			return true;
 		}

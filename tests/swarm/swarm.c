@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * swarm FIRST COUNT [brief]    play the scenarios of COUNT seeds from FIRST on; COUNT 0: until stopped
- * swarm -                      play the scenario that comes on standard input
+ * swarm SCHEDULER FIRST COUNT [brief]    play the scenarios of COUNT seeds from FIRST on; COUNT 0: until stopped
+ * swarm SCHEDULER -                      play the scenario that comes on standard input
  *
  * Exit status: 0, every law held; 1, a law is broken: the seed, the law and, unless brief, the shortest scenario that was found
  * are printed; 2, usage.
@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "play.h"
+#include "subject.h"
 
 static char law[512];
 
@@ -95,21 +96,38 @@ static int play_input(void)
 	return 1;
 }
 
+static bool find_subject(const char *name)
+{
+	const struct subject *const *s = subjects;
+
+	while (*s && strcmp((*s)->name, name))
+		s++;
+	subject = *s;
+	return subject;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: swarm SCHEDULER FIRST_SEED COUNT [brief] | swarm SCHEDULER -\n");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	char *end = NULL;
 
-	if (argc == 2 && !strcmp(argv[1], "-"))
+	if (argc < 3 || !find_subject(argv[1]))
+		return usage();
+	if (argc == 3 && !strcmp(argv[2], "-"))
 		return play_input();
-	if (argc == 3 || (argc == 4 && !strcmp(argv[3], "brief"))) {
-		unsigned long long first = strtoull(argv[1], &end, 10), count;
+	if (argc == 4 || (argc == 5 && !strcmp(argv[4], "brief"))) {
+		unsigned long long first = strtoull(argv[2], &end, 10), count;
 
-		if (*argv[1] && !*end) {
-			count = strtoull(argv[2], &end, 10);
-			if (*argv[2] && !*end)
-				return play_seeds(first, count, argc == 4);
+		if (*argv[2] && !*end) {
+			count = strtoull(argv[3], &end, 10);
+			if (*argv[3] && !*end)
+				return play_seeds(first, count, argc == 5);
 		}
 	}
-	fprintf(stderr, "usage: swarm FIRST_SEED COUNT [brief] | swarm -\n");
-	return 2;
+	return usage();
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Random knobs, loads, drives, faults and freezes against K2's laws, and faults that must be found.
+"""Random knobs, loads, drives, faults and freezes against each scheduler's laws; faults that must be found.
 
-A failure prints the seed, the law, and the shortest scenario that was found; `swarm -` plays that again.
+A failure prints the seed, the law, and the shortest scenario found; `swarm SCHEDULER -` plays that again.
 """
 
 import subprocess
@@ -16,7 +16,15 @@ SCENARIOS = 2000
 SANITIZED_SCENARIOS = 150
 #: Faults that are found soon; `make swarm-faults` looks for all of them.
 FOUND_WITHIN = 1500
-SOON = tuple(fault for fault in FAULTS if fault.found_soon)
+SOON = [(scheduler, fault) for scheduler, faults in FAULTS.items() for fault in faults if fault.found_soon]
+
+
+SCHEDULERS = pytest.mark.parametrize("scheduler", FAULTS)
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_swarm(tmp_path_factory.mktemp("sanitized"), flags=("-Werror", *SANITIZED))
 
 
 @pytest.fixture(scope="module")
@@ -28,40 +36,42 @@ def play(program: Path, *arguments: str, scenario: str = "") -> subprocess.Compl
     return subprocess.run([program, *arguments], input=scenario, capture_output=True, text=True, check=False)
 
 
-def test_laws_hold(swarm: Path) -> None:
-    done = play(swarm, str(SEED), str(SCENARIOS))
+@SCHEDULERS
+def test_laws_hold(swarm: Path, scheduler: str) -> None:
+    done = play(swarm, scheduler, str(SEED), str(SCENARIOS))
     assert done.returncode == 0, done.stdout
 
 
-def test_laws_hold_under_sanitizers(tmp_path: Path) -> None:
-    program = compile_swarm(tmp_path, flags=("-Werror", *SANITIZED))
-    done = play(program, str(SEED), str(SANITIZED_SCENARIOS))
+@SCHEDULERS
+def test_laws_hold_under_sanitizers(sanitized: Path, scheduler: str) -> None:
+    done = play(sanitized, scheduler, str(SEED), str(SANITIZED_SCENARIOS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_seed_means_the_same_each_time(swarm: Path) -> None:
-    first, second = (play(swarm, str(SEED), "20").stdout for _ in range(2))
+@SCHEDULERS
+def test_a_seed_means_the_same_each_time(swarm: Path, scheduler: str) -> None:
+    first, second = (play(swarm, scheduler, str(SEED), "20").stdout for _ in range(2))
     assert first == second
     assert "requests: every law held" in first
 
 
-@pytest.mark.parametrize("fault", SOON, ids=lambda fault: fault.what)
-def test_faults_are_found(fault: Fault) -> None:
-    assert find(fault, 1, FOUND_WITHIN)
+@pytest.mark.parametrize(("scheduler", "fault"), SOON, ids=[fault.what for _, fault in SOON])
+def test_faults_are_found(scheduler: str, fault: Fault) -> None:
+    assert find(scheduler, fault, 1, FOUND_WITHIN)
 
 
 def test_what_is_printed_can_be_played(tmp_path: Path) -> None:
-    fault = SOON[0]
+    scheduler, fault = SOON[0]
     program = with_fault(fault, tmp_path)
-    done = play(program, "1", "20000")
+    done = play(program, scheduler, "1", "20000")
     assert done.returncode == 1
     law, _, scenario = done.stdout.partition("as short as it was found:\n")[2].partition("\n")
-    again = play(program, "-", scenario=scenario)
+    again = play(program, scheduler, "-", scenario=scenario)
     assert (again.returncode, again.stdout.strip()) == (1, law)
 
 
 @pytest.mark.parametrize("text", ["task level=1 depht=2\n", "nonsense\n", "knob knob=none value=1\n"])
 def test_what_is_not_a_scenario_is_refused(swarm: Path, text: str) -> None:
-    done = play(swarm, "-", scenario=text)
+    done = play(swarm, "k2", "-", scenario=text)
     assert done.returncode == 2
     assert done.stderr.startswith("swarm: not understood: ")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Faults put back: which law of the swarm test finds each, and after how many scenarios.
 
-K2 once had them.
+K2 once had its faults; those of MQFQ are invented.
 
 `make swarm-faults` prints a table; exit status 1 if one is not found.
 """
@@ -137,14 +137,125 @@ K2_FAULTS = (
     ),
 )
 
+MQFQ_FAULTS = (
+    Fault(
+        "T is twice as large",
+        "atomic64_read(&m->vt) + READ_ONCE(m->t));",
+        "atomic64_read(&m->vt) + 2 * m->t);",
+        found_soon=True,
+    ),
+    Fault(
+        "twice as many requests go to the drive",
+        "tokens, m->d);\n}",
+        "tokens, 2 * m->d);\n}",
+        found_soon=True,
+    ),
+    Fault(
+        "a flow pays for nothing that it had before",
+        "start = tag_after(end, now) ? (u64)end : now;",
+        "start = now;",
+    ),
+    Fault(
+        "what a flow did not use is kept for it",
+        "start = tag_after(end, now) ? (u64)end : now;",
+        "start = tag_after(end, now) ? (u64)end : (u64)end;",
+    ),
+    Fault(
+        "all flows weigh the same",
+        "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)",
+        "SHARES_SECTOR",
+        found_soon=True,
+    ),
+    Fault(
+        "a write costs what a read does",
+        "		if (writes)\n			cost",
+        "		if (false)\n			cost",
+    ),
+    Fault(
+        "a request that moves no data costs nothing",
+        "#define MQFQ_SECTORS_MIN 1",
+        "#define MQFQ_SECTORS_MIN 0",
+    ),
+    Fault(
+        "a queue that waits for a token does not tell virtual time",
+        "	if (mqfq_number(m, q) != q->published)\n"
+        "		mqfq_publish(m, q, mqfq_number(m, q));\n	clear",
+        "	clear",
+    ),
+    Fault(
+        "a request that comes first in a queue that waits is not told to virtual time",
+        "	if (q->published != MINDICATOR_NONE && q->first != in->first &&\n"
+        "	    mqfq_number(m, q) != q->published)\n",
+        "	if (false)\n",
+    ),
+    Fault("virtual time falls", "while (tag_after(least, vt)) {", "while (least != (u64)vt) {"),
+    Fault(
+        "virtual time wakes nobody",
+        "	while (spans--)\n",
+        "	while (false && spans--)\n",
+        found_soon=True,
+    ),
+    Fault(
+        "a token wakes nobody",
+        "	if (unlikely(waiting_any(&m->waiting)))\n		mqfq_wake(m, e->queue);\n	else if",
+        "	if",
+        found_soon=True,
+    ),
+    Fault(
+        "more tokens wake nobody",
+        "		mqfq_pass_on(m, i);",
+        "		;",
+    ),
+    Fault(
+        "another T wakes nobody",
+        "		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);",
+        "		;",
+    ),
+    Fault(
+        "tokens that are to be fewer come back",
+        "	if (unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess))\n		return;\n",
+        "",
+    ),
+    Fault(
+        "a request takes a token before a more urgent one that waits",
+        "	       waiting_level(&m->waiting, level) != level;",
+        "	       false;",
+    ),
+    Fault(
+        "a real-time request behind a flow that waits does not make the queue runnable",
+        " || __ffs(q->filled) != __ffs(in->filled)",
+        "",
+    ),
+    Fault(
+        "class idle goes while a flow waits",
+        "	if (unlikely(level == MQFQ_IDLE) && mind",
+        "	if (false && mind",
+    ),
+    Fault(
+        "class idle is not woken when nothing else is left",
+        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n			return;",
+        "true))\n			return;",
+    ),
+    Fault(
+        "what the driver gave back is charged to its flow again",
+        "unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level",
+        "level",
+    ),
+    Fault(
+        "what the driver gave back keeps its token",
+        "MQFQ_RETURNED : MQFQ_NEW;\n	mqfq_end(m, e);",
+        "MQFQ_RETURNED : MQFQ_NEW;\n	if (!comes_back)\n		mqfq_end(m, e);",
+    ),
+)
+
 #: By scheduler.
-FAULTS = {"k2": K2_FAULTS}
+FAULTS = {"k2": K2_FAULTS, "mqfq": MQFQ_FAULTS}
 
 
 def compile_swarm(out: Path, sched: Path = ROOT / "sched", flags: tuple[str, ...] = ()) -> Path:
     """Compile the swarm test over a copy of sched/; `out` is a folder, which takes the copies too."""
     tree = out / "tree"
-    for name in ("tests/swarm", "sim", "flash"):
+    for name in ("tests/swarm", "tests/unit/mqfq", "sim", "flash"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(sched, tree / "sched", dirs_exist_ok=True)
     sources = [*sorted((tree / "tests/swarm").glob("*.c")), tree / "sim/drive.c"]

@@ -33,8 +33,8 @@ enum io_op { IO_READ, IO_WRITE, IO_DISCARD, IO_FLUSH };
  * @urgent: it was inserted before all levels
  * @queued: the scheduler has it, and has not chosen it
  * @law_node: for the lists of its laws
- * @law_line: a number of its laws
- * @law_cost: another one
+ * @law_line: for its laws: the list that it is in
+ * @law_cost: for its laws: what it costs its flow
  */
 struct io {
 	u64 elv[2];

@@ -6,7 +6,8 @@
 
 /* clang-format off */
 #define SUBJECTS(subject) \
-	subject(k2)
+	subject(k2) \
+	subject(mqfq)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct subject subject_##name;

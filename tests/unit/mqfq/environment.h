@@ -59,29 +59,12 @@ static unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 #include "../../../sched/mqfq.c"
 
+#include "create.h"
+
 static void path_of(struct mqfq_entry *e, struct share_path *path)
 {
 	path->depth = 1;
 	path->at[0].weight = container_of(e, struct io, entry)->weight;
-}
-
-/* A scheduler whose virtual time begins at @begin; destroyed with free(m->hctxs). */
-static void create_mqfq(struct mqfq *m, unsigned int hctxs, unsigned int cpus, u64 begin)
-{
-	unsigned int queues = hctxs * cpus, scratch[64], i;
-	struct mqfq_place places[64];
-	void *memory = aligned_alloc(64, mqfq_size(hctxs, queues));
-
-	memset(m, 0, sizeof(*m));
-	memset(memory, 0, mqfq_size(hctxs, queues));
-	for (i = 0; i < queues; i++)
-		places[i] = (struct mqfq_place){ .hctx = i / cpus,
-						 .cpu = i,
-						 .group = { i / 2, i / 4, i / 16 } };
-	mqfq_init(m, memory, hctxs, places, queues, scratch);
-	m->vt.counter = begin;
-	for (i = 0; i <= FLOWS_PLACES; i++)
-		m->flows.flows[i].end.counter = begin;
 }
 
 /* Queues one request. */

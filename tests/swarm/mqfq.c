@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * MQFQ as the subject, and its laws. The laws count for themselves what is queued, what is in the drive, and what a request costs; of MQFQ
+ * they take start tags and virtual time.
+ */
+#include <linux/list.h>
+#include <linux/rbtree.h>
+
+#include "../../sched/mqfq.h"
+#include "subject.h"
+
+/* Shorter than in the kernel, so that automatic knobs change in a play of a second. */
+#define PERIOD_NS 1000000
+
+_Static_assert(sizeof(struct mqfq_entry) <= sizeof(((struct io *)0)->elv), "size");
+
+static inline struct mqfq_entry *mqfq_entry(struct io *io)
+{
+	return (struct mqfq_entry *)io->elv;
+}
+
+static inline struct io *mqfq_io(struct mqfq_entry *e)
+{
+	return container_of((void *)e, struct io, elv);
+}
+
+static inline struct list_head *mqfq_node(struct mqfq_entry *e)
+{
+	return &mqfq_io(e)->node;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of(struct list_head *node)
+{
+	return mqfq_entry(list_entry(node, struct io, node));
+}
+
+static inline struct rb_node *mqfq_rb_node(struct mqfq_entry *e)
+{
+	return &mqfq_io(e)->rb_node;
+}
+
+static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
+{
+	return mqfq_entry(rb_entry(node, struct io, rb_node));
+}
+
+static inline bool mqfq_draining(const struct mqfq *m)
+{
+	(void)m;
+	return player_drains;
+}
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx);
+
+static unsigned int mqfq_period(const struct mqfq *m)
+{
+	(void)m;
+	return player_now_ns / PERIOD_NS;
+}
+
+static u64 mqfq_now(const struct mqfq *m)
+{
+	(void)m;
+	return player_now_ns;
+}
+
+static unsigned int mqfq_sectors(struct mqfq_entry *e)
+{
+	return mqfq_io(e)->op <= IO_WRITE ? mqfq_io(e)->sectors : 0;
+}
+
+#include "../../sched/mqfq.c"
+
+#include "../unit/mqfq/create.h"
+
+/* Queues of a hardware queue. */
+#define CPUS 2
+#define QUEUES (QUEUES_MAX * CPUS)
+/* Flows: cgroups, of which the first are at the top and the others children of one parent; then processes. */
+#define CGROUPS 16
+#define CGROUPS_TOP 3
+#define PARENT 100
+#define PROCESSES 16
+#define FLOWS (CGROUPS + PROCESSES)
+/* Requests of a line leave a queue in the order in which they came: those of a flow, and those of each level that is not shared fairly. */
+#define LINES (FLOWS + WAITING_LEVELS)
+/* Virtual time at the beginning: it wraps around after 32 MiB. */
+#define BEGIN (-(SHARES_SECTOR << 16))
+
+static struct mqfq mqfq;
+
+/**
+ * struct law_queue - what the laws know of a queue
+ * @queued: requests, by level
+ * @lines: of them, oldest first
+ * @refused: its hardware queue was run, and none of its requests could go; since then nothing was inserted, and no run was asked for
+ * @told: it was refused, and has had requests of flows ever since: virtual time knows its least start tag
+ */
+struct law_queue {
+	u32 queued[WAITING_LEVELS];
+	struct list_head lines[LINES];
+	bool refused, told;
+};
+
+/**
+ * struct law_flow - what the laws know of a flow
+ * @price: of a sector, as a tag
+ * @cost_most: the highest cost of a request of it
+ * @start: start tag of the request that was inserted last
+ * @end: the highest end tag of a request that went
+ * @served: cost of its requests that went, without those that virtual time had passed
+ * @queued: requests
+ * @in_window: see update_windows()
+ * @least: by flow, the least difference in the window between what that flow was served and what this one was
+ */
+struct law_flow {
+	u64 price, cost_most, start, end, served;
+	u32 queued;
+	bool in_window;
+	s64 least[FLOWS];
+};
+
+static struct {
+	u64 vt, t;
+	u64 inserted, dispatched, inflight;
+	u32 queued[WAITING_LEVELS];
+	struct law_queue queues[QUEUES];
+	struct law_flow flows[FLOWS];
+} law;
+
+static void mqfq_run(struct mqfq *m, unsigned int hctx)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->hctxs[hctx].count; i++)
+		law.queues[m->hctxs[hctx].queues[i]].refused = false;
+	player_run(hctx);
+}
+
+static u64 queued_requests(void)
+{
+	return law.inserted - law.dispatched;
+}
+
+static struct io *first_in(unsigned int queue, unsigned int line)
+{
+	return list_first_entry_or_null(&law.queues[queue].lines[line], struct io, law_node);
+}
+
+/* The bounds as they are set. What automatic ones are is no law's business. */
+static u64 d_now(void)
+{
+	return mqfq_is_auto(&mqfq, MQFQ_KNOB_d) ? mqfq.d : mqfq.knobs[MQFQ_KNOB_d];
+}
+
+static u64 t_now(void)
+{
+	if (mqfq_is_auto(&mqfq, MQFQ_KNOB_t_kib))
+		return mqfq.t;
+	return max_t(u64, 2 * SHARES_SECTOR * mqfq.knobs[MQFQ_KNOB_t_kib],
+		     (1 << MQFQ_SPAN_SHIFT_MIN) - 1);
+}
+
+static void subject_create(unsigned int queues)
+{
+	unsigned int i, j;
+
+	free(mqfq.hctxs);
+	create_mqfq(&mqfq, queues, CPUS, BEGIN);
+	memset(&law, 0, sizeof(law));
+	law.vt = BEGIN;
+	for (i = 0; i < QUEUES; i++)
+		for (j = 0; j < LINES; j++)
+			INIT_LIST_HEAD(&law.queues[i].lines[j]);
+	for (i = 0; i < FLOWS; i++)
+		law.flows[i].start = law.flows[i].end = BEGIN;
+	/* lower than the defaults, so that few tasks in a short time meet the bounds */
+	mqfq_configure(&mqfq, MQFQ_KNOB_d, 4);
+	mqfq_configure(&mqfq, MQFQ_KNOB_t_kib, 8);
+}
+
+/* --- laws of virtual time -------------------------------------------------------------------------------------- */
+
+/* Virtual time never falls, and does not pass a request in a queue whose tags it knows. */
+static void check_time(void)
+{
+	u64 was = law.vt, vt = atomic64_read(&mqfq.vt);
+	unsigned int i, flow;
+	struct io *io;
+
+	if (vt == was)
+		return;
+	if (tag_after(was, vt))
+		player_fail("virtual time fell");
+	law.vt = vt;
+	for (i = 0; i < mqfq.queue_count; i++) {
+		for (flow = 0; flow < FLOWS && law.queues[i].told; flow++) {
+			io = first_in(i, flow);
+			if (io && !tag_after(was, mqfq_entry(io)->start) &&
+			    tag_after(vt, mqfq_entry(io)->start))
+				player_fail("virtual time passed a request that waits");
+		}
+	}
+}
+
+/* The least start tag of a flow's queued requests. */
+static u64 first_start(unsigned int flow)
+{
+	u64 least = law.flows[flow].start;
+	unsigned int i;
+
+	for (i = 0; i < mqfq.queue_count; i++) {
+		struct io *io = first_in(i, flow);
+
+		if (io && tag_after(least, mqfq_entry(io)->start))
+			least = mqfq_entry(io)->start;
+	}
+	return least;
+}
+
+/* --- laws of a request that is chosen -------------------------------------------------------------------------- */
+
+/*
+ * A window of a flow is a time in which it always has requests queued. In a window any other flow is served at most 2 T, and the cost of a
+ * request of each, more than this one (docs/mqfq.md). Why: as tags, what the other flow is served lies between virtual time at the beginning
+ * and T above virtual time at the end; and this flow, which was at most T ahead at the beginning, is served until virtual time at the end.
+ * The flow may not have been served at all, so the law also says that no flow starves.
+ *
+ * A window ends where its conditions do not hold for a good reason: virtual time passes requests whose hardware queue was not run since
+ * they were inserted, and a flow is more than T ahead after draining, or when T was lowered.
+ */
+static void update_windows(void)
+{
+	bool t_changed = law.t != t_now();
+	unsigned int i, other;
+
+	law.t = t_now();
+	for (i = 0; i < FLOWS; i++) {
+		struct law_flow *f = &law.flows[i];
+		bool was_in_window = f->in_window && !t_changed;
+
+		if (!f->queued)
+			continue;
+		f->in_window = !player_drains && !tag_after(law.vt, first_start(i)) &&
+			       !tag_after(f->end, law.vt + law.t + f->cost_most);
+		for (other = 0; other < FLOWS && f->in_window && !was_in_window; other++)
+			f->least[other] = law.flows[other].served - f->served;
+	}
+}
+
+/* A flow is served: not too much more than those that have a window. */
+static void check_served(unsigned int flow, u64 cost)
+{
+	struct law_flow *f = &law.flows[flow], *other;
+	unsigned int i;
+
+	f->served += cost;
+	for (i = 0; i < FLOWS; i++) {
+		other = &law.flows[i];
+		if (other->in_window && (s64)(f->served - other->served) - other->least[flow] >
+						(s64)(2 * law.t + f->cost_most + other->cost_most))
+			player_fail("a flow was served too much beside one that waits");
+		if (f->in_window)
+			f->least[i] = min_t(s64, f->least[i], other->served - f->served);
+	}
+}
+
+static void check_flow(struct io *io)
+{
+	struct law_flow *f = &law.flows[io->law_line];
+	u64 start = mqfq_entry(io)->start;
+	unsigned int i;
+
+	if (!player_drains && tag_after(start, law.vt + t_now()))
+		player_fail("a request went that is more than T above virtual time");
+	for (i = 0; i < FLOWS; i++) {
+		struct io *other = first_in(mqfq_entry(io)->queue, i);
+
+		if (other && tag_after(start, mqfq_entry(other)->start))
+			player_fail("a request went before one of its queue with a lower tag");
+	}
+	update_windows();
+	if (!tag_after(law.vt, start))
+		check_served(io->law_line, io->law_cost);
+	if (tag_after(start + io->law_cost, f->end))
+		f->end = start + io->law_cost;
+}
+
+/* The most urgent level that a queue has requests of. */
+static unsigned int top_level(const struct law_queue *q)
+{
+	unsigned int level = 0;
+
+	while (level < WAITING_LEVELS && !q->queued[level])
+		level++;
+	return level;
+}
+
+static void check_urgency(unsigned int level)
+{
+	unsigned int i, top;
+
+	for (i = 0; i < mqfq.queue_count; i++) {
+		const struct law_queue *q = &law.queues[i];
+
+		top = top_level(q);
+		if (q->refused && top < level && top < MQFQ_FAIR)
+			player_fail("a request went before a more urgent one that waits");
+		if (q->told && level == MQFQ_IDLE)
+			player_fail("a request of class idle went while a flow waits");
+	}
+}
+
+static void unqueue(struct io *io)
+{
+	struct mqfq_entry *e = mqfq_entry(io);
+	struct law_queue *q = &law.queues[e->queue];
+
+	io->queued = false;
+	list_del_init(&io->law_node);
+	law.queued[e->level]--;
+	q->queued[e->level]--;
+	if (e->level != MQFQ_FAIR)
+		return;
+	q->told = q->told && q->queued[MQFQ_FAIR];
+	if (!--law.flows[io->law_line].queued)
+		law.flows[io->law_line].in_window = false;
+}
+
+static void picked(struct mqfq_entry *e)
+{
+	struct io *io = mqfq_io(e);
+
+	if (!io->queued)
+		player_fail("a request was chosen that was not queued");
+	if (first_in(e->queue, io->law_line) != io)
+		player_fail("requests of a flow, or level, and queue changed their order");
+	if (law.inflight >= d_now())
+		player_fail("%llu requests are in the drive, and another went",
+			    (unsigned long long)law.inflight);
+	check_time();
+	check_urgency(e->level);
+	if (e->level == MQFQ_FAIR)
+		check_flow(io);
+	unqueue(io);
+	law.inflight++;
+	law.dispatched++;
+}
+
+/* --- laws after each event ------------------------------------------------------------------------------------- */
+
+/* No hardware queue is going to be run. */
+static void check_rest(void)
+{
+	unsigned int level = 0;
+
+	if (law.inflight >= d_now() || !queued_requests())
+		return;
+	while (!law.queued[level])
+		level++;
+	if (level < MQFQ_FAIR)
+		player_fail("an urgent or real-time request waits, and there is a token");
+	/* the least tag is never far from virtual time */
+	if (level == MQFQ_FAIR)
+		player_fail("a request of a flow waits, and there is a token");
+	if (!law.inflight)
+		player_fail("a request of class idle waits, and the drive is idle");
+}
+
+/* As the module's statistics have them. */
+static void check_counters(void)
+{
+	s64 inflight = d_now() + atomic_read(&mqfq.tokens.excess);
+	u64 inserted = 0, dispatched = 0;
+	unsigned int i;
+
+	for (i = 0; i < mqfq.queue_count; i++) {
+		inserted += mqfq.queues[i].inserted;
+		dispatched += mqfq.queues[i].dispatched;
+	}
+	if (inserted != law.inserted || dispatched != law.dispatched)
+		player_fail("the counters do not balance");
+	for (i = 0; i < mqfq.tokens.count; i++)
+		inflight -= atomic_read(&mqfq.tokens.nodes[i].tokens);
+	if (inflight != (s64)law.inflight)
+		player_fail("%lld requests have tokens, and %llu are in the drive",
+			    (long long)inflight, (unsigned long long)law.inflight);
+}
+
+static bool subject_has_work(u32 hctx)
+{
+	return mqfq_has_work(&mqfq, hctx);
+}
+
+static void subject_check(unsigned long runs, u64 armed_ns)
+{
+	unsigned int i;
+
+	(void)armed_ns;
+	check_time();
+	check_counters();
+	for (i = 0; i < mqfq.queue_count; i++) {
+		struct law_queue *q = &law.queues[i];
+
+		if (!(runs & BIT(mqfq.queues[i].hctx)) && top_level(q) < WAITING_LEVELS) {
+			q->refused = true;
+			q->told = q->queued[MQFQ_FAIR];
+		}
+	}
+	for (i = 0; i < mqfq.hctx_count; i++) {
+		if (!subject_has_work(i) && mqfq_dispatch(&mqfq, i, i * CPUS, picked))
+			player_fail("a request went, and there was no work");
+		if (subject_has_work(i) && !(runs & BIT(i)))
+			player_fail("there is work, and nothing runs the hardware queue");
+	}
+	if (!runs)
+		check_rest();
+}
+
+/* --- calls of the player --------------------------------------------------------------------------------------- */
+
+/* MQFQ itself runs what is to be run. */
+static bool subject_set(unsigned int knob, u64 value)
+{
+	if (mqfq_configure(&mqfq, knob, value))
+		player_fail("knob %s refused %llu", mqfq_knob_infos[knob].name,
+			    (unsigned long long)value);
+	return false;
+}
+
+/* The first cgroups are at the top, the others have a common parent; processes weigh the same. */
+static void path_of(struct mqfq_entry *e, struct share_path *path)
+{
+	struct io *io = mqfq_io(e);
+	bool is_cgroup = io->law_line < CGROUPS,
+	     is_child = is_cgroup && io->law_line >= CGROUPS_TOP;
+	unsigned int weight = SHARES_WEIGHT;
+
+	if (is_cgroup)
+		weight = clamp_t(unsigned int, io->weight, 1, SHARES_WEIGHT_MAX);
+	path->depth = 0;
+	if (is_child) {
+		path->at[path->depth].id = PARENT;
+		path->at[path->depth++].weight = SHARES_WEIGHT;
+	}
+	path->at[path->depth].id = 1 + io->law_line;
+	path->at[path->depth++].weight = weight;
+	law.flows[io->law_line].price = is_child ? 0 : SHARES_SECTOR * SHARES_WEIGHT / weight;
+}
+
+static unsigned int level_of(const struct io *io, bool urgent)
+{
+	if (urgent)
+		return MQFQ_URGENT;
+	return io->level < 8 ? MQFQ_RT(io->level) : MQFQ_FAIR + io->level - 8;
+}
+
+/* A request was charged to its flow. */
+static void check_charge(struct io *io, bool writes)
+{
+	struct law_flow *f = &law.flows[io->law_line];
+	u64 start = mqfq_entry(io)->start;
+
+	if (!f->price) /* tests/unit/mqfq/shares.c looks at that of a child */
+		f->price = mqfq.flows.flows[mqfq_entry(io)->flow].price;
+	io->law_cost = max_t(u64, mqfq_sectors(mqfq_entry(io)), 1) * f->price;
+	if (writes)
+		io->law_cost = io->law_cost * mqfq.knobs[MQFQ_KNOB_write_cost_pct] / 100;
+	if (tag_after(f->start, start) || tag_after(law.vt, start))
+		player_fail("a request begins before an earlier one, or before virtual time");
+	f->start = start;
+	f->cost_most = max(f->cost_most, io->law_cost);
+	f->queued++;
+}
+
+static void subject_insert(struct io **ios, unsigned int count, bool urgent)
+{
+	bool by_process = mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
+	unsigned int i, number = ios[0]->queue * CPUS + ios[0]->task % CPUS;
+	struct law_queue *q = &law.queues[number];
+	struct mqfq_insertion insertion;
+
+	mqfq_insert_begin(&insertion, &mqfq.queues[number]);
+	for (i = 0; i < count; i++) {
+		struct io *io = ios[i];
+		struct mqfq_entry *e = mqfq_entry(io);
+		bool writes = io->op == IO_WRITE || io->op == IO_DISCARD;
+		bool returned = e->state == MQFQ_RETURNED;
+
+		io->law_line = by_process ? CGROUPS + io->task : io->cgroup % CGROUPS;
+		mqfq_prepare(&mqfq, e, level_of(io, urgent), 1 + io->law_line, path_of, writes);
+		if (returned && e->level != MQFQ_URGENT)
+			player_fail("what the driver gave back does not go first");
+		if (e->level == MQFQ_FAIR)
+			check_charge(io, writes);
+		else
+			io->law_line = FLOWS + e->level;
+		io->queued = true;
+		law.inserted++;
+		law.queued[e->level]++;
+		q->queued[e->level]++;
+		q->refused = false;
+		list_add_tail(&io->law_node, &q->lines[io->law_line]);
+		mqfq_insert(&insertion, e);
+	}
+	mqfq_insert_end(&mqfq, &insertion);
+	check_time();
+}
+
+static struct io *subject_dispatch(u32 hctx, struct list_head *large)
+{
+	unsigned int near = hctx * CPUS + law.dispatched % CPUS;
+	struct mqfq_entry *e = mqfq_dispatch(&mqfq, hctx, near, picked);
+
+	(void)large;
+	check_time();
+	return e ? mqfq_io(e) : NULL;
+}
+
+static void leave(struct io *io, bool comes_back)
+{
+	law.inflight--;
+	mqfq_finish(&mqfq, mqfq_entry(io), comes_back);
+}
+
+static bool subject_finish(struct io *io)
+{
+	leave(io, false);
+	return false;
+}
+
+static bool subject_requeue(struct io *io, bool dispatched_again)
+{
+	if (dispatched_again)
+		leave(io, true);
+	return false;
+}
+
+static void subject_destroy(void)
+{
+	if (queued_requests() || law.inflight || !mqfq_deinit(&mqfq) ||
+	    mindicator_least(&mqfq.mindicator) != MINDICATOR_NONE)
+		player_fail("something is left");
+}
+
+const struct subject subject_mqfq = {
+	.name = "mqfq",
+	.knobs = mqfq_knob_infos,
+	.knob_count = MQFQ_KNOB_COUNT,
+	.levels = 10,
+	.tasks = 6,
+	.create = subject_create,
+	.destroy = subject_destroy,
+	.set = subject_set,
+	.finish = subject_finish,
+	.requeue = subject_requeue,
+	.insert = subject_insert,
+	.has_work = subject_has_work,
+	.dispatch = subject_dispatch,
+	.check = subject_check,
+};

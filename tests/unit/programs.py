@@ -15,7 +15,9 @@ SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
 
 
-def run_program(program: Path, *arguments: int, prefix: tuple[str, ...] = (), limit_s: float = 120) -> str:
+def run_program(
+    program: Path, *arguments: int | str, prefix: tuple[str, ...] = (), limit_s: float = 120
+) -> str:
     """Run to the end; an empty answer is success."""
     command = [*prefix, str(program), *map(str, arguments)]
     try:

@@ -3,10 +3,10 @@
 
 `interleave` plays threads as coroutines, one seed a schedule. In each, every request ends, no more than
 D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
-end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what any two get
-differs by no more than the paper's bound for what is dispatched, and the drive is always full. `shares`
-compares what flows weigh in random hierarchies with the weights worked out from the whole tree. `search`
-lets `d` find itself on modelled drives.
+end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what is
+dispatched and what is completed of any two differs by no more than a bound, and the drive is always
+full. `shares` compares what flows weigh in random hierarchies with the weights worked out from the
+whole tree. `search` lets `d` find itself on modelled drives.
 """
 
 import shutil
@@ -147,6 +147,11 @@ def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
 def test_an_unfair_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000) != ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
+def test_completed_service_alone_shows_it(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000, "completed") != ""
 
 
 def test_a_hierarchy_shares_what_its_groups_weigh(tmp_path: Path) -> None:

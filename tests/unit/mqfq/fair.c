@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is MQFQ fair? fair FIRST_SEED COUNT
+ * Is MQFQ fair? fair FIRST_SEED COUNT [full | dispatched | completed | staleness]: looks at all laws, or at one
  *
- * Flows that always have requests waiting, of one size each, on some of the queues; a drive that ends them in any order. For any two of
- * them, f and m, and any interval, what went to the drive differs by at most 2 T + l_f / r_f + l_m / r_m: T is the knob, l what a request
- * costs, r the weight (M. Hedayati et al., "Multi-Queue Fair Queueing", ATC 2019, theorem 1: dispatched, not completed). And the drive is
- * kept full.
+ * Flows that always have requests waiting, of one size each, on some of the queues; a drive that ends requests in any order, or those of
+ * one flow first for a while. T and D are the knobs, l is what a request costs, r the weight. For any two flows, f and m, and any interval:
+ *
+ * dispatched: what went to the drive differs by at most 2 T + l_f / r_f + l_m / r_m (M. Hedayati et al., "Multi-Queue Fair Queueing", ATC
+ * 2019, theorem 1);
+ * completed: what the drive has done differs by at most 2 T + (D + 1) (l_f / r_f + l_m / r_m), as D requests that went are not done;
+ * full: there are always D requests in the drive.
+ *
+ * staleness: virtual time is never later than the least start tag of the requests that wait, and at most a span of T / 8 earlier. Alone, this
+ * law prints the largest distance.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +45,6 @@ static unsigned int draw(unsigned int n)
 
 static struct flow_now {
 	unsigned int weight, sectors, first, queues;
-	u64 served; /* tags */
 	struct io ios[DEPTH];
 } flows[FLOWS];
 
@@ -47,8 +52,21 @@ static unsigned int flow_count, in_drive, d;
 static bool all_wait; /* each flow has requests waiting */
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
-static s64 least[FLOWS][FLOWS]; /* of what one had more than the other */
+static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */
 static unsigned long long seed;
+
+enum law { FULL, DISPATCHED, COMPLETED, STALENESS, ALL };
+
+static enum law law;
+
+/* Service of a kind, as tags. */
+static struct service {
+	u64 got[FLOWS];
+	s64 least[FLOWS][FLOWS]; /* of what one had more than the other */
+} dispatched, completed;
+
+/* The largest distance from virtual time to the least start tag of the requests that wait, in units of T. */
+static double staleness;
 
 static void broken(const char *what, double by)
 {
@@ -62,28 +80,47 @@ static u64 cost(const struct flow_now *f)
 	return (u64)f->sectors * div_u64(SHARES_SECTOR * SHARES_WEIGHT, f->weight);
 }
 
-/* A request of a flow goes. */
-static void went(unsigned int f)
+static bool looks_at(enum law which)
+{
+	return law == which || law == ALL;
+}
+
+/* A request of a flow is served; for each of two flows a difference of so many @requests is fair. */
+static void serve(struct service *s, unsigned int f, unsigned int requests, const char *what)
 {
 	unsigned int m;
+	u64 bound;
 	s64 more;
 
 	if (!all_wait)
 		return;
-	flows[f].served += cost(&flows[f]);
+	s->got[f] += cost(&flows[f]);
 	for (m = 0; m < flow_count; m++) {
-		more = flows[f].served - flows[m].served;
-		if (more - least[f][m] > (s64)(2 * t + cost(&flows[f]) + cost(&flows[m])))
-			broken("unfair: of what may be",
-			       (double)(more - least[f][m]) /
-				       (2 * t + cost(&flows[f]) + cost(&flows[m])));
-		least[m][f] = min(least[m][f], -more);
+		more = s->got[f] - s->got[m];
+		bound = 2 * t + requests * (cost(&flows[f]) + cost(&flows[m]));
+		if (more - s->least[f][m] > (s64)bound)
+			broken(what, (double)(more - s->least[f][m]) / bound);
+		s->least[m][f] = min(s->least[m][f], -more);
 	}
 }
 
 static void picked(struct mqfq_entry *e)
 {
-	(void)e;
+	u64 least = e->start;
+	unsigned int i;
+	double stale;
+
+	if (!all_wait || !looks_at(STALENESS))
+		return;
+	for (i = 0; i < drive.queue_count; i++)
+		if (drive.queues[i].first && tag_after(least, drive.queues[i].first->start))
+			least = drive.queues[i].first->start;
+	stale = (double)(s64)(least - atomic64_read(&drive.vt)) / t;
+	/* no span is shorter than the least T */
+	if (stale < 0 || (stale > 0.125 && drive.knobs[MQFQ_KNOB_t_kib]) || stale > 1)
+		broken("from virtual time to what waits, of T:", stale);
+	if (drive.knobs[MQFQ_KNOB_t_kib])
+		staleness = max(staleness, stale);
 }
 
 static void submit(struct io *io)
@@ -107,9 +144,10 @@ static void run(void)
 		while ((e = mqfq_dispatch(&drive, hctx, drive.hctxs[hctx].queues[0], picked))) {
 			io = container_of(e, struct io, entry);
 			drive_ios[in_drive++] = io;
-			if (in_drive > d)
+			if (in_drive > d && looks_at(FULL))
 				broken("in the drive:", in_drive);
-			went(io->flow - 1);
+			if (looks_at(DISPATCHED))
+				serve(&dispatched, io->flow - 1, 1, "dispatched, of what is fair:");
 		}
 	}
 }
@@ -127,7 +165,9 @@ static void create(void)
 	t = drive.t;
 	flow_count = 2 + draw(FLOWS - 1);
 	memset(flows, 0, sizeof(flows));
-	memset(least, 0, sizeof(least));
+	memset(&dispatched, 0, sizeof(dispatched));
+	memset(&completed, 0, sizeof(completed));
+	favourite = FLOWS;
 	in_drive = 0;
 	all_wait = false;
 	for (i = 0; i < flow_count; i++) {
@@ -149,30 +189,54 @@ static void create(void)
 	all_wait = true;
 }
 
-int main(int argc, char **argv)
+/* The drive ends a request. */
+static struct io *end(void)
 {
-	unsigned long long first, count;
-	unsigned int i, k;
+	unsigned int k = draw(in_drive), i;
 	struct io *io;
 
-	if (argc != 3)
+	if (!draw(256))
+		favourite = draw(2) ? draw(flow_count) : FLOWS;
+	for (i = 0; i < in_drive && drive_ios[k]->flow - 1 != favourite; i++)
+		k = (k + 1) % in_drive;
+	io = drive_ios[k];
+	drive_ios[k] = drive_ios[--in_drive];
+	mqfq_finish(&drive, &io->entry, false);
+	if (looks_at(COMPLETED))
+		serve(&completed, io->flow - 1, d + 1, "completed, of what is fair:");
+	return io;
+}
+
+static void play(void)
+{
+	unsigned int i;
+
+	create();
+	for (i = 0; i < DISPATCHES; i++) {
+		submit(end());
+		run();
+		if (in_drive < d && looks_at(FULL))
+			broken("not full:", in_drive);
+	}
+	free(drive.hctxs);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const laws[] = { "full", "dispatched", "completed", "staleness" };
+	unsigned long long first, count;
+
+	if (argc < 3)
 		return 2;
 	first = strtoull(argv[1], NULL, 10);
 	count = strtoull(argv[2], NULL, 10);
+	for (law = FULL; law < ALL && !(argc > 3 && !strcmp(argv[3], laws[law])); law++)
+		;
 	for (seed = first; seed < first + count; seed++) {
 		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
-		create();
-		for (i = 0; i < DISPATCHES; i++) {
-			k = draw(in_drive);
-			io = drive_ios[k];
-			drive_ios[k] = drive_ios[--in_drive];
-			mqfq_finish(&drive, &io->entry, false);
-			submit(io);
-			run();
-			if (in_drive < d)
-				broken("not full:", in_drive);
-		}
-		free(drive.hctxs);
+		play();
 	}
+	if (law == STALENESS)
+		printf("virtual time is at most %.3f T behind what waits\n", staleness);
 	return 0;
 }

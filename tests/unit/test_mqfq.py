@@ -5,15 +5,18 @@
 D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
 end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what is
 dispatched and what is completed of any two differs by no more than a bound, and the drive is always
-full. `shares` compares what flows weigh in random hierarchies with the weights worked out from the
-whole tree. `search` lets `d` find itself on modelled drives.
+full. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what
+flows weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find
+itself on modelled drives.
 """
 
 import shutil
 import subprocess
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tests.unit import sfq
 from tests.unit.programs import GCC, ROOT, SANITIZED, SEED, mutate, run_program
 
 BARRIER = "smp_mb__after_atomic();"
@@ -73,6 +76,11 @@ UNFAIR = [
     ),
 ]
 
+
+#: Those that change the order of one queue, with T = 0.
+UNORDERED = [
+    m for m in UNFAIR if m[0] in ("d-doubled", "tags-from-now-on", "weights-alike", "last-comes-first")
+]
 
 #: Ways to get a hierarchy's weights wrong.
 MISJUDGED = [
@@ -152,6 +160,29 @@ def test_an_unfair_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
 def test_completed_service_alone_shows_it(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000, "completed") != ""
+
+
+def differs_from_sfq(program: Path, first: int, count: int) -> str:
+    """The seed of a script that MQFQ plays in another order than SFQ(D); "": there is none."""
+    for seed in range(first, first + count):
+        reference, script = sfq.play(seed)
+        command = [str(program), str(reference.depth)]
+        done = subprocess.run(command, input="\n".join(script), capture_output=True, text=True, check=True)
+        lines = (line.split() for line in done.stdout.splitlines())
+        went = [(Fraction(int(start), sfq.TAG), int(number)) for number, start in lines]
+        if len(went) != len(reference.went) or sfq.by_tag(went) != sfq.by_tag(reference.went):
+            return f"seed {seed}"
+    return ""
+
+
+def test_without_t_one_queue_goes_in_the_order_of_sfq(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert differs_from_sfq(compile_program("order", tmp_path, *SANITIZED), SEED, 100) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNORDERED], ids=[m[0] for m in UNORDERED])
+def test_another_order_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert differs_from_sfq(compile_mutated("order", old, new, tmp_path), 0, 100) != ""
 
 
 def test_a_hierarchy_shares_what_its_groups_weigh(tmp_path: Path) -> None:

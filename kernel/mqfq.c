@@ -307,18 +307,16 @@ static int mqfq_set_knob(struct instance *instance, unsigned int knob, u64 value
 static void mqfq_show(struct seq_file *m, const struct instance *instance)
 {
 	const struct mqfq *mqfq = &instance->algorithm;
-	unsigned int i, inflight = mqfq->d + atomic_read(&mqfq->tokens.excess);
 	u64 inserted = 0, dispatched = 0, idle = 0;
+	unsigned int i;
 
-	for (i = 0; i < mqfq->tokens.count; i++)
-		inflight -= atomic_read(&mqfq->tokens.nodes[i].tokens);
 	for (i = 0; i < mqfq->queue_count; i++) {
 		inserted += READ_ONCE(mqfq->queues[i].inserted);
 		dispatched += READ_ONCE(mqfq->queues[i].dispatched);
 		idle += atomic64_read(&mqfq->queues[i].idle);
 	}
 	statistics_print(m, instance, "queues %u", mqfq->queue_count);
-	statistics_print(m, instance, "inflight %u", inflight);
+	statistics_print(m, instance, "inflight %d", mqfq_inflight(mqfq));
 	statistics_print(m, instance, "queued %llu", inserted - dispatched);
 	statistics_print(m, instance, "dispatched %llu", dispatched);
 	statistics_print(m, instance, "idle_slots %llu", idle);

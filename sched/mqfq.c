@@ -38,31 +38,46 @@ static void mqfq_kick_throttled(void *m, unsigned int number)
 	mqfq_kick(m, number);
 }
 
-/* The next queue that waits for a token, seen from @number, is woken. A token is to be had. */
-static noinline void mqfq_wake(struct mqfq *m, unsigned int number)
+/* Who gets the next token, seen from a queue; WAITING_NONE: nobody waits. */
+static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
 {
-	unsigned int level, to;
+	unsigned int level;
 
-	for (;;) {
-		level = waiting_level(&m->waiting, WAITING_LEVELS);
-		/* class idle is woken by the end of what is last in virtual time */
-		if (level == WAITING_LEVELS ||
-		    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
-			return;
-		to = waiting_nearest(&m->waiting, &m->tokens, number, level);
-		if (to == WAITING_NONE || !waiting_remove(&m->waiting, to, level))
-			continue;
-		mqfq_kick(m, to);
-		return;
-	}
+	if (likely(!waiting_any(&m->waiting)))
+		return WAITING_NONE;
+	level = waiting_level(&m->waiting, WAITING_LEVELS);
+	/* class idle gets the token of what is last in virtual time */
+	if (level == WAITING_LEVELS ||
+	    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
+		return WAITING_NONE;
+	return waiting_nearest(&m->waiting, &m->tokens, number, level);
 }
 
-/* A queue that was woken takes no token: the next one may. */
-static noinline void mqfq_pass_on(struct mqfq *m, unsigned int number)
+/* A token that a queue does not need: who waits gets it, or it is put into the tree. Any context. */
+static void mqfq_give(struct mqfq *m, unsigned int number)
+{
+	unsigned int to;
+
+	do {
+		if (tokens_drop(&m->tokens))
+			return;
+		to = mqfq_next_waiter(m, number);
+		if (to != WAITING_NONE) {
+			atomic_inc(&m->queues[to].given);
+			mqfq_kick(m, to);
+			return;
+		}
+		tokens_put(&m->tokens, number);
+		smp_mb(); /* pairs with the barrier after waiting_add() */
+	} while (unlikely(mqfq_next_waiter(m, number) != WAITING_NONE) && tokens_steal(&m->tokens));
+}
+
+/* Something that others had to wait for is gone: tokens that it left in the tree are for them. */
+static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
 {
 	smp_mb(); /* pairs with the barrier after waiting_add() */
-	if (tokens_seen(&m->tokens))
-		mqfq_wake(m, number);
+	while (mqfq_next_waiter(m, number) != WAITING_NONE && tokens_steal(&m->tokens))
+		mqfq_give(m, number);
 }
 
 /* Tells virtual time what a queue's first tag is, or that it has none. */
@@ -109,12 +124,11 @@ static void mqfq_set_t(struct mqfq *m, u64 kib)
 static void mqfq_set_d(struct mqfq *m, unsigned int d)
 {
 	int more = d - m->d;
-	unsigned int i;
 
 	m->d = d;
+	tokens_share(&m->tokens, d);
 	tokens_add(&m->tokens, more);
-	for (i = 0; i < m->queue_count && more > 0; i++)
-		mqfq_pass_on(m, i);
+	mqfq_give_all(m, 0);
 }
 
 /* D: 97 % of what any brings. T, in KiB: almost all of that, as both searches may be on. */
@@ -320,6 +334,17 @@ static inline bool mqfq_is_near(const struct mqfq *m, u64 start)
 	return !tag_after(start, atomic64_read(&m->vt) + READ_ONCE(m->t));
 }
 
+/* A queue waits for tokens no more, or at another level from now on. */
+static noinline void mqfq_stop_waiting(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int level = q->waits;
+
+	q->waits = WAITING_NONE;
+	waiting_remove(&m->waiting, q->number, level);
+	if (level < MQFQ_FAIR) /* others may have left tokens to it, and wait for the next end */
+		mqfq_give_all(m, q->number);
+}
+
 /*
  * The queue is too far ahead of virtual time, as far as that knows of it. Return: true if it is blocked until virtual time has come;
  * false: look again.
@@ -329,6 +354,8 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	unsigned int shift = READ_ONCE(m->span_shift);
 	u64 start = q->first->start, span;
 
+	if (q->waits != WAITING_NONE)
+		mqfq_stop_waiting(m, q);
 	if (mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	if (mqfq_is_near(m, start))
@@ -355,41 +382,36 @@ static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 	       waiting_level(&m->waiting, level) != level;
 }
 
-/* How a queue came to wait for a token no more. */
-enum mqfq_wait_end {
-	MQFQ_DID_NOT_WAIT,
-	MQFQ_LEFT, /* by itself: others may have waited for it to go first */
-	MQFQ_WOKEN, /* for a token: if it takes none, another one may */
-};
-
-static inline enum mqfq_wait_end mqfq_wait_ends(struct mqfq *m, struct mqfq_queue *q)
-{
-	unsigned int level = q->waits;
-
-	if (likely(level == WAITING_NONE))
-		return MQFQ_DID_NOT_WAIT;
-	q->waits = WAITING_NONE;
-	if (!waiting_remove(&m->waiting, q->number, level))
-		return MQFQ_WOKEN;
-	return level < MQFQ_FAIR ? MQFQ_LEFT : MQFQ_DID_NOT_WAIT;
-}
-
-/* There is no token for the queue's next request: it is blocked until there is one. Return: false if it got one, after all. */
+/* There is no token for the queue's next request. Return: true if it is blocked until it is given one; false: look again. */
 static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
 {
 	if (mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	clear_bit(q->bit, q->runnable);
-	smp_mb__after_atomic(); /* who clears the bit of waiting then sees that the queue is not runnable, and runs it */
-	q->waits = level;
-	waiting_add(&m->waiting, q->number, level);
-	smp_mb(); /* pairs with mqfq_end() */
-	if (mqfq_must_yield(m, level) || !tokens_steal(&m->tokens))
+	smp_mb__after_atomic(); /* who gives a token then sees that the queue is not runnable, and runs it */
+	if (q->waits == WAITING_NONE) {
+		q->waits = level;
+		waiting_add(&m->waiting, q->number, level);
+		smp_mb(); /* pairs with mqfq_give() */
+		if (!mqfq_must_yield(m, level) && tokens_steal(&m->tokens)) {
+			atomic_inc(&q->given);
+			mqfq_stop_waiting(m, q); /* there may be more, so it is to look again */
+		}
+	}
+	if (!atomic_read(&q->given))
 		return true;
 	set_bit(q->bit, q->runnable);
-	if (mqfq_wait_ends(m, q) != MQFQ_DID_NOT_WAIT)
-		mqfq_pass_on(m, q->number);
 	return false;
+}
+
+/* Tokens that a queue was given and may not use, or has no use for. */
+static noinline void mqfq_give_back(struct mqfq *m, struct mqfq_queue *q)
+{
+	int given;
+
+	/* it may be given them again */
+	for (given = atomic_read(&q->given); given-- && tokens_take_one(&q->given);)
+		mqfq_give(m, q->number);
 }
 
 /* Takes the first request of a level out of a queue. */
@@ -415,6 +437,19 @@ static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
 	rb_erase(next, &q->fair);
 }
 
+/* A token for the next request of a queue. Return: false: there is none at hand. */
+static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
+{
+	if (unlikely(mqfq_must_yield(m, level))) {
+		mqfq_give_back(m, q);
+		return false;
+	}
+	while (unlikely(atomic_read(&q->given)) && tokens_take_one(&q->given))
+		if (!tokens_drop(&m->tokens))
+			return true;
+	return likely(q->waits == WAITING_NONE) && tokens_take(&m->tokens, q->number);
+}
+
 /* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
 static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 {
@@ -422,19 +457,21 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 
 	while (q->filled) {
 		level = __ffs(q->filled);
-		if (likely(level == MQFQ_FAIR)) {
-			if (unlikely(!mqfq_is_near(m, q->first->start)) && !mqfq_draining(m)) {
-				if (mqfq_throttle(m, q))
-					return NULL;
-				continue;
-			}
+		if (unlikely(q->waits != WAITING_NONE && q->waits != level))
+			mqfq_stop_waiting(m, q);
+		if (likely(level == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
+		    !mqfq_draining(m)) {
+			if (mqfq_throttle(m, q))
+				return NULL;
+			continue;
 		}
-		if ((likely(!mqfq_must_yield(m, level)) && tokens_take(&m->tokens, q->number)) ||
-		    !mqfq_wait(m, q, level))
+		if (mqfq_take_token(m, q, level))
 			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
-		return NULL;
+		if (mqfq_wait(m, q, level))
+			return NULL;
 	}
 	clear_bit(q->bit, q->runnable);
+	smp_mb__after_atomic(); /* as in mqfq_wait() */
 	return NULL;
 }
 
@@ -442,7 +479,6 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
 						    void (*picked)(struct mqfq_entry *e))
 {
-	enum mqfq_wait_end wait;
 	struct mqfq_entry *e;
 
 	spin_lock(&q->lock);
@@ -450,7 +486,6 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 		spin_unlock(&q->lock);
 		return NULL;
 	}
-	wait = mqfq_wait_ends(m, q);
 	e = mqfq_next(m, q);
 	if (e) {
 		picked(e);
@@ -461,8 +496,10 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 	}
 	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
 		mqfq_publish(m, q, mqfq_number(m, q));
-	if (unlikely(wait == MQFQ_LEFT || (wait == MQFQ_WOKEN && !e)))
-		mqfq_pass_on(m, q->number);
+	if (unlikely(q->waits != WAITING_NONE) && !q->filled)
+		mqfq_stop_waiting(m, q);
+	if (unlikely(atomic_read(&q->given)) && q->waits == WAITING_NONE)
+		mqfq_give_back(m, q);
 	spin_unlock(&q->lock);
 	return e;
 }
@@ -527,24 +564,12 @@ static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, unsigned int hctx
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
-/* A request left the drive: its token is put where who needs it looks first. Any context. */
+/* A request left the drive. Any context. */
 static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
 {
-	unsigned int level, to = e->queue;
-
-	if (unlikely(waiting_any(&m->waiting))) {
-		level = waiting_level(&m->waiting, WAITING_LEVELS);
-		if (level < WAITING_LEVELS)
-			to = waiting_nearest(&m->waiting, &m->tokens, to, level);
-		if (to == WAITING_NONE)
-			to = e->queue;
-	}
-	tokens_put(&m->tokens, e->queue, to);
-	smp_mb__after_atomic(); /* pairs with mqfq_wait() */
-	if (unlikely(waiting_any(&m->waiting)))
-		mqfq_wake(m, e->queue);
-	else if (unlikely(atomic_read(&m->wheel.waiting)))
+	if (unlikely(atomic_read(&m->wheel.waiting)) && !waiting_any(&m->waiting))
 		atomic64_inc(&m->queues[e->queue].idle);
+	mqfq_give(m, e->queue);
 }
 
 /* A request is freed, or the driver returns it and it @comes_back. Any context; only one in flight counts. */
@@ -708,6 +733,7 @@ static inline void mqfq_init_tree(struct mqfq *m, const struct mqfq_place *place
 		count = mqfq_group(t, top, count, places, group);
 	t->nodes[t->count - 1].parent = t->count - 1;
 	atomic_set(&t->nodes[t->count - 1].tokens, m->d);
+	tokens_share(t, m->d);
 }
 
 /**
@@ -741,15 +767,25 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	mqfq_set_t(m, m->knobs[MQFQ_KNOB_t_kib]);
 }
 
+/* Requests in flight: tokens that are not in the tree, nor given to a queue. Exact when nothing else is running. */
+static int mqfq_inflight(const struct mqfq *m)
+{
+	int inflight = m->d + atomic_read(&m->tokens.excess);
+	unsigned int i;
+
+	for (i = 0; i < m->tokens.count; i++)
+		inflight -= atomic_read(&m->tokens.nodes[i].tokens);
+	for (i = 0; i < m->queue_count; i++)
+		inflight -= atomic_read(&m->queues[i].given);
+	return inflight;
+}
+
 /* Is nothing left? No call is running, and none will come. */
 static bool mqfq_deinit(struct mqfq *m)
 {
-	unsigned int i, filled = 0, tokens = 0;
+	unsigned int i, filled = 0;
 
 	for (i = 0; i < m->queue_count; i++)
 		filled |= m->queues[i].filled;
-	for (i = 0; i < m->tokens.count; i++)
-		tokens += atomic_read(&m->tokens.nodes[i].tokens);
-	return !filled && !waiting_any(&m->waiting) &&
-	       tokens == m->d + atomic_read(&m->tokens.excess);
+	return !filled && !waiting_any(&m->waiting) && !mqfq_inflight(m);
 }

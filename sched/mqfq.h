@@ -11,8 +11,9 @@
  * Requests of I/O priority class RT go before all others, by their level, within the same D; of class idle, when nothing else is queued.
  *
  * Who decides. The dispatcher of a queue, under its lock. A queue that may not go is blocked: it is not in its hardware queue's map of
- * runnable queues, and in a map of those that wait. Who makes it go clears that bit, and runs the hardware queue. mqfq_has_work() reads
- * the map of runnable queues alone.
+ * runnable queues, and in a map of those that wait, for virtual time or for a token. Who moves virtual time on, or gives it a token, runs
+ * its hardware queue. mqfq_has_work() reads the map of runnable queues alone. A queue that waits for a token, and gets one, waits on while
+ * it has more: so each request that leaves the drive makes the next one of its queue go, and touches nothing that CPUs share.
  *
  * A queue tells its first tag to virtual time only when it must wait, and from then on until it is empty, in steps of a span, a
  * fraction of T. So what goes at once touches nothing that CPUs share but its flow.
@@ -122,7 +123,8 @@ struct mqfq_hctx {
  * @bit: its own in that one's map
  * @runnable: that map
  * @published: its number in virtual time, or MINDICATOR_NONE
- * @waits: the level at which it waits for a token, or WAITING_NONE
+ * @waits: the level at which it waits for tokens, or WAITING_NONE
+ * @given: tokens that it was given. Any context
  * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
  * @fair: the others, by start tag
  * @last: the one of them with the highest
@@ -139,6 +141,7 @@ struct mqfq_queue {
 	unsigned long *runnable;
 	u64 published;
 	unsigned int waits;
+	atomic_t given;
 	struct mqfq_entry *first;
 	struct rb_root fair;
 	struct mqfq_entry *last;

@@ -2,12 +2,12 @@
 /*
  * What may still go to the drive: D tokens, one for each request in it, in a tree that is shaped like the machine (M. Hedayati et al.,
  * "Multi-Queue Fair Queueing", ATC 2019, section 3.2). A leaf belongs to a queue, nodes above it to a core, a cache, a socket, the machine.
- * A queue takes a token from the nearest node on its way to the root; an end puts it where the queue that needs it looks first.
+ * A queue takes a token from the nearest node on its way to the root. A token that nobody waits for is put into the leaf of the queue that
+ * had it, as that is likely to need it next; but a node keeps no more than its part of all tokens, and what is above that is put higher
+ * up, where others find it too.
  *
- * Why it is correct. A token is in exactly one node, or with one request: each step moves one by a single atomic operation. What
- * the paper leaves open is a token in the leaf of a CPU that went idle, which no other queue passes. So a queue that finds none on its way
- * says that it waits, and then looks at all nodes: either it sees a token that was put anywhere before, or who puts one later sees
- * that it waits.
+ * Why it is correct. A token is in exactly one node, or with one queue or request: each step moves one by a single atomic operation. What
+ * the paper leaves open is a token in the leaf of a CPU that went idle, which no other queue passes: see waiting.h.
  *
  * Queues are numbered along the leaves, so what is below a node is a range of queues.
  */
@@ -21,13 +21,14 @@
 /**
  * struct token_node - a node of the tree
  * @tokens: tokens here
+ * @keeps: so many at most, but in the root
  * @parent: number of the node above; of the root, its own
  * @first: the first queue below
  * @end: the last queue below, plus 1
  */
 struct token_node {
 	atomic_t tokens;
-	unsigned int parent, first, end;
+	unsigned int keeps, parent, first, end;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -77,30 +78,31 @@ static inline bool tokens_steal(struct tokens *t)
 	return false;
 }
 
-/* Is there a token? It may be gone when this returns. */
-static inline bool tokens_seen(const struct tokens *t)
+/* A token that is to go, as there are to be fewer. Return: true if the caller's is one of those. */
+static inline bool tokens_drop(struct tokens *t)
 {
-	unsigned int node;
-
-	for (node = t->count; node--;)
-		if (atomic_read(&t->nodes[node].tokens) > 0)
-			return true;
-	return false;
+	return unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess);
 }
 
-/*
- * Puts a token of @queue where @to finds it too: in the lowest node that is above both. If both are the same, that is the leaf. Any context.
- * The caller then looks, after a full barrier, for those who wait.
- */
-static inline void tokens_put(struct tokens *t, unsigned int queue, unsigned int to)
+/* Puts a token of a queue. The caller then looks, after a full barrier, for those who wait. Any context. */
+static inline void tokens_put(struct tokens *t, unsigned int queue)
 {
-	unsigned int node = queue;
+	struct token_node *node = &t->nodes[queue], *root = &t->nodes[t->count - 1];
 
-	if (unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess))
-		return;
-	while (to < t->nodes[node].first || to >= t->nodes[node].end)
-		node = t->nodes[node].parent;
-	atomic_inc(&t->nodes[node].tokens);
+	while (node != root && (unsigned int)atomic_read(&node->tokens) >= READ_ONCE(node->keeps))
+		node = &t->nodes[node->parent];
+	atomic_inc(&node->tokens);
+}
+
+/* All nodes keep their parts of so many tokens. */
+static inline void tokens_share(struct tokens *t, unsigned int tokens)
+{
+	const struct token_node *root = &t->nodes[t->count - 1];
+	unsigned int i;
+
+	for (i = 0; i < t->count; i++)
+		WRITE_ONCE(t->nodes[i].keeps,
+			   tokens * (t->nodes[i].end - t->nodes[i].first) / root->end);
 }
 
 /* More tokens, or fewer; one caller at a time. After more, who waits has to be woken. */

@@ -3,9 +3,9 @@
  * Which queues have a request that may go as soon as there is a token: the ready queues of M. Hedayati et al., "Multi-Queue Fair Queueing",
  * ATC 2019, section 3.3. A bitmap for each level of priority; who has a token to give asks for the nearest queue of the most urgent level.
  *
- * Why no wake-up is lost. A queue counts itself, sets its bit and then, after a full barrier, looks for a token; who puts a token looks, after
- * a full barrier, whether any are counted, and for their bits. One of the two sees the other. Who clears a bit must run the queue: nobody
- * else will.
+ * Why no token waits beside a queue that wants it. A queue counts itself, sets its bit and then, after a full barrier, looks for a token in
+ * the whole tree; who puts one there looks, after a full barrier, whether any are counted, and for their bits. One of the two sees the
+ * other. From then on tokens are given to it, so it need not look again. Only the queue itself clears its bit.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H
@@ -51,13 +51,11 @@ static inline void waiting_add(struct waiting *w, unsigned int queue, unsigned i
 	set_bit(queue, waiting_map(w, level));
 }
 
-/* It waits no more. Return: false: it was woken meanwhile. */
-static inline bool waiting_remove(struct waiting *w, unsigned int queue, unsigned int level)
+/* It waits no more. What it was given meanwhile it must use, or give to others. */
+static inline void waiting_remove(struct waiting *w, unsigned int queue, unsigned int level)
 {
-	if (!test_and_clear_bit(queue, waiting_map(w, level)))
-		return false;
+	clear_bit(queue, waiting_map(w, level));
 	atomic64_sub(waiting_unit(level), &w->count);
-	return true;
 }
 
 /* May any queue wait? */

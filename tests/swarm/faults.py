@@ -146,8 +146,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "twice as many requests go to the drive",
-        "tokens, m->d);\n}",
-        "tokens, 2 * m->d);\n}",
+        "tokens, m->d);\n\ttokens_share",
+        "tokens, 2 * m->d);\n\ttokens_share",
         found_soon=True,
     ),
     Fault(
@@ -197,14 +197,24 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "a token wakes nobody",
-        "	if (unlikely(waiting_any(&m->waiting)))\n		mqfq_wake(m, e->queue);\n	else if",
-        "	if",
+        "			atomic_inc(&m->queues[to].given);\n			mqfq_kick(m, to);\n",
+        "			atomic_inc(&m->queues[to].given);\n",
         found_soon=True,
     ),
     Fault(
         "more tokens wake nobody",
-        "		mqfq_pass_on(m, i);",
-        "		;",
+        "	mqfq_give_all(m, 0);\n",
+        "",
+    ),
+    Fault(
+        "a queue keeps tokens that it has no use for",
+        "		mqfq_give_back(m, q);\n	spin_unlock",
+        "		;\n	spin_unlock",
+    ),
+    Fault(
+        "a queue that found a token looks for no other one",
+        "			mqfq_stop_waiting(m, q); /* there may be",
+        "			; /* there may be",
     ),
     Fault(
         "another T wakes nobody",
@@ -213,8 +223,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "tokens that are to be fewer come back",
-        "	if (unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess))\n		return;\n",
-        "",
+        "	return unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess);",
+        "	return false;",
     ),
     Fault(
         "a request takes a token before a more urgent one that waits",
@@ -233,8 +243,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "class idle is not woken when nothing else is left",
-        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n			return;",
-        "true))\n			return;",
+        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n		return WAITING_NONE;",
+        "true))\n		return WAITING_NONE;",
     ),
     Fault(
         "what the driver gave back is charged to its flow again",

@@ -370,7 +370,6 @@ static void check_rest(void)
 /* As the module's statistics have them. */
 static void check_counters(void)
 {
-	s64 inflight = d_now() + atomic_read(&mqfq.tokens.excess);
 	u64 inserted = 0, dispatched = 0;
 	unsigned int i;
 
@@ -380,11 +379,9 @@ static void check_counters(void)
 	}
 	if (inserted != law.inserted || dispatched != law.dispatched)
 		player_fail("the counters do not balance");
-	for (i = 0; i < mqfq.tokens.count; i++)
-		inflight -= atomic_read(&mqfq.tokens.nodes[i].tokens);
-	if (inflight != (s64)law.inflight)
-		player_fail("%lld requests have tokens, and %llu are in the drive",
-			    (long long)inflight, (unsigned long long)law.inflight);
+	if (mqfq_inflight(&mqfq) != (int)law.inflight)
+		player_fail("%d requests have tokens, and %llu are in the drive",
+			    mqfq_inflight(&mqfq), (unsigned long long)law.inflight);
 }
 
 static bool subject_has_work(u32 hctx)

@@ -23,24 +23,30 @@ BARRIER = "smp_mb__after_atomic();"
 
 #: Ways to break it: name, what stands in the sources, what stands there instead.
 MUTATIONS = [
-    ("waits-without-barrier", "\tsmp_mb(); /* pairs with mqfq_end() */\n", ""),
-    ("ends-without-barrier", f"\t{BARRIER} /* pairs with mqfq_wait() */\n", ""),
+    ("waits-without-barrier", "\t\tsmp_mb(); /* pairs with mqfq_give() */\n", ""),
+    ("gives-without-barrier", "\t\tsmp_mb(); /* pairs with the barrier after waiting_add() */\n", ""),
     (
-        "no-barrier-before-waiting",
-        f"\t{BARRIER} /* who clears the bit of waiting then sees that the queue is not runnable,"
+        "no-barrier-before-given",
+        "\tsmp_mb__after_atomic(); /* who gives a token then sees that the queue is not runnable,"
         " and runs it */\n",
         "",
     ),
-    ("never-steals", "!tokens_steal(&m->tokens))", "true)"),
-    ("never-passes-on", "\tif (tokens_seen(&m->tokens))\n", "\tif (false)\n"),
+    ("given-and-not-run", "\t\t\tmqfq_kick(m, to);\n", ""),
+    ("never-steals", "!mqfq_must_yield(m, level) && tokens_steal(&m->tokens))", "false)"),
+    ("keeps-what-it-was-given", "\t\tmqfq_give_back(m, q);\n\tspin_unlock", "\t\t;\n\tspin_unlock"),
+    (
+        "waits-on-after-it-found-one",
+        "\t\t\tmqfq_stop_waiting(m, q); /* there may be",
+        "\t\t\t; /* there may be",
+    ),
     ("dispatches-from-blocked", "if (unlikely(!test_bit(q->bit, q->runnable))) {", "if (false) {"),
     ("throttles-without-barrier", "\tsmp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */\n", ""),
     ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),
-    ("wakes-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),
+    ("gives-to-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),
     (
         "idle-sleeps-on",
-        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n\t\t\treturn;",
-        "true))\n\t\t\treturn;",
+        "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n\t\treturn WAITING_NONE;",
+        "true))\n\t\treturn WAITING_NONE;",
     ),
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-is-exceeded", "while (tokens > 0)", "while (tokens > -1)"),
@@ -65,7 +71,7 @@ STALE = [
 #: Ways to make it unfair, or to leave the drive idle.
 UNFAIR = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
-    ("d-doubled", "tokens, m->d);\n}", "tokens, 2 * m->d);\n}"),
+    ("d-doubled", "tokens, m->d);\n\ttokens_share", "tokens, 2 * m->d);\n\ttokens_share"),
     ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
     ("weights-alike", "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)", "SHARES_SECTOR"),
     ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),

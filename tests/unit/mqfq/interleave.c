@@ -168,6 +168,7 @@ static void create(void)
 
 	create_mqfq(mqfq, hctxs, 1 + explore_random(2), begin);
 	machine.vt = begin;
+	period = explore_random(2) ? -explore_random(10) : explore_random(100000);
 	machine.in_drive_max = 1 + explore_random(4);
 	mqfq_configure(mqfq, MQFQ_KNOB_d, machine.in_drive_max);
 	mqfq_configure(mqfq, MQFQ_KNOB_t_kib, explore_random(3) ? explore_random(64) : 0);

@@ -132,6 +132,7 @@ void cpu_work(unsigned int cpu)
 		if (unlikely(shared_load(&c->run)) && shared_exchange(&c->run, 0))
 			run_queue(cpu);
 		if (c->submitted - c->finished < depth && cpu_goes_on(cpu)) {
+			cpu_elsewhere();
 			io = &c->ios[c->submitted % depth];
 			io->sector = random_sector(c);
 			queue_insert(cpu, io);

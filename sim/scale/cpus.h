@@ -34,6 +34,8 @@ bool cpus_conserved(void);
 bool cpu_goes_on(unsigned int cpu);
 /* Nothing to do until another CPU does something; called again and again, @tries from 1. */
 void cpu_idle(unsigned int tries);
+/* All that a request costs beside its scheduler. */
+void cpu_elsewhere(void);
 /* Time in ns: exact, and that of the last tick, which is only memory. */
 u64 clock_ns(void);
 u64 clock_tick_ns(void);

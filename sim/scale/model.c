@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as a model: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS
+ * CPUs as a model: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS
  *
  * The code is the real one, compiled so that it calls the functions below before every access to memory
  * (-fsanitize=thread, without the library that belongs to it). Each CPU is a coroutine with a clock of its own; the one
@@ -50,7 +50,7 @@ static struct processor processors[CPUS_MAX], *current;
 static char stacks[CPUS_MAX][STACK_BYTES] __attribute__((aligned(64)));
 static ucontext_t outside;
 static unsigned int count;
-static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, begin_ps, end_ps;
+static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, begin_ps, end_ps;
 static u64 tickets, transfers;
 
 /* --- whose turn it is ---------------------------------------------------------------------------------------------- */
@@ -318,6 +318,11 @@ void cpu_idle(unsigned int tries)
 	}
 }
 
+void cpu_elsewhere(void)
+{
+	current->now_ps += elsewhere_ps;
+}
+
 u64 clock_ns(void)
 {
 	current->now_ps += clock_ps;
@@ -354,9 +359,9 @@ int main(int argc, char **argv)
 	static u64 operations;
 	static unsigned int cpus, i;
 
-	if (argc != 10) {
+	if (argc != 11) {
 		fprintf(stderr, "usage: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS "
-				"CLOCK_PS NEAR_PS FAR_PS\n");
+				"CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS\n");
 		return 2;
 	}
 	cpus = number(argv[1]);
@@ -376,6 +381,7 @@ int main(int argc, char **argv)
 	clock_ps = number(argv[7]);
 	near_ps = number(argv[8]);
 	far_ps = number(argv[9]);
+	elsewhere_ps = number(argv[10]);
 	count = cpus;
 	transfers = 0;
 	for (i = 0; i < count; i++) {

@@ -29,6 +29,10 @@ void cpu_idle(unsigned int tries)
 	shared_relax(tries);
 }
 
+void cpu_elsewhere(void)
+{
+}
+
 static u64 read_clock(clockid_t clock)
 {
 	struct timespec t;

@@ -12,11 +12,12 @@ from tests.unit.programs import mutate
 
 from tailgate import bench
 from tailgate.bench import scale, simulator
-from tailgate.bench.scale import CONTENDERS, Contender, Costs
+from tailgate.bench.scale import CONTENDERS, FAIR, PAPER, Contender, Costs
 from tailgate.errors import UsageError
 from tailgate.experiment import ROOT
 
 K2, BOUNDED, DEADLINE = CONTENDERS
+ALL = (*CONTENDERS, *FAIR[:-1])
 US = 1000
 
 
@@ -27,7 +28,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
 @pytest.mark.parametrize("count", [1, 4])
 def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
     figures = scale.threads(programs, contender, count, ms=50)
@@ -35,12 +36,12 @@ def test_threads_lose_no_request(programs: Path, contender: Contender, count: in
     assert figures["cpu_share"] > 0
 
 
-@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
 def test_the_model_repeats_its_digits(programs: Path, contender: Contender) -> None:
     assert scale.model(programs, contender, 12, us=US) == scale.model(programs, contender, 12, us=US)
 
 
-@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
 def test_one_cpu_transfers_nothing(programs: Path, contender: Contender) -> None:
     assert scale.model(programs, contender, 1, us=US)["transfers_per_operation"] == 0
 
@@ -65,6 +66,17 @@ def test_dearer_transfers_never_help(programs: Path, contender: Contender, cpus:
         for near in (0, 4_000, 16_000, 64_000)
     ]
     assert rates == sorted(rates, reverse=True)
+
+
+def test_mqfq_needs_its_structures_for_many_cpus(programs: Path) -> None:
+    """With all that a request costs: 3/4 of none's on 16 CPUs, twice what one lock does on 32."""
+    none, fair, one_lock = FAIR[:3]
+    rates = {
+        (c.name, cpus): scale.model(programs, c, cpus, PAPER, us=US)["operations_per_s"]
+        for c, cpus in ((none, 16), (fair, 16), (fair, 32), (one_lock, 32))
+    }
+    assert rates[fair.name, 16] >= 0.75 * rates[none.name, 16]
+    assert rates[fair.name, 32] >= 2 * rates[one_lock.name, 32]
 
 
 def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Operations a second (insert, dispatch, end) of sched/k2.c and sched/models/deadline.c, by number of CPUs.
+"""Operations a second (insert, dispatch, end) of K2, MQFQ and a model of mq-deadline, by number of CPUs.
 
 Twice: on threads of this host, as many as it has CPUs, and in a model of up to 64 CPUs that counts the
 transfers of cache lines between them. sim/scale has the programs, and says what the model leaves out.
@@ -45,6 +45,13 @@ CONTENDERS = (
     Contender("k2_bound8", "k2", 8),
     Contender("deadline", "deadline"),
 )
+#: MQFQ beside no scheduler, and beside itself under one lock, with D as in its paper.
+FAIR = (
+    Contender("none", "none"),
+    Contender("mqfq_d128", "mqfq", 128),
+    Contender("mqfq_one_lock", "serial", 128),
+    Contender("deadline", "deadline"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Costs:
     of an AMD EPYC (Zen 4) does; an uncontended atomic was measured at 2 ns there, a clock read at 24 ns.
     `near` is a transfer between CPUs that share a cache, measured at 16 ns there by ping_pong.c; `far` is one
     between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9
-    7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency).
+    7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency). `elsewhere` is what a
+    request costs beside its scheduler.
     """
 
     access: int = 200
@@ -63,12 +71,18 @@ class Costs:
     clock: int = 20_000
     near: int = 16_000
     far: int = 80_000
+    elsewhere: int = 0
 
     @property
     def words(self) -> list[str]:
         """As the program takes them."""
-        return [str(ps) for ps in (self.access, self.atomic, self.clock, self.near, self.far)]
+        costs = (self.access, self.atomic, self.clock, self.near, self.far, self.elsewhere)
+        return [str(ps) for ps in costs]
 
+
+#: A request costs so much beside its scheduler that 16 CPUs without one do 4 million a second, as in Figure 8
+#: of "Multi-Queue Fair Queueing" (ATC 2019).
+PAPER = Costs(elsewhere=4_000_000)
 
 #: What it prints: name -> value.
 Figures = Mapping[str, float]
@@ -78,7 +92,7 @@ def build(folder: Path, *flags: str) -> None:
     """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too."""
     common = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", *flags, f"-I{INCLUDE}"]
     _compile([*common, "-pthread", str(SCALE / "ping_pong.c"), "-o", str(folder / "ping_pong")])
-    for queue in sorted({c.queue for c in CONTENDERS}):
+    for queue in sorted({c.queue for c in (*CONTENDERS, *FAIR)}):
         # What asserts are there for is tested elsewhere: kernels have none.
         bound = [*common, "-DNDEBUG", f'-DQUEUE="queue_{queue}.h"']
         sources = [str(SCALE / name) for name in ("cpus.c", "threads.c")]
@@ -120,7 +134,13 @@ def measure(console: Console) -> list[Result]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         build(folder)
-        return [*_on_threads(folder, console), *_in_the_model(folder, console)]
+        none = " and nothing else costs anything"
+        whole = f" and all else {PAPER.elsewhere / 1e6:g} us a request"
+        return [
+            *_on_threads(folder, console),
+            *_in_the_model(folder, console, CONTENDERS, "scale_model", Costs(), none),
+            *_in_the_model(folder, console, FAIR, "scale_model_whole", PAPER, whole),
+        ]
 
 
 def _on_threads(folder: Path, console: Console) -> list[Result]:
@@ -159,12 +179,20 @@ def _median(runs: Sequence[Figures], figure: str) -> float:
     return statistics.median(run[figure] for run in runs)
 
 
-def _in_the_model(folder: Path, console: Console) -> list[Result]:
-    costs = Costs()
-    stated = f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond"
+def _in_the_model(
+    folder: Path,
+    console: Console,
+    contenders: Sequence[Contender],
+    prefix: str,
+    costs: Costs,
+    beside: str,
+) -> list[Result]:
+    stated = (
+        f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond,{beside}"
+    )
     table = _table(f"In the model, million operations a second ({stated})", MODEL_CPUS)
     out = []
-    for contender in CONTENDERS:
+    for contender in contenders:
         row = []
         for cpus in MODEL_CPUS:
             figures = model(folder, contender, cpus, costs, us=MODEL_US)
@@ -174,8 +202,8 @@ def _in_the_model(folder: Path, console: Console) -> list[Result]:
                 ("operations_per_s", "operations/s", True),
                 ("transfers_per_operation", "transfers/operation", False),
             ):
-                prefix = "scale_model" if better else "scale_model.transfers"
-                name = f"{prefix}.{contender.name}.cpus{cpus}"
+                kind = prefix if better else f"{prefix}.transfers"
+                name = f"{kind}.{contender.name}.cpus{cpus}"
                 out.append(Result(name, figures[figure], unit, better, context))
         table.add_row(contender.name, *row)
     console.print(table)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Models in Promela of what MQFQ's queues share without a lock (tests/models), searched exhaustively by spin.
+
+Each model says which functions of sched/ it stands for, and what it checks. A broken model must be found out.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.unit.programs import ROOT
+
+MODELS = ROOT / "tests/models"
+MEMORY_MIB = 1024
+DEPTH = 10_000
+LIMIT_S = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """A search of a model: for violated assertions, or for a schedule that breaks the claim `goes`."""
+
+    model: str
+    name: str
+    defines: tuple[str, ...] = ()
+    claim: bool = False
+
+
+def tokens(requests0: int, requests1: int, d: int) -> tuple[str, ...]:
+    """Requests of two queues: 1 for each of real time, 4 for each fair one, 16 for each idle one."""
+    return (f"-DREQUESTS0={requests0}", f"-DREQUESTS1={requests1}", f"-DD={d}")
+
+
+CASES = [
+    Case("mindicator", "three-writers"),
+    Case("tokens", "idle", tokens(4, 16, 1)),
+    Case("tokens", "one-waits-on", tokens(8, 4, 1)),
+    Case("tokens", "two-tokens", tokens(4, 4, 2)),
+    Case("tokens", "urgent", tokens(5, 4, 1)),
+    Case("tokens", "a-lone-waiter-goes", tokens(0, 4, 1), claim=True),
+    Case("tokens", "all-go", tokens(4, 4, 1), claim=True),
+    Case("tokens", "all-go-beside-urgent", tokens(1, 4, 1), claim=True),
+    Case("wheel", "two-publishers"),
+    Case("wheel", "t-changes", ("-DSET_T",)),
+    Case("wheel", "all-go", claim=True),
+    Case("wheel", "all-go-t-changes", ("-DSET_T",), claim=True),
+]
+
+#: Ways to break a model: model, name, what stands there, what stands there instead.
+MUTATIONS = [
+    ("mindicator", "one-refresh", ":: else -> has_failed = true", ":: else -> break"),
+    ("mindicator", "blind-write", ":: current[node] >> leaf & 1 ->", ":: true ->"),
+    (
+        "mindicator",
+        "equal-is-not-written",
+        "word[node] = least;\n\t\t\t\tcurrent[node] = 0;",
+        "current[node] = (word[node] == least -> current[node] : 0);\n\t\t\t\tword[node] = least;",
+    ),
+    (
+        "mindicator",
+        "node-read-last",
+        "d_step { current[node] = current[node] | 1 << leaf; least = NONE };\n"
+        "\t\ttake_in(below);\n\t\ttake_in(below + 1);",
+        "least = NONE;\n\t\ttake_in(below);\n\t\ttake_in(below + 1);\n"
+        "\t\tcurrent[node] = current[node] | 1 << leaf;",
+    ),
+    ("mindicator", "time-falls", ":: vt == base ->", ":: true ->"),
+    ("tokens", "never-steals", ":: else ->\n\t\ttokens_steal();\n", ":: else ->\n"),
+    ("tokens", "does-not-look-again", ":: atomic { !given[me] -> break }", ":: atomic { true -> break }"),
+    (
+        "tokens",
+        "blocked-after-announcing",
+        "\t\trunnable = runnable & ~BIT(me);\n"
+        "\t\tif\n\t\t:: waits[me] == NONE -> announce()\n\t\t:: else\n\t\tfi;\n"
+        "\t\tif\n\t\t:: atomic { !given[me] -> break }\n",
+        "\t\tif\n\t\t:: waits[me] == NONE -> announce()\n\t\t:: else\n\t\tfi;\n"
+        "\t\tif\n\t\t:: !given[me] -> runnable = runnable & ~BIT(me); break\n",
+    ),
+    ("tokens", "given-and-not-run", "to_run = to_run | BIT(queue)", "skip"),
+    (
+        "tokens",
+        "put-without-a-look",
+        "\t\tfi;\n\t\tmqfq_next_waiter();\n\t\tif\n\t\t:: atomic { to == NONE -> break }\n",
+        "\t\tfi;\n\t\tif\n\t\t:: atomic { true -> break }\n",
+    ),
+    (
+        "tokens",
+        "keeps-what-it-was-given",
+        ":: given[me] && waits[me] == NONE -> mqfq_give_back()",
+        ":: given[me] && waits[me] == NONE",
+    ),
+    ("tokens", "idle-sleeps-on", ":: level == IDLE && !published ->", ":: false ->"),
+    (
+        "tokens",
+        "taken-in-two-steps",
+        ":: atomic { waits[me] == NONE && tokens[me] -> tokens[me]--; got = true; break }",
+        ":: waits[me] == NONE && tokens[me] -> tokens[me]--; got = true; break",
+    ),
+    (
+        "wheel",
+        "time-is-not-read-again",
+        ":: IS_NEAR\n\t\t\t:: else ->\n\t\t\t\tif\n\t\t\t\t:: HAS_COME(span, bits)\n",
+        ":: false\n\t\t\t:: else ->\n\t\t\t\tif\n\t\t\t\t:: false\n",
+    ),
+    ("wheel", "only-last-bucket", "spans > BUCKETS -> BUCKETS : spans", "spans > 1 -> 1 : spans"),
+    ("wheel", "woken-is-not-run", "runnable = true; to_run = true", "runnable = true"),
+    (
+        "wheel",
+        "blocked-after-the-bit",
+        "runnable = false;\n\t\t\tchoose_span();\n\t\t\twheel[span % BUCKETS] = true;\n",
+        "choose_span();\n\t\t\twheel[span % BUCKETS] = true;\n\t\t\trunnable = false;\n",
+    ),
+    ("wheel", "new-t-wakes-nobody", "byte at;", "byte at = BUCKETS;"),
+    ("wheel", "new-span-is-not-noticed", ":: atomic { shift == bits ->", ":: atomic { true ->"),
+]
+
+
+def search(case: Case, text: str, folder: Path) -> str:
+    """Let spin search a model exhaustively; an empty answer is success."""
+    assert shutil.which("spin"), "spin is missing: run `make setup-check`"
+    (folder / "model.pml").write_text(text)
+    made = subprocess.run(
+        ["spin", *case.defines, "-a", "model.pml"], cwd=folder, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    flags = [] if case.claim else ["-DSAFETY", "-DNOCLAIM"]
+    # An optimizing compiler takes longer than the search.
+    compile_pan = ["gcc", "-w", f"-DMEMLIM={MEMORY_MIB}", *flags, "pan.c", "-o", "pan"]
+    subprocess.run(compile_pan, cwd=folder, check=True)
+    run_pan = ["./pan", f"-m{DEPTH}", "-w22", *(["-a", "-f"] if case.claim else [])]
+    done = subprocess.run(run_pan, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
+    answer = done.stdout + done.stderr
+    complete = not re.search("not completed|max search depth|truncated", answer)
+    return "" if done.returncode == 0 and complete and "errors: 0" in answer else answer
+
+
+def read_model(name: str) -> str:
+    return (MODELS / f"{name}.pml").read_text()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{c.model}-{c.name}" for c in CASES])
+def test_no_schedule_breaks_a_model(case: Case, tmp_path: Path) -> None:
+    assert search(case, read_model(case.model), tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new"), [(m[0], *m[2:]) for m in MUTATIONS], ids=[f"{m[0]}-{m[1]}" for m in MUTATIONS]
+)
+def test_a_broken_model_is_found_out(model: str, old: str, new: str, tmp_path: Path) -> None:
+    text = read_model(model)
+    assert text.count(old) == 1, f"{old!r} stands in {text.count(old)} places: mend the mutation"
+    broken = text.replace(old, new)
+    assert any(search(case, broken, tmp_path) for case in CASES if case.model == model)
+
+
+@pytest.mark.parametrize("model", sorted({c.model for c in CASES}))
+def test_what_a_model_stands_for_is_there(model: str) -> None:
+    """A function that a model names, and that is renamed or removed, is to be looked at there too."""
+    names = set(
+        re.findall(r"\b([a-z_]+)\(\)", " ".join(re.findall(r"/\*.*?\*/", read_model(model), re.DOTALL)))
+    )
+    sources = "".join(path.read_text() for path in (ROOT / "sched").rglob("*.[ch]"))
+    assert names
+    assert {name for name in names if f"{name}(" not in sources} == set()

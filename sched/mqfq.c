@@ -303,7 +303,7 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 	struct mqfq_queue *q = in->q;
 
 	e->queue = q->number;
-	q->inserted++;
+	WRITE_ONCE(q->inserted, q->inserted + 1);
 	q->filled |= BIT(e->level);
 	if (likely(e->level == MQFQ_FAIR))
 		mqfq_add_fair(q, e);
@@ -491,8 +491,8 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 		picked(e);
 		mqfq_take_out(q, e);
 		e->state = MQFQ_INFLIGHT;
-		q->dispatched++;
-		q->sectors += mqfq_sectors(e);
+		WRITE_ONCE(q->dispatched, q->dispatched + 1);
+		WRITE_ONCE(q->sectors, q->sectors + mqfq_sectors(e));
 	}
 	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
 		mqfq_publish(m, q, mqfq_number(m, q));

@@ -128,7 +128,7 @@ struct mqfq_hctx {
  * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
  * @fair: the others, by start tag
  * @last: the one of them with the highest
- * @inserted: requests, since the start
+ * @inserted: requests, since the start; read without the lock, as the next two are
  * @dispatched: those that went to the drive
  * @sectors: of these
  * @idle: requests of it that left the drive, while nothing could take their place as T was too small

@@ -4,15 +4,25 @@
 import os
 import secrets
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GCC = ("gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
+THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: The first seed of this run of the tests; TAILGATE_SEED replays what a failed one printed.
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
+
+
+def fixed_addresses() -> tuple[str, ...]:
+    """Prefix of a command: the thread sanitizer dislikes some randomized address spaces."""
+    prefix = ("setarch", os.uname().machine, "-R")
+    if shutil.which("setarch") and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
+        return prefix
+    return ()
 
 
 def run_program(

@@ -7,10 +7,7 @@ sanitizers.
 """
 
 import itertools
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.unit.k2_programs import Mutation, Script, assert_noticed, compile_program, mutated
-from tests.unit.programs import ROOT, SANITIZED, run_program
+from tests.unit.programs import ROOT, SANITIZED, THREAD_SANITIZED, fixed_addresses, run_program
 
 RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
@@ -27,7 +24,6 @@ WAIT_BUCKETS = 26
 EINVAL, ERANGE = -22, -34
 #: A knob that finds itself.
 AUTO_VALUE = 2**32 - 1
-THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 
 
 @dataclass
@@ -836,14 +832,6 @@ def test_seeds_replay(programs: Path) -> None:
     assert found
     again = run_program(program, int(found[1]), 1)
     assert again.splitlines()[:2] == failure.splitlines()[:2]
-
-
-def fixed_addresses() -> tuple[str, ...]:
-    """The thread sanitizer dislikes some randomized address spaces."""
-    prefix = ("setarch", os.uname().machine, "-R")
-    if shutil.which("setarch") and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
-        return prefix
-    return ()
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])

@@ -7,7 +7,7 @@ end all tokens are back. `fair` lets flows of random weights, sizes and queues c
 dispatched and what is completed of any two differs by no more than a bound, and the drive is always
 full. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what
 flows weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find
-itself on modelled drives.
+itself on modelled drives. `stress` has real threads, for the sanitizers.
 """
 
 import shutil
@@ -17,7 +17,16 @@ from pathlib import Path
 
 import pytest
 from tests.unit import sfq
-from tests.unit.programs import GCC, ROOT, SANITIZED, SEED, mutate, run_program
+from tests.unit.programs import (
+    GCC,
+    ROOT,
+    SANITIZED,
+    SEED,
+    THREAD_SANITIZED,
+    fixed_addresses,
+    mutate,
+    run_program,
+)
 
 BARRIER = "smp_mb__after_atomic();"
 
@@ -109,22 +118,33 @@ LOST = [
 ]
 
 
+#: Accesses that are marked no more, or protected: the thread sanitizer sees them.
+RACES = [
+    ("waiting-read", "if (READ_ONCE(waiting_map(w, level)[word]))", "if (waiting_map(w, level)[word])"),
+    ("wheel-read", "if (!READ_ONCE(map[word]))", "if (!map[word])"),
+    ("leaf-read", "number = READ_ONCE(below[i])", "number = below[i]"),
+    ("counter-written", "WRITE_ONCE(q->dispatched, q->dispatched + 1);", "q->dispatched++;"),
+    ("lock-not-taken", "\tspin_lock(&q->lock);\n\tin->q = q;", "\tq->lock.locked = 1;\n\tin->q = q;"),
+]
+
+
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
     """Compile tests/unit/mqfq/<name>.c of a tree; most have one thread."""
     program = out / name
     own = root / "tests/unit/interleave" if name in ("interleave", "mindicator") else ROOT / "sim/single"
-    includes = ["-I", str(own), "-I", str(ROOT / "sim/include")]
+    includes = ["-I", str(own)] if name != "stress" else []
+    includes += ["-I", str(ROOT / "sim/include")]
     source = root / "tests/unit/mqfq" / f"{name}.c"
     subprocess.run([*GCC, "-O1", *flags, *includes, str(source), "-lm", "-o", str(program)], check=True)
     return program
 
 
-def compile_mutated(name: str, old: str, new: str, root: Path) -> Path:
+def compile_mutated(name: str, old: str, new: str, root: Path, *flags: str) -> Path:
     shutil.copytree(ROOT / "sched", root / "sched")
     for folder in ("interleave", "mqfq"):
         shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
     mutate(root / "sched", old, new)
-    return compile_program(name, root, "-w", root=root)
+    return compile_program(name, root, "-w", *flags, root=root)
 
 
 @pytest.fixture(scope="session")
@@ -142,6 +162,19 @@ def test_no_schedule_loses_a_wake_up_or_breaks_a_law(interleave: Path, first: in
 def test_a_broken_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     program = compile_mutated("interleave", old, new, tmp_path)
     assert run_program(program, 0, 300_000) != ""
+
+
+@pytest.mark.parametrize("sanitizer", [THREAD_SANITIZED, SANITIZED], ids=["thread", "address"])
+def test_real_threads(sanitizer: tuple[str, ...], tmp_path: Path) -> None:
+    program = compile_program("stress", tmp_path, *sanitizer)
+    for seed in (1, 2):
+        assert run_program(program, seed, 5000, prefix=fixed_addresses()) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in RACES], ids=[m[0] for m in RACES])
+def test_a_race_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    program = compile_mutated("stress", old, new, tmp_path, *THREAD_SANITIZED)
+    assert "data race" in run_program(program, 1, 5000, prefix=fixed_addresses())
 
 
 def test_the_root_is_the_least_leaf(tmp_path: Path) -> None:

@@ -43,13 +43,13 @@ static unsigned int period;
 static unsigned int mqfq_period(const struct mqfq *m)
 {
 	(void)m;
-	return period;
+	return READ_ONCE(period);
 }
 
 static u64 mqfq_now(const struct mqfq *m)
 {
 	(void)m;
-	return (u64)period << 25;
+	return (u64)READ_ONCE(period) << 25;
 }
 
 static unsigned int mqfq_sectors(struct mqfq_entry *e)

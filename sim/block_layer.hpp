@@ -29,7 +29,7 @@ struct Io {
 	sim_op op = SIM_READ;
 	bool through = false;
 	uint16_t ioprio = 0;
-	uint32_t process = 0, cgroup = 0, weight = 0; ///< see sim_request
+	uint32_t process = 0, cgroup = 0; ///< see sim_request
 	uint32_t processor = 0; ///< that submits it
 	uint32_t flow = 0;
 	uint32_t parts = 0; ///< requests that are not complete
@@ -172,6 +172,7 @@ class BlockLayer
 	const sim_scheduler *scheduler_; ///< none: null
 	std::unique_ptr<void, bool (*)(void *)> elevator_{ nullptr, nullptr };
 	Handle handle_{};
+	std::vector<sim_cgroup> cgroups_;
 	Drive drive_{ nullptr, nullptr };
 	std::vector<Queue> queues_;
 	uint32_t tags_ = 0; ///< that requests are made with, of each queue

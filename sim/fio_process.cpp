@@ -139,7 +139,6 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
 		unit.ioprio = process.ioprio;
 		unit.process = number;
 		unit.cgroup = process.cgroup;
-		unit.weight = process.weight;
 		unit.flow = process.flow;
 		unit.done = { [](void *u) {
 				     auto *unit = static_cast<IoUnit *>(u);

@@ -65,8 +65,19 @@ void check(const Config &config)
 				 std::to_string(config.machine.cpus));
 	if (!config.machine.tick_ns)
 		throw UsageError("tick_ns: expected at least 1");
+	if (config.cgroups.empty())
+		throw UsageError("cgroups: expected at least the root");
+	for (uint32_t i = 0; i < config.cgroups.size(); i++) {
+		if (config.cgroups[i].parent >= std::max(i, 1U))
+			throw UsageError("cgroups: expected a parent with a lower number");
+		if (!config.cgroups[i].weight || config.cgroups[i].weight > 10'000)
+			throw UsageError("cgroups: expected a weight, 1 to 10000");
+	}
 	bool ends = config.limit_ns, first = false;
 	for (const Process &process : config.processes) {
+		if (process.cgroup >= config.cgroups.size())
+			throw UsageError("cgroup: there is no number " +
+					 std::to_string(process.cgroup));
 		first = first || !process.flow;
 		ends = ends || process.ends_all || process.runtime_ns || process.ios_max ||
 		       process.bytes_max || !process.trace.empty();

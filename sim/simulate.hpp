@@ -40,8 +40,7 @@ struct Process {
 	bool synchronous = false; ///< sync, psync, pvsync: one request at a time, no queue
 	uint32_t depth = 1; ///< iodepth of an asynchronous one
 	uint16_t ioprio = 0; ///< class << 13 | level, as in the kernel
-	uint32_t cgroup = 0; ///< number of its cgroup; 0: the root
-	uint32_t weight = 100; ///< of that, as in io.mqfq.weight
+	uint32_t cgroup = 0; ///< number of its cgroup: see Config
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent
 	bool sequential = false;
 	uint64_t offset = 0, size = 0; ///< the part of the drive that it uses; size 0: all of it
@@ -112,10 +111,17 @@ struct Scheduler {
 	std::map<std::string, uint64_t> knobs;
 };
 
+/// A cgroup of version 2.
+struct Cgroup {
+	uint32_t parent = 0; ///< number of the one that it is in, which is less than its own
+	uint32_t weight = 100; ///< io.mqfq.weight
+};
+
 struct Config {
 	Machine machine;
 	Device device;
 	Scheduler scheduler;
+	std::vector<Cgroup> cgroups = { {} }; ///< by number; 0 is the root
 	std::vector<Process> processes;
 	uint64_t limit_ns = 0; ///< end at the latest; 0: no limit
 	bool check = false; ///< test every invariant at every step, at a price

@@ -20,6 +20,16 @@ enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
 #define SIM_IOPRIO_CLASS(ioprio) ((ioprio) >> 13 & 7)
 
 /**
+ * struct sim_cgroup - a cgroup; the root has number 0
+ * @parent: number of the one that it is in; of the root 0
+ * @weight: io.mqfq.weight
+ */
+struct sim_cgroup {
+	u32 parent;
+	u32 weight;
+};
+
+/**
  * struct sim_request - a request as a scheduler sees it
  * @node: for the scheduler's lists while it holds the request
  * @sector: first, of 512 bytes
@@ -30,7 +40,7 @@ enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
  * @ioprio: see SIM_IOPRIO_CLASS()
  * @process: number of the process that submitted it
  * @cgroup: number of that one's cgroup; 0: the root
- * @weight: of the cgroup, as in io.mqfq.weight
+ * @weight: of that cgroup; those of the ones above it are in struct sim_device
  * @op: enum sim_op
  * @sync: somebody waits for it (reads, direct writes)
  * @elv: the scheduler's own, 8-byte aligned, zeroed when the request is made
@@ -57,6 +67,7 @@ struct sim_request {
  * @cpus: processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
  * @max_sectors: most in a request
+ * @cgroups: by number
  * @draining: the queue is being frozen: all that is queued must go
  * @now_ns: the clock
  * @run: asks for an asynchronous run of a hardware queue
@@ -69,6 +80,7 @@ struct sim_device {
 	u32 tags;
 	u32 max_sectors;
 	bool draining;
+	const struct sim_cgroup *cgroups;
 	const u64 *now_ns;
 	void (*run)(struct sim_device *device, u32 queue);
 	void (*arm)(struct sim_device *device, u64 at_ns);

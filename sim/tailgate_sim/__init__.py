@@ -6,6 +6,7 @@ sizes in bytes.
 """
 
 from tailgate_sim._core import (
+    Cgroup,
     Config,
     Costs,
     Device,
@@ -25,6 +26,7 @@ from tailgate_sim._core import (
 )
 
 __all__ = [
+    "Cgroup",
     "Config",
     "Costs",
     "Device",

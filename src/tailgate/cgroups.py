@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the cgroups of flows are told: files of the controller io, and what dilation does to them.
+"""The cgroups of flows, and what they are told: files of the controller io, and what dilation does to them.
+
+A cgroup is named by its path below the mount, such as `tenants/a`; "" is the root.
 
 The files are those that Debian's kernels have (Documentation/admin-guide/cgroup-v2.rst): io.latency and
 io.prio.class are not among them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 #: Names the cgroup above those of the flows, where io.cost.* is set.
@@ -15,6 +17,7 @@ ROOT = "root"
 FILES: Mapping[str, tuple[int, int] | Mapping[str, str]] = {
     "io.weight": (1, 10_000),
     "io.bfq.weight": (1, 1000),
+    "io.mqfq.weight": (1, 10_000),
     "io.max": dict.fromkeys(("rbps", "wbps", "riops", "wiops"), "rate"),
     "io.cost.qos": {
         "enable": "flag",
@@ -29,6 +32,8 @@ FILES: Mapping[str, tuple[int, int] | Mapping[str, str]] = {
     },
 }
 OF_ROOT = ("io.cost.qos", "io.cost.model")
+#: The files that the simulator has too.
+SIMULATED = frozenset({"io.mqfq.weight"})
 
 #: By kind: what is expected in words, what is taken, and what is written under a dilation. Times are in us.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any, int], str]]] = {
@@ -75,10 +80,30 @@ def check(group: str, settings: Mapping[str, Any]) -> None:
                 raise ValueError(f"{file}.{key}: expected {expected}, got {own!r}")
 
 
+def parent(path: str) -> str:
+    """The cgroup that a cgroup is in; the root's is the root."""
+    return path.rpartition("/")[0]
+
+
+def with_parents(paths: Iterable[str]) -> list[str]:
+    """These cgroups, the root, and all in between, each once, a parent before its children."""
+    found = {""}
+    for path in paths:
+        while path:
+            found.add(path)
+            path = parent(path)
+    return sorted(found)
+
+
 def lines(cgroups: Mapping[str, Mapping[str, Any]], dilation: int) -> str:
-    """What the guest writes: lines of cgroup below the mount, file, value; KEY=VALUE are for the drive."""
+    """What the guest writes: lines of cgroup below the mount, file, value; KEY=VALUE are for the drive.
+
+    A cgroup that is told nothing is a line of its own.
+    """
     out = []
     for group, settings in cgroups.items():
+        if not settings:
+            out.append(f"{group}\n")
         for file, value in settings.items():
             known = FILES[file]
             if not isinstance(known, tuple):

@@ -29,6 +29,7 @@ Cells = Literal["highest throughput", "highest latency"]
 Knob = int | str
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*$")]
 
 
 class _Strict(BaseModel):
@@ -47,8 +48,8 @@ class Scheduler(_Strict):
     dilated: tuple[str, ...] = ()
     #: Knobs that are rates: they are divided by it.
     rates: tuple[str, ...] = ()
-    #: By flow, or "root", what its cgroup is told, as {"io.max": {"rbps": 100000000}}: the processes of such
-    #: a flow have a cgroup of their own. The target vm only.
+    #: By path of the cgroup, or "root", what it is told, as {"io.max": {"rbps": 100000000}}. A flow that is
+    #: named here and has no cgroup has one of its name. The simulator has io.mqfq.weight only.
     cgroups: dict[str, dict[str, Any]] = {}
     #: The scheduler's name in the paper's tables and text, or its names, where those differ.
     paper: str | tuple[str, ...] | None = None
@@ -77,6 +78,8 @@ class Flow(_Strict):
 
     section: str
     role: Literal["real-time", "background"]
+    #: The cgroup that its processes are in under every scheduler, a path.
+    cgroup: CgroupPath | None = None
 
 
 class FileSystem(_Strict):
@@ -251,8 +254,13 @@ class Experiment(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> "Experiment":
         labels = _once("schedulers", [s.label for s in self.schedulers])
+        paths = [flow.cgroup or name for name, flow in self.flows.items()]
+        above = [path for path in cgroups.with_parents(map(cgroups.parent, paths)) if path]
+        for path in paths:
+            if path in above:
+                raise ValueError(f"flows: {path} has cgroups below it, and so no processes of its own")
         for i, scheduler in enumerate(self.schedulers):
-            _known(f"schedulers[{i}].cgroups", list(scheduler.cgroups), [*self.flows, cgroups.ROOT])
+            _known(f"schedulers[{i}].cgroups", list(scheduler.cgroups), [*paths, *above, cgroups.ROOT])
         for i, variant in enumerate(self.variants):
             _known(f"variants[{i}].schedulers", variant.schedulers, labels)
         if len(self.sweeps) > 1 and not all(s.label for s in self.sweeps):
@@ -291,6 +299,12 @@ class Experiment(_Strict):
     def background(self, sweep: Sweep) -> str:
         """The name of a load's background flow, the one whose rate is set."""
         return next(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
+
+    def cgroups_in(self, sweep: Sweep, scheduler: Scheduler) -> dict[str, str]:
+        """The cgroups that flows of a load are in, by flow."""
+        told = {name: name if name in scheduler.cgroups else None for name in self.flows_in(sweep)}
+        found = {name: self.flows[name].cgroup or own for name, own in told.items()}
+        return {name: path for name, path in found.items() if path}
 
     def queue_of(self, scheduler: Scheduler) -> dict[str, Knob]:
         """The settings of the queue that are written for a scheduler."""

@@ -232,7 +232,8 @@ class PointLoad:
     lead_s: float
     #: What runs when the first request starts and when the last one has ended; "": nothing.
     sampler: str = ""
-    #: By section, the folder of the cgroup that its processes enter before their first request.
+    #: By section, the folder of the cgroup that its processes enter before their first request; a path that
+    #: does not begin with / becomes fio's cgroup=, which the simulator reads.
     cgroups: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -284,7 +285,10 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
                 if integer(job, section, "numjobs", 1) > 1:
                     # All would write to one file and cut each other off; fio gives up where one fails.
                     options[when] = f"! mkdir {when} 2>/dev/null || {load.sampler}"
-        if folder := load.cgroups.get(section.name):
+        folder = load.cgroups.get(section.name, "")
+        if folder and not folder.startswith("/"):
+            options["cgroup"] = folder
+        elif folder:
             if "thread" in section.options:
                 raise job.fail("thread", section.options["thread"], "processes, as these enter a cgroup")
             # fio starts a shell in each process. What the rest prints goes where fio redirects it.

@@ -13,13 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tailgate import analysis, fiojob, machines, results, simulation, workload
+from tailgate import analysis, cgroups, fiojob, machines, results, simulation, workload
 from tailgate import drive as drives
 from tailgate.arguments import Parser
 from tailgate.errors import UsageError
-from tailgate.experiment import Knob
+from tailgate.experiment import Knob, one_of
 from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Latencies, Outcome, Simulation
 from tailgate.targets import sim
+from tailgate.workload import Process
 
 OK, FAILED = 0, 1
 LOG_WIDTH = 120
@@ -77,6 +78,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         help="of the scheduler; may be repeated",
+    )
+    parser.add_argument(
+        "--weight",
+        type=_pair(int, "CGROUP=NUMBER"),
+        action="append",
+        default=[],
+        metavar="CGROUP=NUMBER",
+        help="io.mqfq.weight of a cgroup of the job (cgroup=a/b), or of one above it; may be repeated",
     )
     parser.add_argument(
         "--queue",
@@ -154,18 +163,33 @@ def _simulation(options: argparse.Namespace) -> Simulation:
     values, driver = drives.split(drives.values(drive, own))
     device, processors = sim.queue_settings(dict(options.queue), "--queue")
     costs = {name: p.value for name, p in machine.costs.items()}
+    processes = workload.processes(job, flows, drives.capacity(values), options.seed)
     return Simulation(
         flows=flows,
-        processes=tuple(workload.processes(job, flows, drives.capacity(values), options.seed)),
+        processes=tuple(processes),
         drive=values | {"seed": seed, "dilation": dilation},
         device=device | driver | changes["device"],
         scheduler=options.scheduler,
         knobs=sim.check_scheduler(options.scheduler, dict(options.knob), "--scheduler"),
+        weights=_weights(dict(options.weight), processes),
         machine=sim.machine_values(machine) | processors | changes["machine"] | {"cpus": cpus},
         costs=costs | changes["costs"],
         limit_ns=round(options.seconds * 1e9),
         check=options.check,
     )
+
+
+def _weights(weights: dict[str, int], processes: Sequence[Process]) -> dict[str, int]:
+    known = cgroups.with_parents(p.cgroup for p in processes)[1:]
+    for path, weight in weights.items():
+        if path not in known:
+            expected = f"expected {one_of(known)}" if known else "no process has one (cgroup=)"
+            raise UsageError(f"--weight: there is no cgroup {path}; {expected}")
+        try:
+            cgroups.check(path, {"io.mqfq.weight": weight})
+        except ValueError as e:
+            raise UsageError(f"--weight: {path}: {e}") from e
+    return weights
 
 
 def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:

@@ -8,20 +8,19 @@ runs there. This module imports little, as each of those processes imports it.
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tailgate import cgroups
 from tailgate.errors import UsageError
 from tailgate.workload import Process
 
 #: Schedulers of the kernel that the simulator does not have.
 NOT_SIMULATED = frozenset({"bfq"})
-#: Of a Process, what the simulator has no field for.
-RECORDED_ONLY = frozenset({"cgroup"})
 DIRECTIONS = ("read", "write")
 
 
@@ -34,7 +33,7 @@ class Simulation:
     """What is simulated. The names are those of sim/simulate.hpp; `drive` has those of flash/flash.h.
 
     `flows` names what the flow of each process is called in the answer. `build`, if it is not empty, is the
-    `build()` that alone may run it.
+    `build()` that alone may run it. `weights` are io.mqfq.weight of cgroups, by path.
     """
 
     flows: tuple[str, ...]
@@ -48,6 +47,7 @@ class Simulation:
     limit_ns: int = 0
     check: bool = False
     build: str = ""
+    weights: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 #: fio's way to write latencies: {"min", "max", "mean", "N", "bins": {ns: count}}.
@@ -182,17 +182,23 @@ def _config(sim: ModuleType, simulation: Simulation) -> Any:
     config.scheduler = _filled(
         sim.Scheduler(), {"name": simulation.scheduler, "knobs": dict(simulation.knobs)}
     )
-    config.processes = [_process(sim, process) for process in simulation.processes]
+    paths = cgroups.with_parents([*(p.cgroup for p in simulation.processes), *simulation.weights])
+    config.cgroups = [_cgroup(sim, path, paths, simulation.weights) for path in paths]
+    config.processes = [_process(sim, process, paths) for process in simulation.processes]
     config.limit_ns = simulation.limit_ns
     config.check = simulation.check
     return config
 
 
-def _process(sim: ModuleType, process: Process) -> object:
+def _cgroup(sim: ModuleType, path: str, paths: Sequence[str], weights: Mapping[str, int]) -> object:
+    fields = {"parent": paths.index(cgroups.parent(path))}
+    return _filled(sim.Cgroup(), fields | ({"weight": weights[path]} if path in weights else {}))
+
+
+def _process(sim: ModuleType, process: Process, paths: Sequence[str]) -> object:
     # asdict() would go through every request of a trace.
-    fields = {
-        f.name: getattr(process, f.name) for f in dataclasses.fields(process) if f.name not in RECORDED_ONLY
-    }
+    fields = {f.name: getattr(process, f.name) for f in dataclasses.fields(process)}
+    fields["cgroup"] = paths.index(process.cgroup)
     fields["distribution"] = getattr(sim.Distribution, process.distribution.upper())
     fields["block_sizes"] = [list(sizes) for sizes in process.block_sizes]
     directions = (sim.Direction.READ, sim.Direction.WRITE)

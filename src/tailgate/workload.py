@@ -118,8 +118,7 @@ class TracedIo:
 class Process:
     """One process of a job, in the simulator's terms: sim/simulate.hpp says what each field means.
 
-    Times in ns, sizes in bytes; pairs are for reads and writes. `cgroup` is recorded only: no scheduler that
-    is simulated looks at it.
+    Times in ns, sizes in bytes; pairs are for reads and writes. `cgroup` is a path, "" the root.
     """
 
     flow: int = 0
@@ -490,7 +489,7 @@ class _Reader:
             ends_all=self.flag("exitall"),
             seed=seed,
             trace=trace,
-            cgroup=cgroup.value if cgroup else "",
+            cgroup=cgroup.value.strip("/") if cgroup else "",
         )
 
     def _choice(self, key: str, first: str, second: str) -> bool:

@@ -129,13 +129,21 @@ NUMBER = "a whole number above 0"
 RATES = "rbps, wbps, riops or wiops"
 
 
+FILES = "io.weight, io.bfq.weight, io.mqfq.weight or io.max"
+
+
 @pytest.mark.parametrize(
     ("group", "file", "value", "message"),
     [
         ("backgr", "io.max", "{ rbps = 5 }", "backgr is none of the labels; expected rt, background or root"),
         ("root", "io.max", "{ rbps = 5 }", "expected io.cost.qos or io.cost.model"),
-        ("rt", "io.cost.qos", "{ enable = 1 }", "expected io.weight, io.bfq.weight or io.max"),
-        ("rt", "io.latency", "{ target = 5 }", "expected io.weight, io.bfq.weight or io.max"),
+        (
+            "rt",
+            "io.cost.qos",
+            "{ enable = 1 }",
+            f"expected {FILES}",
+        ),
+        ("rt", "io.latency", "{ target = 5 }", f"expected {FILES}"),
         ("rt", "io.max", "{ bps = 5 }", f".bps: unknown key; expected {RATES}"),
         ("rt", "io.max", "{ rbps = 0 }", f".rbps: expected {NUMBER}, got 0"),
         ("rt", "io.max", '{ rbps = "1m" }', f".rbps: expected {NUMBER}, got '1m'"),
@@ -143,6 +151,7 @@ RATES = "rbps, wbps, riops or wiops"
         ("rt", "io.max", "5", f"expected a table with {RATES}, got 5"),
         ("rt", "io.max", "{}", f"expected a table with {RATES}, got {{}}"),
         ("rt", "io.weight", "0", "expected a whole number, 1 to 10000, got 0"),
+        ("rt", "io.mqfq.weight", "0", "expected a whole number, 1 to 10000, got 0"),
         ("rt", "io.bfq.weight", "1001", "expected a whole number, 1 to 1000, got 1001"),
         ("root", "io.cost.qos", "{ min = -1 }", ".min: expected a number from 0 to 10000, got -1"),
         ("root", "io.cost.qos", "{ rlat = 1.5 }", f".rlat: expected {NUMBER}, in us, got 1.5"),
@@ -156,6 +165,28 @@ def test_cgroups_refused_in_one_line(tmp_path: Path, group: str, file: str, valu
     where += "" if message.startswith(".") else ": "
     old, new = '"none"\nname = "none"\n', f'"none"\nname = "none"\ncgroups.{group}."{file}" = {value}\n'
     assert_refused(tmp_path, CONTROLS, old, new, f"schedulers[0]{where}{message}")
+
+
+def test_flows_in_cgroups(tmp_path: Path) -> None:
+    """Rows name cgroups by path, those above the flows' too; one that has processes has none below it."""
+    old = 'rt = { section = "rt", role = "real-time" }'
+    new = 'rt = { section = "rt", role = "real-time", cgroup = "tenants/a" }'
+    path = tmp_path / "controls.toml"
+    text = CONTROLS.read_text().replace(old, new).replace("cgroups.rt.", 'cgroups."tenants/a".')
+    path.write_text(text.replace('"none"\nname = "none"\n', '"none"\nname = "none"\ncgroups.tenants = {}\n'))
+    for job in ("controls.fio", "controls-writes.fio", "paper.csv"):
+        (tmp_path / job).write_text((CONTROLS.parent / job).read_text())
+    spec = experiment.load(path)
+    rows = {s.label: spec.cgroups_in(spec.sweeps[0], s) for s in spec.schedulers}
+    assert rows["none"] == {"rt": "tenants/a"}
+    assert rows["bfq-weight"] == {"rt": "tenants/a", "background": "background"}
+    known = "tenants/a, background, tenants or root"
+    message = f"schedulers[17].cgroups: rt is none of the labels; expected {known}"
+    assert_refused(tmp_path, CONTROLS, old, new, message)
+    message = "flows: background has cgroups below it, and so no processes of its own"
+    assert_refused(tmp_path, CONTROLS, old, new.replace("tenants", "background"), message)
+    message = "flows.rt.cgroup: expected string should match pattern"
+    assert_refused(tmp_path, CONTROLS, old, new.replace("tenants", "/tenants"), message)
 
 
 def test_default_leaves_a_setting_of_the_queue() -> None:

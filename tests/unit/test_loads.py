@@ -2,6 +2,7 @@
 """What the project's experiments make of their job files, load by load."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,22 @@ def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
     assert entered.startswith("echo $PPID > /cg/background/cgroup.procs && ")
     assert "exec_prerun" not in options(made.derive(limited, 1.0), "rt")
     assert "exec_prerun" not in options(made.derive(none, 1.0), "background")
+
+
+def test_flows_enter_cgroups_that_are_told_nothing() -> None:
+    path = experiment.find("k2/controls")
+    run = lab.resolve(path, "quick", ["none"], None, loads=["4k"])
+    flows = {
+        name: flow.model_copy(update={"cgroup": f"tenants/{name}"}) for name, flow in run.spec.flows.items()
+    }
+    made = Loads(replace(run, spec=run.spec.model_copy(update={"flows": flows})), path)
+    [chunk] = results.chunks(made.run)
+    assert made.cgroups(chunk, 16) == "tenants/rt\ntenants/background\n"
+    entered = options(made.derive(chunk, 1.0), "background")["exec_prerun"]
+    assert entered.startswith("echo $PPID > /cg/tenants/background/cgroup.procs && ")
+    simulated = options(made.derive(chunk, 1.0, mount=""), "background")
+    assert simulated["cgroup"] == "tenants/background"
+    assert "exec_prerun" not in simulated
 
 
 @pytest.mark.parametrize("name", experiment.names())

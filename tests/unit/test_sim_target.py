@@ -459,6 +459,29 @@ def test_what_only_kernels_have_is_refused(
     assert "none,bfq is not simulated: tailgate run own/small --target vm --schedulers none,bfq" in said
 
 
+def test_weights_of_cgroups_reach_the_simulator(
+    small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = small.read_text().replace('"real-time" }', '"real-time", cgroup = "tenants/a" }')
+    weights = "\n".join(
+        f'cgroups."{path}"."io.mqfq.weight" = {n}' for path, n in (("tenants/a", 300), ("background", 50))
+    )
+    text = text.replace('label = "none"\nname = "none"\n', f'label = "m"\nname = "mqfq"\n{weights}\n')
+    small.write_text(text.replace('schedulers = ["none"]', 'schedulers = ["m"]'))
+    target = made(small)
+    place = next(p for p in target.places if p.chunk.scheduler.label == "m" and p.rate == 1.0)
+    told = target.simulation(place)
+    assert told.weights == {"tenants/a": 300, "background": 50}
+    assert {(told.flows[p.flow], p.cgroup) for p in told.processes} == {
+        ("rt", "tenants/a"),
+        ("background", "background"),
+    }
+    assert "--weight tenants/a=300 --weight background=50" in target.replay(place, small.parent)
+    assert run(small, "--schedulers", "m") == 0
+    (job,) = (small.parents[1] / "runs").rglob("m.seed1/p1.fio")
+    assert "\ncgroup=tenants/a\n" in job.read_text()
+
+
 def test_missing_module_says_how_to_build_it(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -562,6 +585,7 @@ def test_parameters_go_where_they_belong() -> None:
         (["--cpus", "0"], "--cpus: expected 1 to 64, got 0"),
         (["--seed", "-1"], "--seed: expected 0 to"),
         (["--seconds", "-1"], "--seconds: expected a time"),
+        (["--weight", "a=5"], "--weight: there is no cgroup a; no process has one (cgroup=)"),
         (["--variable", "BS=4x"], "bs: expected a whole number"),
     ],
 )

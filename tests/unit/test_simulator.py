@@ -250,6 +250,27 @@ def test_what_the_driver_has_taken_is_not_overtaken() -> None:
     assert 3.5 * service_ns < worst[2] <= 4 * service_ns
 
 
+def test_cgroups_share_by_weight() -> None:
+    """Whatever their processes are: two in one cgroup have one share; one without a weight has 100."""
+    a, b = (
+        Process(flow=i, depth=64, runtime_ns=10**9, cgroup=f"tenants/{name}") for i, name in enumerate("ab")
+    )
+    drive = {**DRIVE, "queues": 3, "slots": 64, "dies": 16}
+
+    def rates(weights: Mapping[str, int]) -> tuple[float, float]:
+        knobs = {"d": 16, "t_kib": 45}
+        outcome = run(
+            a, b, b, drive=drive, machine={"cpus": 3}, scheduler="mqfq", knobs=knobs, weights=weights
+        )
+        first, second = (reads(outcome, name).bytes for name in ("f0", "f1"))
+        return first, second
+
+    first, second = rates({})
+    assert first == pytest.approx(second, rel=0.01)
+    first, second = rates({"tenants/b": 300})
+    assert 3 * first == pytest.approx(second, rel=0.01)
+
+
 def test_the_same_seed_gives_the_same_result() -> None:
     loads = (Process(depth=8, runtime_ns=10**8, ends_all=True), Process(flow=1, depth=3, share=(40, 60)))
     assert run(*loads) == run(*loads)

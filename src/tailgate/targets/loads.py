@@ -101,8 +101,15 @@ class Loads:
         spec = self.run.spec
         return self.section(sweep, (*spec.real_time(sweep), spec.background(sweep))[0])
 
-    def derive(self, chunk: Chunk, background_rate: float, dilation: int = 1, sampler: str = "") -> JobFile:
-        """The fio job of one point."""
+    def derive(
+        self,
+        chunk: Chunk,
+        background_rate: float,
+        dilation: int = 1,
+        sampler: str = "",
+        mount: str = f"{CGROUPS}/",
+    ) -> JobFile:
+        """The fio job of one point. `mount` stands before the paths of cgroups."""
         spec, sweep = self.run.spec, chunk.sweep
         share = background_rate * sweep.full_rate_mib_s
         job, made = self.jobs[sweep.label], self.generated(chunk)
@@ -125,9 +132,8 @@ class Loads:
                 lead_s=LEAD_S,
                 sampler=sampler,
                 cgroups={
-                    self.section(sweep, name).name: f"{CGROUPS}/{name}"
-                    for name in spec.flows_in(sweep)
-                    if name in chunk.scheduler.cgroups
+                    self.section(sweep, name).name: mount + path
+                    for name, path in spec.cgroups_in(sweep, chunk.scheduler).items()
                 },
             ),
         )
@@ -163,7 +169,10 @@ class Loads:
 
     def cgroups(self, chunk: Chunk, dilation: int) -> str:
         """What the cgroups are told, as the guest reads it: times as much longer, rates as much lower."""
-        return cgroups.lines(chunk.scheduler.cgroups, dilation)
+        told = dict(chunk.scheduler.cgroups)
+        for path in self.run.spec.cgroups_in(chunk.sweep, chunk.scheduler).values():
+            told.setdefault(path, {})
+        return cgroups.lines(told, dilation)
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
         """How many I/O operations a point is about, and how many (undilated) seconds."""

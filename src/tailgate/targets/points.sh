@@ -31,13 +31,24 @@ ASLEEP="hist:keys=prev_pid:since=common_timestamp:size=4096:pause if prev_state 
 WOKEN="hist:keys=pid:ns=common_timestamp-\$since:size=4096:onmax(\$ns).save(comm)"
 BEGIN=enable_hist:sched:sched_switch:1
 
-# /lab/cgroups has lines of cgroup, file, value; KEY=VALUE are the drive's, whose number is new with each point.
+make_cgroup() { # PATH
+	parent=/cg
+	left=$1/
+	while [ -n "$left" ]; do
+		echo +io > "$parent/cgroup.subtree_control" || fail "$parent: no controller io for cgroups"
+		parent=$parent/${left%%/*}
+		left=${left#*/}
+		mkdir -p "$parent"
+	done
+}
+# /lab/cgroups has lines of cgroup, file, value; KEY=VALUE are the drive's, whose number is new with each point. A cgroup that is
+# told nothing has no file there.
 tell_cgroups() {
-	echo +io > /cg/cgroup.subtree_control || fail "no controller io for cgroups"
 	drive=$(cat /sys/block/vflash0/dev)
 	while read -r group file value; do
-		mkdir -p "/cg/$group"
+		make_cgroup "$group"
 		case $value in
+		"") ;;
 		*=*)
 			write "/cg/$group/$file" "$drive $value"
 			told=" $(grep "^$drive " "/cg/$group/$file") "
@@ -47,7 +58,8 @@ tell_cgroups() {
 			;;
 		*)
 			write "/cg/$group/$file" "$value"
-			expect "/cg/$group/$file" "default $value"
+			told=$(cat "/cg/$group/$file")
+			[ "${told#default }" = "$value" ] || fail "/cg/$group/$file: wrote $value, reads $told"
 			;;
 		esac
 	done < /lab/cgroups
@@ -124,7 +136,7 @@ point() {
 		trigger sched/sched_switch "!$ASLEEP"
 		check_file_system
 	fi
-	[ ! -e /lab/cgroups ] || grep . /cg/io.cost.* /cg/*/io.* >> settings
+	[ ! -e /lab/cgroups ] || grep -s . /cg/io.cost.* /cg/*/io.* /cg/*/*/io.* >> settings
 	emit "$name.settings" settings
 	emit "$name.before" "$READER.prerun.txt"
 	emit "$name.after" "$READER.postrun.txt"

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tailgate import cgroups, fiojob, machines, results, simulation, workload
 from tailgate import drive as drives
-from tailgate import fiojob, machines, results, simulation, workload
 from tailgate.errors import UsageError
 from tailgate.experiment import Knob, Scheduler, one_of
 from tailgate.machines import Machine
@@ -140,7 +140,7 @@ class Lab:
 
     def job(self, place: Place) -> fiojob.JobFile:
         """The fio job of one point, the one that fio would run."""
-        return self.loads.derive(place.chunk, place.rate, self.dilation(place.chunk))
+        return self.loads.derive(place.chunk, place.rate, self.dilation(place.chunk), mount="")
 
     def simulation(self, place: Place) -> Simulation:
         """What is simulated for one point. UsageError for what is not modelled."""
@@ -161,6 +161,7 @@ class Lab:
             device=device | driver,
             scheduler=chunk.scheduler.name,
             knobs=check_scheduler(chunk.scheduler.name, self.loads.knobs(chunk, self.dilation(chunk)), where),
+            weights=weights(chunk.scheduler),
             machine=machine_values(self.machine) | processors | {"cpus": self.cpus(chunk)},
             costs={name: p.value for name, p in self.machine.costs.items()},
             build=self.build,
@@ -174,6 +175,8 @@ class Lab:
         words += ["--cpus", str(told.machine["cpus"]), "--seed", str(place.chunk.seed)]
         for name, value in self.loads.knobs(place.chunk, self.dilation(place.chunk)).items():
             words += ["--knob", f"{name}={value}"]
+        for path, weight in told.weights.items():
+            words += ["--weight", f"{path}={weight}"]
         for name, setting in self.run.spec.queue_of(place.chunk.scheduler).items():
             words += ["--queue", f"{name}={setting}"]
         own = {key: p.value for key, p in self.drive.parameters.items()}
@@ -310,11 +313,22 @@ class Lab:
 def simulated(scheduler: Scheduler) -> bool:
     """Whether the simulator has it, with all that is set beside it.
 
-    It has no cgroups, throttles no writeback, and has all of a driver's tags, which are those of `none`.
+    Of cgroups it has the weights of mqfq only. It throttles no writeback, and has all of a driver's tags,
+    which are those of `none`.
     """
     few_tags = scheduler.name == "none" and "nr_requests" in scheduler.queue
-    only_kernels = scheduler.cgroups or scheduler.queue.get("wbt_lat_usec") or few_tags
+    files = {file for settings in scheduler.cgroups.values() for file in settings}
+    only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec") or few_tags
     return scheduler.name not in simulation.NOT_SIMULATED and not only_kernels
+
+
+def weights(scheduler: Scheduler) -> dict[str, int]:
+    """io.mqfq.weight of the cgroups that have one, by path."""
+    return {
+        path: settings["io.mqfq.weight"]
+        for path, settings in scheduler.cgroups.items()
+        if "io.mqfq.weight" in settings
+    }
 
 
 def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, int], dict[str, int]]:

@@ -284,8 +284,8 @@ class Lab:
         files: dict[str, Path | bytes] = {
             "/lab/settings": "".join(f"{k} {v}\n" for k, v in settings.items()).encode()
         }
-        if attempt.chunk.scheduler.cgroups:
-            files["/lab/cgroups"] = self.loads.cgroups(attempt.chunk, attempt.dilation).encode()
+        if told := self.loads.cgroups(attempt.chunk, attempt.dilation):
+            files["/lab/cgroups"] = told.encode()
         for name, text in self.loads.derive(attempt.chunk, 1.0, attempt.dilation).traces.items():
             files[f"/lab/traces/{name}"] = text.encode()
         for i, rate in enumerate(rates):

@@ -13,7 +13,14 @@ from tailgate.errors import UsageError
 from tailgate.experiment import ROOT
 
 #: Units of paper.csv in the model's: I/O per second, MiB/s, microseconds.
-_UNITS = {"kIOPS": 1e3, "MB/s": 1e6 / 2**20, "MiB/s": 1.0, "ms": 1e3}
+_UNITS = {
+    "kIOPS": 1e3,
+    "K IOP/s": 1e3,
+    "million IOP/s": 1e6,
+    "MB/s": 1e6 / 2**20,
+    "MiB/s": 1.0,
+    "ms": 1e3,
+}
 
 
 @dataclass(frozen=True)
@@ -312,5 +319,40 @@ _FORESEE = Facts(
     ),
 )
 
+# --- drives/p3700.toml, drives/nvmf.toml --------------------------------------------------------------------
+#
+# Of each the paper has the most random reads a second without a scheduler, and how many outstanding reach
+# that, its "internal parallelism". The first is fitted; the second decided how long a read takes.
+
+
+def _peak(kib: int, threads: int, parallelism: int, row: Mapping[str, str]) -> Facts:
+    row = {"scheduler": "nosched", "metric": "throughput_peak", **row}
+    reads = f"{row['source']}: random reads, {kib} KiB"
+    load = {"rt": 0, "duration_ms": 200, "kib": kib}
+    return Facts(
+        paper=ROOT / "experiments" / "mqfq" / "paper.csv",
+        cells=(
+            Cell(
+                f"{reads}, {threads} x 128",
+                row,
+                {**load, "processes": threads, "depth": 128},
+                "iops",
+                "link",
+            ),
+            Cell(
+                f"{reads}, {parallelism} outstanding",
+                row,
+                {**load, "processes": 1, "depth": parallelism},
+                "iops",
+            ),
+        ),
+        free={"link": ("transfer_ns",)},
+        contradictions=(),
+    )
+
+
+_P3700 = _peak(4, 24, 64, {"source": "Section 4.2", "workload": "MQ-SSD setup"})
+_NVMF = _peak(1, 32, 128, {"source": "Section 4.2 / Figure 8", "workload": "NVMf setup"})
+
 #: By the drive's name.
-FACTS: Mapping[str, Facts] = {"970evo": _EVO, "foresee-emmc": _FORESEE}
+FACTS: Mapping[str, Facts] = {"970evo": _EVO, "foresee-emmc": _FORESEE, "p3700": _P3700, "nvmf": _NVMF}

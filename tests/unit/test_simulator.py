@@ -250,6 +250,24 @@ def test_what_the_driver_has_taken_is_not_overtaken() -> None:
     assert 3.5 * service_ns < worst[2] <= 4 * service_ns
 
 
+@pytest.mark.parametrize(
+    ("sizes", "numbers"),
+    [((8192, 4096), (2, 2)), ((4096, 4096), (4, 2))],
+    ids=["request size", "number of queues"],
+)
+def test_the_drive_serves_its_queues_in_turn(sizes: tuple[int, int], numbers: tuple[int, int]) -> None:
+    """So that without a scheduler twice the size, or twice the queues, is twice the share."""
+    processes = [
+        Process(flow=i, depth=64, runtime_ns=10**9, block_sizes=(((size, 100),), ((size, 100),)))
+        for i, (size, number) in enumerate(zip(sizes, numbers, strict=True))
+        for _ in range(number)
+    ]
+    queues = len(processes)
+    outcome = run(*processes, drive={**DRIVE, "queues": queues, "slots": 32}, machine={"cpus": queues})
+    first, second = (reads(outcome, name).bytes for name in ("f0", "f1"))
+    assert first == pytest.approx(2 * second, rel=0.02)
+
+
 def test_cgroups_share_by_weight() -> None:
     """Whatever their processes are: two in one cgroup have one share; one without a weight has 100."""
     a, b = (

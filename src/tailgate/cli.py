@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tailgate import experiment as experiments
-from tailgate import kernels, machines
+from tailgate import kernels
 from tailgate.arguments import Parser
 from tailgate.errors import UsageError
 
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--machine",
         metavar="NAME",
-        help="sim: the machine, one of machines/ (default: paper, that of the K2 paper)",
+        help="sim: the machine, one of machines/ (default: the experiment's; most have that of the K2 paper)",
     )
     run.add_argument(
         "--dask", metavar="ADDRESS", help="sim: on the workers of this Dask scheduler, tcp://HOST:PORT"
@@ -218,7 +218,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str], console: Console
         options.drive,
     )
     command = shlex.join(["tailgate", *arguments])
-    place = lab.Place(options.kernel or "backports", options.machine or machines.DEFAULT, options.dask)
+    place = lab.Place(options.kernel or "backports", options.machine, options.dask)
     jobs = options.jobs or os.cpu_count() or 1
     measured = lab.measure(run, path, place, options.out, jobs, options.fresh, command, console)
     lab.show(measured, console)

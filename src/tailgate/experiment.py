@@ -103,7 +103,7 @@ class Sweep(_Strict):
     #: Further keys that the points carry, such as trimmed_percent.
     keys: dict[str, Knob] = {}
     #: background_rate 1.0 is no limit at all; a share below it is that share of this rate, over all
-    #: processes.
+    #: processes of the background.
     full_rate_mib_s: Annotated[float, Field(gt=0)]
     #: With true, background_rate 1.0 is full_rate_mib_s too: where the paper's own sweep ended there.
     limited: bool = False
@@ -196,6 +196,8 @@ class Machine(_Strict):
     #: of time.
     iops_max: Annotated[int, Field(gt=0)]
     memory_mib: Annotated[int, Field(ge=256)] = 1024
+    #: What the simulator has instead, one of machines/, unless it is told another one.
+    simulated: str = "paper"
     slice_us: Annotated[int, Field(ge=0)] = 0
 
 
@@ -224,8 +226,8 @@ class Paper(_Strict):
     #: Which of our points stands beside the paper's: Table II has the highest throughput with the latency
     #: there, Table III the highest latency with the throughput there.
     cells: Cells = "highest throughput"
-    #: How the paper draws it; its tables are not drawn.
-    plot: Literal["bandwidth-latency", "medians", "sizes", "ccdf", "none"] = "bandwidth-latency"
+    #: How the paper draws it; its tables are not drawn, and shares are a table.
+    plot: Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"] = "bandwidth-latency"
 
 
 class Experiment(_Strict):
@@ -269,9 +271,8 @@ class Experiment(_Strict):
         for i, sweep in enumerate(self.sweeps):
             _known(f"sweeps[{i}].schedulers", sweep.schedulers, labels)
             _known(f"sweeps[{i}].flows", sweep.flows, list(self.flows))
-            count = sum(self.flows[name].role == "background" for name in self.flows_in(sweep))
-            if count != 1:
-                raise ValueError(f'flows: {count} flows have role = "background"; expected exactly one')
+            if not self.background(sweep):
+                raise ValueError('flows: none has role = "background"; expected at least one')
             if sweep.arrivals and (
                 not self.real_time(sweep) or not all(m.rt_samples for m in self.modes.values())
             ):
@@ -296,9 +297,9 @@ class Experiment(_Strict):
         """The names of a load's real-time flows; the first one's samples end a point."""
         return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "real-time")
 
-    def background(self, sweep: Sweep) -> str:
-        """The name of a load's background flow, the one whose rate is set."""
-        return next(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
+    def background(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of a load's background flows, the ones whose rate is set."""
+        return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
 
     def cgroups_in(self, sweep: Sweep, scheduler: Scheduler) -> dict[str, str]:
         """The cgroups that flows of a load are in, by flow."""

@@ -221,7 +221,7 @@ class PointLoad:
     """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
 
     real_time: tuple[str, ...]  # sections; the first one's samples, if any, end the point
-    background: str
+    background: tuple[str, ...]
     background_mib_s: float | None  # None: no limit; 0: no background at all
     rt_samples: int
     #: How long the point takes if it has no rt_samples, and how long at most if it has.
@@ -249,8 +249,9 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
     sections = []
+    processes = sum(integer(job, s, "numjobs", 1) for s in job.sections if s.name in load.background)
     for section in job.sections:
-        is_background = section.name == load.background
+        is_background = section.name in load.background
         is_real_time = section.name in load.real_time
         if not (is_background or is_real_time) or (is_background and load.background_mib_s == 0):
             continue
@@ -272,14 +273,13 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
         if is_background:
             options["ramp_time"] = f"{lead_us}us"
             if load.background_mib_s is not None:
-                processes = integer(job, section, "numjobs", 1)
                 options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:
             options["startdelay"] = f"{lead_us}us"
         if load.rt_samples and is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)
             options["exitall"] = "1"
-        if load.sampler and section.name == (load.real_time or (load.background,))[0]:
+        if load.sampler and section.name == (load.real_time or load.background)[0]:
             for when in ("exec_prerun", "exec_postrun"):
                 options[when] = load.sampler
                 if integer(job, section, "numjobs", 1) > 1:

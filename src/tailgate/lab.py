@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tailgate import drive as drives
 from tailgate import experiment as experiments
-from tailgate import kernels, machines, modules, report, results, table
+from tailgate import kernels, modules, report, results, table
 from tailgate.errors import UsageError
 from tailgate.experiment import ModeName, Sweep
 from tailgate.progress import Progress
@@ -110,13 +110,13 @@ def _matching(path: Path, spec: experiments.Experiment, loads: Sequence[str]) ->
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run is measured: the guest's kernel, or the machine that is simulated.
+    """Where a run is measured: the guest's kernel, or the machine that is simulated (None: the experiment's).
 
     `dask` is the address of a Dask scheduler whose workers run the simulations; None: processes of this host.
     """
 
     kernel: str = "backports"
-    machine: str = machines.DEFAULT
+    machine: str | None = None
     dask: str | None = None
 
 
@@ -154,7 +154,7 @@ def measure(
 
 def _lab(run: Run, path: Path, place: Place, progress: Progress) -> Lab:
     if run.target == "sim":
-        return sim.Lab(run, path, place.machine, place.dask)
+        return sim.Lab(run, path, place.machine or run.spec.machine.simulated, place.dask)
     [kernel] = kernels.resolve([place.kernel], progress.note)
     return vm.Lab(run, path, kernel, modules.build(kernel))
 

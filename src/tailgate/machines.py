@@ -9,7 +9,7 @@ from tailgate.drive import Parameter
 from tailgate.experiment import ROOT, load_toml
 
 MACHINES = ROOT / "machines"
-#: What `--target sim` simulates unless told otherwise: the machine of the paper that is compared with.
+#: What `tailgate simulate` simulates unless told otherwise: the machine of the K2 paper.
 DEFAULT = "paper"
 
 

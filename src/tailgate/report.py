@@ -11,7 +11,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from tailgate import cells, paper, plots, results, waits
+from tailgate import cells, paper, plots, results, shares, waits
 from tailgate.cells import Cell
 from tailgate.results import Measurement, Point, PointFlow, Run
 from tailgate.words import interval_words, load_words, ms
@@ -155,6 +155,27 @@ def _waits(points: Sequence[Point]) -> str:
 {rows}</tbody></table></div>
 <p class="soft">{_e(waits.NOTE)}</p>
 {f'<ul class="notes soft">{marks}</ul>' if marks else ""}"""
+
+
+def _shares(points: Sequence[Point]) -> str:
+    """The same of an experiment whose flows share the drive, load by load."""
+    tables = []
+    for here in shares.loads(points):
+        lines = shares.headings(here, points)
+        head = "".join(f"<th>{_e(first)}<br>{_e(second)}</th>" for first, second in lines)
+        rows = "".join(
+            f'<tr><th scope="row">{_e(p.scheduler.label)}</th>'
+            f"{''.join(f'<td>{_e(cell)}</td>' for cell in shares.row(p, here, points))}</tr>\n"
+            for p in here
+        )
+        tables.append(f"""<h3>{_e(here[0].sweep.words)}</h3>
+<div class="wide" tabindex="0" role="region" aria-label="Table of a load">
+<table><thead><tr><th class="text">scheduler</th>{head}</tr></thead>
+<tbody>
+{rows}</tbody></table></div>""")
+    marks = "".join(f"<li>{_e(mark)}</li>" for mark in dict.fromkeys(m for p in points for m in p.marks))
+    notes = f'<ul class="notes soft">{marks}</ul>' if marks else ""
+    return "\n".join([*tables, f'<p class="soft">{_e(shares.NOTE)}</p>', notes])
 
 
 def _cells_words(run: Run) -> str:
@@ -439,9 +460,12 @@ def _section(group: Sequence[Loaded], number: int) -> str:
     ]
     for i, r in enumerate(group):
         name = f": {r.run.target}" if several else ""
-        whole = (
-            _waits(r.points) if any(p.blocked for p in r.points) else _table(r, f"about-table-{number}-{i}")
-        )
+        if any(p.blocked for p in r.points):
+            whole = _waits(r.points)
+        elif spec.paper.plot == "shares":
+            whole = _shares(r.points)
+        else:
+            whole = _table(r, f"about-table-{number}-{i}")
         parts += [f"<h2>All points{_e(name)}</h2>", whole]
     for r in group:
         parts.append(_how(r, f": {r.run.target}" if several else ""))

@@ -374,6 +374,14 @@ class PointFlow:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """A throughput."""
+
+    iops: float
+    mib_s: float
+
+
+@dataclass(frozen=True)
 class Point:
     """A point over all its seeds. `real_time` and `background` name its flows ("": the load has none).
 
@@ -396,7 +404,7 @@ class Point:
     blocked: Blocked | None
     published: paper.Published | None
     real_time: tuple[str, ...]
-    background: str
+    background: tuple[str, ...]
 
     def flow(self, name: str) -> PointFlow | None:
         """The flow of this name, if it ran."""
@@ -409,9 +417,10 @@ class Point:
         return flow if flow and flow.histogram.n else None
 
     @property
-    def bg(self) -> PointFlow | None:
-        """The background, if it ran."""
-        return self.flow(self.background)
+    def bg(self) -> Rate | None:
+        """What all of the background did together, if it ran."""
+        flows = [flow for name in self.background if (flow := self.flow(name))]
+        return Rate(sum(f.iops for f in flows), sum(f.mib_s for f in flows)) if flows else None
 
     @property
     def marks(self) -> list[str]:
@@ -571,7 +580,7 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
         if f.delay is not None:
             out["scheduler_us"] = {k: _round(v) for k, v in latencies(f.delay).items()}
         # Beside the real-time flow; where there is none, beside the only one.
-        if point.published and f.name == (*point.real_time, point.background)[0]:
+        if point.published and f.name == (*point.real_time, *point.background)[0]:
             out["paper"] = {k: _round(v) for k, v in point.published.values.items()}
         return out
 

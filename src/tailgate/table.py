@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tailgate import cells, report, results, waits
+from tailgate import cells, report, results, shares, waits
 from tailgate.experiment import Sweep
 from tailgate.results import Point, PointFlow, Run
 from tailgate.words import load_words, ms
@@ -26,6 +26,9 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     """
     if any(p.blocked for p in points):
         _show_waits(console, points)
+        return
+    if run.spec.paper.plot == "shares":
+        _show_shares(console, run, points)
         return
     if run.spec.paper.plot == "none" and folder and all(results.published_in(folder, run.spec).values()):
         _show_cells(console, run, points, folder)
@@ -108,6 +111,22 @@ def _show_waits(console: Console, points: Sequence[Point]) -> None:
         about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
         console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
     console.print(waits.NOTE, style="dim", highlight=False)
+
+
+def _show_shares(console: Console, run: Run, points: Sequence[Point]) -> None:
+    for here in shares.loads(points):
+        console.print(f"[bold]{escape(here[0].sweep.words)}[/bold]", highlight=False)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        table.add_column("scheduler", no_wrap=True)
+        for lines in shares.headings(here, points):
+            table.add_column("\n".join(lines), justify="right", no_wrap=True)
+        for p in here:
+            table.add_row(*map(escape, (p.scheduler.label, *shares.row(p, here, points))))
+        console.print(table)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = dict.fromkeys(f"{p.scheduler.label}, {p.sweep.label}" for p in points if mark in p.marks)
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    console.print(shares.NOTE, style="dim", highlight=False)
 
 
 def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:

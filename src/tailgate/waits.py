@@ -12,7 +12,7 @@ NOTE = "Blocked is a task that no signal wakes (state D), from going to sleep un
 
 def flows(points: Sequence[Point]) -> list[str]:
     """The flows that have a column, the first real-time one first."""
-    return list(dict.fromkeys(name for p in points for name in (*p.real_time, p.background)))
+    return list(dict.fromkeys(name for p in points for name in (*p.real_time, *p.background)))
 
 
 def headings(points: Sequence[Point]) -> list[tuple[str, str]]:

@@ -66,7 +66,7 @@ def test_paper_rows() -> None:
         (
             "smp = 1\n",
             "spm = 1\n",
-            "machine.spm: unknown key; expected dilation, iops_max, memory_mib, slice_us or smp",
+            "machine.spm: unknown key; expected dilation, iops_max, memory_mib, simulated, slice_us or smp",
         ),
         ('"auto"', '"aut"', "machine.dilation: expected 'auto' or an integer, got 'aut'"),
         ('drive = "970evo"', "", "drive: missing; expected a string"),

@@ -16,7 +16,7 @@ from tailgate.fiojob import PointLoad
 
 LOAD = PointLoad(
     real_time=("rt",),
-    background="background",
+    background=("background",),
     background_mib_s=None,
     rt_samples=400,
     limit_s=30,

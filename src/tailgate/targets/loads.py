@@ -99,7 +99,7 @@ class Loads:
     def first(self, sweep: Sweep) -> Section:
         """The section by which a point ends: the first real-time flow's, else the background's."""
         spec = self.run.spec
-        return self.section(sweep, (*spec.real_time(sweep), spec.background(sweep))[0])
+        return self.section(sweep, (*spec.real_time(sweep), *spec.background(sweep))[0])
 
     def derive(
         self,
@@ -123,7 +123,7 @@ class Loads:
             job,
             fiojob.PointLoad(
                 real_time=tuple(self.section(sweep, name).name for name in spec.real_time(sweep)),
-                background=self.section(sweep, spec.background(sweep)).name,
+                background=tuple(self.section(sweep, name).name for name in spec.background(sweep)),
                 background_mib_s=None if background_rate >= 1 and not sweep.limited else share,
                 rt_samples=chunk.rt_samples,
                 limit_s=chunk.duration_s or self.run.mode.limit_s,
@@ -178,9 +178,10 @@ class Loads:
         """How many I/O operations a point is about, and how many (undilated) seconds."""
         spec, sweep, job = self.run.spec, chunk.sweep, self.jobs[chunk.sweep.label]
         iops = self.iops_max(chunk)
-        background = self.section(sweep, spec.background(sweep))
-        depth = fiojob.integer(job, background, "iodepth", 1)
-        outstanding = depth * fiojob.integer(job, background, "numjobs", 1)
+        background = [self.section(sweep, name) for name in spec.background(sweep)]
+        outstanding = sum(
+            fiojob.integer(job, s, "iodepth", 1) * fiojob.integer(job, s, "numjobs", 1) for s in background
+        )
         bound = chunk.scheduler.knobs.get("inflight_max", outstanding)
         waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
         samples, seconds = chunk.rt_samples, chunk.duration_s or 0.0

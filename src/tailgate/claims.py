@@ -58,6 +58,11 @@ def at_most(claim: str, value: float, most: float, command: str, target: str = "
     return Claim(claim, target, round(value, 3), f"<= {most:g}", value <= most, command)
 
 
+def about_one(claim: str, value: float, command: str, target: str = "vm") -> Claim:
+    """A claim that a ratio is 1 within 5 %."""
+    return Claim(claim, target, round(value, 3), "0.95 to 1.05", 0.95 <= value <= 1.05, command)
+
+
 def stated(claim: str, value: float, command: str, target: str = "vm") -> Claim:
     """A figure that is printed and promises nothing."""
     return Claim(claim, target, round(value, 3), "stated", True, command)
@@ -667,6 +672,36 @@ def target_in_guest() -> Iterator[Claim]:
         yield at_least(f"{claim}: background over that of 40 KiB", mib_s / least, 0.9, command)
 
 
+def mqfq_shares() -> Iterator[Claim]:
+    """MQFQ, Figure 5: flows that none serves unequally by size or number of queues, and weights."""
+    for name in ("mqfq/fig5", "mqfq/fig5-nvmf"):
+        arguments = (name, "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+        command = f"tailgate run {shlex.join(arguments)}"
+        points = run_experiment(*arguments)["points"]
+        rates: dict[tuple[str, str], dict[str, float]] = {
+            (p["label"], p["load"]): {f["flow"]: f["mib_s"] for f in p["flows"]} for p in points
+        }
+        for load, flows in (
+            ("size", ("large", "small")),
+            ("queues", ("wide", "narrow")),
+            ("one-queue", ("others", "lone")),
+        ):
+            claim = f"{name}, {load}: {flows[0]} over {flows[1]}"
+            none, ours = (
+                rates[label, load][flows[0]] / rates[label, load][flows[1]] for label in ("none", "mqfq")
+            )
+            yield stated(f"{claim}, none", none, command, "sim")
+            yield about_one(f"{claim}, mqfq", ours, command, "sim")
+        by_weight = rates["mqfq", "weights"]
+        for flow_name, weight in (("two", 2), ("three", 3)):
+            claim = f"{name}, weights: {flow_name} over {weight} times one, mqfq"
+            yield about_one(claim, by_weight[flow_name] / by_weight["one"] / weight, command, "sim")
+        for load in ("size", "queues", "one-queue", "weights"):
+            all_of_it, none = (sum(rates[label, load].values()) for label in ("mqfq", "none"))
+            claim = f"{name}, {load}: all flows of mqfq over none's"
+            yield at_least(claim, all_of_it / none, 0.95, command, "sim")
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -717,6 +752,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     target,
     arrivals,
     preempt_rt,
+    mqfq_shares,
     inversion,
     demo,
 )

@@ -3,7 +3,8 @@
 //
 // An activity (a fio process, an interrupt, a worker) is a piece of work on a processor: it costs time, and takes effect at
 // its end. A processor does one piece at a time, in order of arrival; an interrupt suspends it. A process that has more to
-// do goes to the end of the line after each piece.
+// do goes to the end of the line after each piece. A process that computes gives way to all else: as the kernel's scheduler
+// prefers workers and processes that wake up to one that has used its time.
 #pragma once
 
 #include <algorithm>
@@ -155,10 +156,23 @@ class Processor
 	}
 	void work(uint64_t cost_ns, Action effect)
 	{
-		if (working_ || interrupted_)
+		if (interrupted_ || (working_ && !computing_)) {
 			tasks_.push({ cost_ns, effect });
+			return;
+		}
+		if (working_) {
+			stale_ns_.push_back(ends_ns_);
+			set_aside();
+		}
+		begin({ cost_ns, effect }, false);
+	}
+	/// Work that waits while there is any other.
+	void compute(uint64_t cost_ns, Action effect)
+	{
+		if (working_ || interrupted_)
+			computations_.push({ cost_ns, effect });
 		else
-			begin({ cost_ns, effect });
+			begin({ cost_ns, effect }, true);
 	}
 	/// Time spent on work so far.
 	uint64_t busy_ns() const
@@ -184,7 +198,7 @@ class Processor
 	{
 		if (working_ && !interrupted_) {
 			left_ns_ = left_ns();
-			ends_to_ignore_++;
+			stale_ns_.push_back(ends_ns_);
 		}
 		interrupted_ = true;
 		interrupt_effect_ = piece.effect;
@@ -200,16 +214,39 @@ class Processor
 			begin_interrupt(interrupts_.pop());
 			return;
 		}
+		if (working_ && computing_ && !tasks_.empty())
+			set_aside();
 		interrupted_ = false;
 		if (working_)
 			go_on(left_ns_);
-		else if (!tasks_.empty())
-			begin(tasks_.pop());
+		else
+			next();
 	}
 
-	void begin(Piece piece)
+	/// What is at work, a computation, goes on later.
+	void set_aside()
+	{
+		uint64_t ns = left_ns();
+
+		busy_ns_ -= ns;
+		computations_.push({ ns, effect_ });
+		working_ = false;
+	}
+
+	void next()
+	{
+		if (!tasks_.empty())
+			begin(tasks_.pop(), false);
+		else if (!computations_.empty())
+			begin(computations_.pop(), true);
+		else
+			working_ = false;
+	}
+
+	void begin(Piece piece, bool computes)
 	{
 		working_ = true;
+		computing_ = computes;
 		effect_ = piece.effect;
 		busy_ns_ += piece.cost_ns;
 		go_on(piece.cost_ns);
@@ -223,15 +260,15 @@ class Processor
 
 	void end()
 	{
-		if (ends_to_ignore_) { /* of before an interruption, and those come first */
-			ends_to_ignore_--;
+		auto stale = std::find(stale_ns_.begin(), stale_ns_.end(), engine_.now_ns);
+
+		if (stale != stale_ns_.end()) { /* of before an interruption */
+			stale_ns_.erase(stale);
 			return;
 		}
+		computing_ = false; /* what the effect asks for comes after it */
 		effect_();
-		if (!tasks_.empty())
-			begin(tasks_.pop());
-		else
-			working_ = false;
+		next();
 	}
 
 	void wait(uint64_t ns, Action action)
@@ -243,10 +280,10 @@ class Processor
 	}
 
 	Engine &engine_;
-	Fifo<Piece> interrupts_, tasks_;
+	Fifo<Piece> interrupts_, tasks_, computations_;
 	Action effect_, interrupt_effect_;
-	bool working_ = false, interrupted_ = false;
-	uint32_t ends_to_ignore_ = 0;
+	bool working_ = false, computing_ = false, interrupted_ = false;
+	std::vector<uint64_t> stale_ns_; ///< when work would have ended that was interrupted
 	uint64_t busy_ns_ = 0, ends_ns_ = 0, left_ns_ = 0, interrupt_ends_ns_ = 0;
 };
 

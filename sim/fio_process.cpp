@@ -34,6 +34,23 @@ struct FioProcess::Work {
 	}
 };
 
+struct FioProcess::Computation {
+	FioProcess &process;
+	uint64_t ns;
+
+	bool await_ready() const
+	{
+		return !ns;
+	}
+	void await_suspend(std::coroutine_handle<> h) const
+	{
+		process.processor_.compute(ns, Action::resume(h));
+	}
+	void await_resume() const
+	{
+	}
+};
+
 struct FioProcess::Submission {
 	FioProcess &process;
 	IoUnit &unit;
@@ -97,6 +114,11 @@ FioProcess::Work FioProcess::work(uint64_t ns)
 	return { *this, ns };
 }
 
+FioProcess::Computation FioProcess::compute(uint64_t ns)
+{
+	return { *this, ns };
+}
+
 FioProcess::Submission FioProcess::submit(IoUnit &unit)
 {
 	return { *this, unit };
@@ -116,7 +138,8 @@ void FioProcess::wake(uint64_t cost_ns)
 // --- accounts -------------------------------------------------------------------------------------------------------
 
 FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
-    : stage_(stage), process_(process), processor_index_(number % stage.processors.size()),
+    : stage_(stage), process_(process),
+      processor_index_((process.cpu == NO_CPU ? number : process.cpu) % stage.processors.size()),
       processor_(stage.processors[processor_index_]),
       pattern_(process, stage.layer.sectors() * 512),
       task_(process.trace.empty() ? run() : replay())
@@ -336,7 +359,7 @@ Task FioProcess::run()
 			while (in_flight_)
 				REAP_AT_LEAST(1);
 			uint64_t until_ns = stage_.engine.now_ns + process_.think_ns;
-			co_await work(process_.think_spin_ns);
+			co_await compute(process_.think_spin_ns);
 			co_await wait(until_ns, 0);
 		}
 	}

@@ -77,12 +77,15 @@ class FioProcess
 
 	/// Awaited: suspends the process unless there is nothing to wait for.
 	struct Work;
+	struct Computation;
 	struct Submission;
 	struct Wait;
 
 	Task run();
 	Task replay();
 	Work work(uint64_t ns);
+	/// As a process that has used its time: whatever else there is to do goes first.
+	Computation compute(uint64_t ns);
 	Submission submit(IoUnit &unit);
 	/// Until this time, or until there are so many to reap; 0: whatever there is.
 	Wait wait(uint64_t until_ns, uint32_t completions);

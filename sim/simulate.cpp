@@ -75,6 +75,9 @@ void check(const Config &config)
 	}
 	bool ends = config.limit_ns, first = false;
 	for (const Process &process : config.processes) {
+		if (process.cpu != NO_CPU && process.cpu >= config.machine.cpus)
+			throw UsageError("cpus_allowed: there is no processor " +
+					 std::to_string(process.cpu));
 		if (process.cgroup >= config.cgroups.size())
 			throw UsageError("cgroup: there is no number " +
 					 std::to_string(process.cgroup));

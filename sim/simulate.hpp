@@ -34,11 +34,14 @@ struct TracedIo {
 
 enum class Distribution { RANDOM, ZIPF, PARETO, NORMAL };
 
+constexpr uint32_t NO_CPU = ~0U;
+
 /// One process of a fio job (a section with numjobs=3 makes three), as fio 3.33 would run it.
 struct Process {
 	uint32_t flow = 0; ///< index of the result that it adds to
 	bool synchronous = false; ///< sync, psync, pvsync: one request at a time, no queue
 	uint32_t depth = 1; ///< iodepth of an asynchronous one
+	uint32_t cpu = NO_CPU; ///< its processor; NO_CPU: the next in turn
 	uint16_t ioprio = 0; ///< class << 13 | level, as in the kernel
 	uint32_t cgroup = 0; ///< number of its cgroup: see Config
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent

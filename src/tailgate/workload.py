@@ -40,7 +40,7 @@ clat_percentiles lat_percentiles slat_percentiles percentile_list significant_fi
 mem iomem iomem_align mem_align lockmem zero_buffers scramble_buffers buffer_pattern
 buffer_compress_percentage buffer_compress_chunk dedupe_percentage
 invalidate fadvise_hint fallocate overwrite unlink create_serialize create_fsync allow_file_create
-allow_mounted_write uid gid allrandrepeat cgroup_nodelete clocksource
+allow_mounted_write uid gid allrandrepeat cgroup_nodelete clocksource cpus_allowed_policy
 """
 #: Options without a say in any result of the model: names, reports, logs, and what the data are. Their CPU
 #: time in fio is part of a machine's costs.
@@ -75,7 +75,7 @@ _MODELLED = """
 filename ioengine direct sync rw rwmixread rwmixwrite bs bssplit blockalign norandommap random_distribution
 randseed read_iolog size filesize offset offset_increment io_size number_ios iodepth numjobs rate rate_iops
 rate_process thinktime thinktime_spin thinktime_blocks startdelay ramp_time runtime time_based exitall
-prioclass prio cgroup
+prioclass prio cgroup cpus_allowed
 """
 #: Options that are modelled, each read below.
 MODELLED = frozenset(_MODELLED.split())
@@ -100,6 +100,8 @@ _DISTRIBUTIONS: Mapping[str, tuple[Distribution, float | None]] = {
 }
 _PRIORITY_CLASSES = 4  # none, real time, best effort, idle
 BEST_EFFORT = 2
+#: Of a process that may run on any processor: the next one in turn.
+ANY_CPU = 2**32 - 1
 
 BlockSizes = tuple[tuple[int, int], ...]
 
@@ -124,6 +126,7 @@ class Process:
     flow: int = 0
     synchronous: bool = False
     depth: int = 1
+    cpu: int = ANY_CPU
     ioprio: int = 0
     share: tuple[int, int] = (100, 0)
     sequential: bool = False
@@ -399,6 +402,19 @@ class _Reader:
             raise self._fail("iodepth", "1 with vsync, whose joining of requests is not modelled")
         return name in SYNCHRONOUS
 
+    def _cpu(self, subjob: int) -> int:
+        """Of cpus_allowed, as fio writes a set: the processes of a section have them in turn."""
+        option = self._raw("cpus_allowed")
+        if option is None:
+            return ANY_CPU
+        cpus: list[int] = []
+        for part in option.value.split(","):
+            found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+            if not found or int(found[2] or found[1]) < int(found[1]):
+                raise self._fail("cpus_allowed", "processors such as 0,2 or 8-31")
+            cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
+        return cpus[subjob % len(cpus)]
+
     def _ioprio(self) -> int:
         """The kernel's: class << 13 | level. fio takes a level without a class for best effort."""
         level = self.count("prio", 0, most=7)
@@ -464,6 +480,7 @@ class _Reader:
             flow=flow,
             synchronous=synchronous,
             depth=1 if synchronous else depth,
+            cpu=self._cpu(subjob),
             ioprio=self._ioprio(),
             share=share,
             sequential=sequential,

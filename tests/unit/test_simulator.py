@@ -60,14 +60,40 @@ def test_processors_add_what_they_cost() -> None:
 
 
 def test_an_interrupt_does_not_wait_for_a_task() -> None:
-    """A processor spins for another process; the request ends in time all the same, and its task waits."""
-    spins = Process(flow=1, synchronous=True, think_ns=10**6, think_spin_ns=10**6)
+    """A processor submits for long for another process; the request ends in time, and its task waits."""
+    large = Process(flow=1, synchronous=True, block_sizes=(((1 << 20, 100),),) * 2)
     reader = dataclasses.replace(READER, think_ns=300_000)
-    outcome = run(reader, spins, costs={"complete": 2_000, "wake": 500})
+    costs = {"submit_kib": 1_000, "complete": 2_000, "wake": 500}
+    outcome = run(reader, large, costs=costs, drive={**DRIVE, "trimmed_percent": 100})
     block = [int(ns) for ns in reads(outcome).block["bins"]]
-    assert max(block) < 2 * 72_000
+    assert max(block) < 2 * 22_000
     assert reads(outcome).latency["max"] > 900_000
     assert outcome.idle < 0.1
+
+
+def test_computing_gives_way() -> None:
+    """A reader on the processor of one that computes sees what it sees alone; that one goes on later."""
+    costs = {"submit": 1_000, "complete": 2_000, "wake": 500}
+    compute = Process(
+        flow=1, synchronous=True, think_ns=10**6, think_spin_ns=10**6, ios_max=20, ramp_ns=1, seed=9
+    )
+    reader = dataclasses.replace(READER, ends_all=False, offset=0, size=4096 * 8)
+    both = run(reader, compute, compute, costs=costs, drive={**DRIVE, "read_ns": 0})
+    assert reads(both).latency["mean"] == pytest.approx(23_500, abs=1_000)
+    # Those who compute share what is left.
+    assert both.now_ns == pytest.approx(2 * 20 * 10**6, rel=0.1)
+
+
+def test_processes_have_their_processors() -> None:
+    costs = {"submit": 40_000}
+    one, other = (Process(flow=i, depth=4, runtime_ns=10**7) for i in range(2))
+    there = [dataclasses.replace(p, cpu=1) for p in (one, other)]
+    machine = {"cpus": 2}
+    apart, together = (run(*where, costs=costs, machine=machine) for where in ((one, other), there))
+    assert (apart.idle, together.idle) == pytest.approx((0, 0.5), abs=0.1)
+    assert apart.ios == pytest.approx(2 * together.ios, rel=0.1)
+    with pytest.raises(UsageError, match="cpus_allowed: there is no processor 2"):
+        run(dataclasses.replace(one, cpu=2), machine=machine)
 
 
 def test_processes_start_within_the_spread() -> None:

@@ -117,6 +117,8 @@ def test_seed_replaces_the_jobs(tmp_path: Path) -> None:
         ("ioengine=io_uring\niodepth=8", {"synchronous": False, "depth": 8}),
         ("ioengine=pvsync2", {"synchronous": True}),
         ("cgroup=noisy", {"cgroup": "noisy"}),
+        ("cgroup=/tenants/a", {"cgroup": "tenants/a"}),
+        ("cpus_allowed=8-10,2\ncpus_allowed_policy=split", {"cpu": 8}),
         ("name=x\ngroup_reporting\nthread\niomem_align=2m\nwrite_lat_log=x\niodepth_batch=1", {}),
     ],
 )
@@ -128,6 +130,11 @@ def test_options(tmp_path: Path, options: str, expected: dict[str, object]) -> N
 def test_offset_increment_is_per_process(tmp_path: Path) -> None:
     found = read(tmp_path, f"{GLOBAL}[a]\nnumjobs=3\noffset=1m\noffset_increment=10%\nsize=1m\n")
     assert [p.offset for p in found] == [MIB + i * (CAPACITY // 10) for i in range(3)]
+
+
+def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{GLOBAL}[a]\nnumjobs=4\ncpus_allowed=8-9,2\n[b]\n")
+    assert [p.cpu for p in found] == [8, 9, 2, 8, 2**32 - 1]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +171,7 @@ def test_offset_increment_is_per_process(tmp_path: Path) -> None:
         ("random_distribution=zipf:1", "random_distribution: expected zipf other than 0 and 1"),
         ("ioengine=mmap", "ioengine: expected one of io_uring, libaio"),
         ("ioengine=vsync\niodepth=4", "iodepth: expected 1 with vsync"),
+        ("cpus_allowed=4-2", "cpus_allowed: expected processors such as 0,2 or 8-31"),
         ("prio=8", "prio: expected a whole number, 0 to 7"),
         ("prioclass=4", "prioclass: expected a whole number, 0 to 3"),
         ("sync=yes", "sync: expected none, sync or dsync"),

@@ -672,15 +672,18 @@ def target_in_guest() -> Iterator[Claim]:
         yield at_least(f"{claim}: background over that of 40 KiB", mib_s / least, 0.9, command)
 
 
+def shares_of(name: str) -> tuple[dict[tuple[str, str], dict[str, float]], str]:
+    """MiB/s by label of scheduler and load, then by flow, on target sim; and the command."""
+    arguments = (name, "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+    points = run_experiment(*arguments)["points"]
+    rates = {(p["label"], p["load"]): {f["flow"]: float(f["mib_s"]) for f in p["flows"]} for p in points}
+    return rates, f"tailgate run {shlex.join(arguments)}"
+
+
 def mqfq_shares() -> Iterator[Claim]:
     """MQFQ, Figure 5: flows that none serves unequally by size or number of queues, and weights."""
     for name in ("mqfq/fig5", "mqfq/fig5-nvmf"):
-        arguments = (name, "--claims", "--target", "sim", "--schedulers", "none,mqfq")
-        command = f"tailgate run {shlex.join(arguments)}"
-        points = run_experiment(*arguments)["points"]
-        rates: dict[tuple[str, str], dict[str, float]] = {
-            (p["label"], p["load"]): {f["flow"]: f["mib_s"] for f in p["flows"]} for p in points
-        }
+        rates, command = shares_of(name)
         for load, flows in (
             ("size", ("large", "small")),
             ("queues", ("wide", "narrow")),
@@ -700,6 +703,28 @@ def mqfq_shares() -> Iterator[Claim]:
             all_of_it, none = (sum(rates[label, load].values()) for label in ("mqfq", "none"))
             claim = f"{name}, {load}: all flows of mqfq over none's"
             yield at_least(claim, all_of_it / none, 0.95, command, "sim")
+
+
+def mqfq_slowdowns() -> Iterator[Claim]:
+    """MQFQ, Figures 6 and 7: stand-ins beside a heavy flow, how many times slower than alone."""
+    for name, app, most in (
+        ("mqfq/fig6", "graph-stand-in", 1.33),
+        ("mqfq/fig6-nvmf", "graph-stand-in", 1.33),
+        ("mqfq/fig7-nvmf", "store-stand-in", 1.05),
+    ):
+        rates, command = shares_of(name)
+        none, ours = (rates["none", app][app] / rates[label, "both"][app] for label in ("none", "mqfq"))
+        yield stated(f"{name}: {app}, slowed by none, times", none, command, "sim")
+        yield at_most(f"{name}: {app}, slowed by mqfq, times", ours, most, command, "sim")
+        fio = rates["none", "fio"]["fio"] / rates["mqfq", "both"]["fio"]
+        yield stated(f"{name}: fio, slowed by mqfq, times", fio, command, "sim")
+        ratio = sum(rates["mqfq", "both"].values()) / sum(rates["none", "both"].values())
+        yield at_least(f"{name}: both flows of mqfq over none's", ratio, 0.95, command, "sim")
+    rates, command = shares_of("mqfq/fig7")
+    both = rates["mqfq", "both"]
+    yield about_one(
+        "mqfq/fig7: store-stand-in over fio, mqfq", both["store-stand-in"] / both["fio"], command, "sim"
+    )
 
 
 def inversion() -> Iterator[Claim]:
@@ -753,6 +778,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     arrivals,
     preempt_rt,
     mqfq_shares,
+    mqfq_slowdowns,
     inversion,
     demo,
 )

@@ -727,6 +727,27 @@ def mqfq_slowdowns() -> Iterator[Claim]:
     )
 
 
+def rt_over_fair() -> Iterator[Claim]:
+    """MQFQ: a real-time reader over two tenants of weights 1 and 3, beside K2 with the same bound."""
+    labels = ",".join(f"{name}-{bound}" for bound in (8, 16, 32) for name in ("k2", "mqfq"))
+    arguments = ("mqfq/rt-over-fair", "--claims", "--target", "sim", "--schedulers", f"none,{labels}")
+    command = f"tailgate run {shlex.join(arguments)}"
+    found = {p["label"]: p for p in run_experiment(*arguments)["points"]}
+    mib_s = {label: [float(flow(p, name)["mib_s"]) for name in ("a", "b")] for label, p in found.items()}
+    p999 = {label: float(flow(p, "rt")["lat_us"]["p99.9"]) for label, p in found.items()}
+    for bound in (8, 16, 32):
+        k2, ours = f"k2-{bound}", f"mqfq-{bound}"
+        claim = f"mqfq/rt-over-fair, bound {bound}"
+        yield at_most(f"{claim}: p99.9 of mqfq over k2's", p999[ours] / p999[k2], 1.1, command, "sim")
+        ratio = sum(mib_s[ours]) / sum(mib_s[k2])
+        yield at_least(f"{claim}: tenants of mqfq over k2's", ratio, 0.99, command, "sim")
+        a, b = mib_s[ours]
+        yield about_one(f"{claim}: b over 3 times a, mqfq", b / a / 3, command, "sim")
+    yield stated(
+        "mqfq/rt-over-fair: p99.9 of none over that of mqfq-8", p999["none"] / p999["mqfq-8"], command, "sim"
+    )
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -779,6 +800,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     preempt_rt,
     mqfq_shares,
     mqfq_slowdowns,
+    rt_over_fair,
     inversion,
     demo,
 )

@@ -138,8 +138,10 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	max_sectors_ = 2 * (device.max_sectors_kb ?
 				    std::min(device.max_sectors_kb, parameters.max_kib) :
 				    parameters.max_kib);
-	for (const Cgroup &cgroup : config.cgroups)
-		cgroups_.push_back({ cgroup.parent, cgroup.weight });
+	cgroups_.resize(config.cgroups.size());
+	for (uint32_t i = 0; i < cgroups_.size(); i++)
+		cgroups_[i] = { i ? &cgroups_[config.cgroups[i].parent] : nullptr, i,
+				config.cgroups[i].weight };
 	INIT_LIST_HEAD(&done_);
 	for (uint32_t i = 0; i < parameters.queues; i++)
 		queues_.emplace_back(this, i);
@@ -175,7 +177,6 @@ void BlockLayer::make_elevator(const Config &config)
 	handle_.device.cpus = processors_.size();
 	handle_.device.tags = tags_;
 	handle_.device.max_sectors = max_sectors_;
-	handle_.device.cgroups = cgroups_.data();
 	handle_.device.now_ns = &engine_.now_ns;
 	handle_.device.run = [](sim_device *d, u32 queue) {
 		BlockLayer *layer = reinterpret_cast<Handle *>(d)->layer;
@@ -263,8 +264,7 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	request->rq.queue = queue.index;
 	request->rq.ioprio = io->ioprio;
 	request->rq.process = io->process;
-	request->rq.cgroup = io->cgroup;
-	request->rq.weight = cgroups_[io->cgroup].weight;
+	request->rq.cgroup = &cgroups_[io->cgroup];
 	request->rq.op = io->op;
 	request->rq.sync = true;
 	request->command.op = io->op == SIM_READ ? FLASH_READ :

@@ -29,7 +29,7 @@ struct Io {
 	sim_op op = SIM_READ;
 	bool through = false;
 	uint16_t ioprio = 0;
-	uint32_t process = 0, cgroup = 0; ///< see sim_request
+	uint32_t process = 0, cgroup = 0; ///< numbers
 	uint32_t processor = 0; ///< that submits it
 	uint32_t flow = 0;
 	uint32_t parts = 0; ///< requests that are not complete

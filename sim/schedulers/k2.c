@@ -53,11 +53,9 @@ static inline bool k2_writes(struct k2_entry *e)
 	return k2_request(e)->op != SIM_READ;
 }
 
-/* Processes of the simulator are all in one cgroup. */
 static inline u64 k2_key(struct k2_entry *e)
 {
-	(void)e;
-	return 0;
+	return k2_request(e)->cgroup->number;
 }
 
 static inline bool k2_may_split(struct k2_entry *e)

@@ -135,10 +135,29 @@ static int mqfq_set_knob(void *s, u32 knob, u64 value)
 	return mqfq_configure(&d->mqfq, knob, value);
 }
 
+/* As in the kernel: its cgroup and those above it but the root, which is a group only for what is in no other. */
 static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
+	const struct sim_cgroup *cgroup = mqfq_request(e)->cgroup, *at;
+	unsigned int depth = 1, i;
+
+	for (at = cgroup; at->parent && at->parent->parent; at = at->parent)
+		depth++;
+	path->depth = min(depth, SHARES_DEPTH);
+	for (at = cgroup, i = depth; i--; at = at->parent) {
+		if (i >= SHARES_DEPTH)
+			continue;
+		path->at[i].id = 1 + at->number;
+		path->at[i].weight = at->weight;
+	}
+}
+
+/* Processes weigh the same, whatever cgroup they are in. */
+static void mqfq_nowhere(struct mqfq_entry *e, struct share_path *path)
+{
+	(void)e;
 	path->depth = 1;
-	path->at[0].weight = mqfq_request(e)->weight;
+	path->at[0].weight = SHARES_WEIGHT;
 }
 
 /* An I/O priority is class << 13 | hints | level: classes 1 real time and 3 idle. */
@@ -164,7 +183,8 @@ static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u
 
 	d->now_ns = now_ns;
 	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
-		     1 + (by_process ? rq->process : rq->cgroup), mqfq_where, rq->op == SIM_WRITE);
+		     1 + (by_process ? rq->process : rq->cgroup->number),
+		     by_process ? mqfq_nowhere : mqfq_where, rq->op == SIM_WRITE);
 	mqfq_insert_begin(&in, &d->mqfq.queues[rq->queue]);
 	mqfq_insert(&in, &mqfq_private(rq)->entry);
 	mqfq_insert_end(&d->mqfq, &in);

@@ -20,12 +20,14 @@ enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
 #define SIM_IOPRIO_CLASS(ioprio) ((ioprio) >> 13 & 7)
 
 /**
- * struct sim_cgroup - a cgroup; the root has number 0
- * @parent: number of the one that it is in; of the root 0
+ * struct sim_cgroup - a cgroup
+ * @parent: the one that it is in; NULL: it is the root
+ * @number: its own; the root has 0
  * @weight: io.mqfq.weight
  */
 struct sim_cgroup {
-	u32 parent;
+	const struct sim_cgroup *parent;
+	u32 number;
 	u32 weight;
 };
 
@@ -39,8 +41,7 @@ struct sim_cgroup {
  * @queue: hardware queue it was submitted to
  * @ioprio: see SIM_IOPRIO_CLASS()
  * @process: number of the process that submitted it
- * @cgroup: number of that one's cgroup; 0: the root
- * @weight: of that cgroup; those of the ones above it are in struct sim_device
+ * @cgroup: of that one
  * @op: enum sim_op
  * @sync: somebody waits for it (reads, direct writes)
  * @elv: the scheduler's own, 8-byte aligned, zeroed when the request is made
@@ -54,8 +55,7 @@ struct sim_request {
 	u16 queue;
 	u16 ioprio;
 	u32 process;
-	u32 cgroup;
-	u32 weight;
+	const struct sim_cgroup *cgroup;
 	u8 op;
 	bool sync;
 	u64 elv[6];
@@ -67,7 +67,6 @@ struct sim_request {
  * @cpus: processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
  * @max_sectors: most in a request
- * @cgroups: by number
  * @draining: the queue is being frozen: all that is queued must go
  * @now_ns: the clock
  * @run: asks for an asynchronous run of a hardware queue
@@ -80,7 +79,6 @@ struct sim_device {
 	u32 tags;
 	u32 max_sectors;
 	bool draining;
-	const struct sim_cgroup *cgroups;
 	const u64 *now_ns;
 	void (*run)(struct sim_device *device, u32 queue);
 	void (*arm)(struct sim_device *device, u64 at_ns);

@@ -297,7 +297,8 @@ def test_the_drive_serves_its_queues_in_turn(sizes: tuple[int, int], numbers: tu
 def test_cgroups_share_by_weight() -> None:
     """Whatever their processes are: two in one cgroup have one share; one without a weight has 100."""
     a, b = (
-        Process(flow=i, depth=64, runtime_ns=10**9, cgroup=f"tenants/{name}") for i, name in enumerate("ab")
+        Process(flow=i, depth=16, ramp_ns=2 * 10**8, runtime_ns=10**9, cgroup=f"tenants/{name}")
+        for i, name in enumerate("ab")
     )
     drive = {**DRIVE, "queues": 3, "slots": 64, "dies": 16}
 
@@ -312,7 +313,24 @@ def test_cgroups_share_by_weight() -> None:
     first, second = rates({})
     assert first == pytest.approx(second, rel=0.01)
     first, second = rates({"tenants/b": 300})
-    assert 3 * first == pytest.approx(second, rel=0.01)
+    assert 3 * first == pytest.approx(second, rel=0.03)
+
+
+def test_children_of_a_cgroup_share_its_weight() -> None:
+    timed = Process(depth=16, ramp_ns=2 * 10**8, runtime_ns=10**9)
+    children = [dataclasses.replace(timed, flow=i, cgroup=f"parent/{i}") for i in range(3)]
+    other = dataclasses.replace(timed, flow=3, cgroup="other")
+    outcome = run(
+        *children,
+        other,
+        drive={**DRIVE, "queues": 4, "slots": 64, "dies": 16},
+        machine={"cpus": 4},
+        scheduler="mqfq",
+        knobs={"d": 16, "t_kib": 45},
+        weights={"parent": 200, "parent/2": 300},
+    )
+    rates = [reads(outcome, f"f{i}").bytes for i in range(4)]
+    assert [rate / sum(rates) * 15 for rate in rates] == pytest.approx([2, 2, 6, 5], rel=0.03)
 
 
 def test_the_same_seed_gives_the_same_result() -> None:

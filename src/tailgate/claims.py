@@ -699,7 +699,11 @@ def mqfq_shares() -> Iterator[Claim]:
         for flow_name, weight in (("two", 2), ("three", 3)):
             claim = f"{name}, weights: {flow_name} over {weight} times one, mqfq"
             yield about_one(claim, by_weight[flow_name] / by_weight["one"] / weight, command, "sim")
-        for load in ("size", "queues", "one-queue", "weights"):
+        below = rates["mqfq", "hierarchy"]
+        for flow_name, weight in (("child-three", 3), ("neighbour", 8)):
+            claim = f"{name}, hierarchy: {flow_name} over {weight} times child-one, mqfq"
+            yield about_one(claim, below[flow_name] / below["child-one"] / weight, command, "sim")
+        for load in ("size", "queues", "one-queue", "weights", "hierarchy"):
             all_of_it, none = (sum(rates[label, load].values()) for label in ("mqfq", "none"))
             claim = f"{name}, {load}: all flows of mqfq over none's"
             yield at_least(claim, all_of_it / none, 0.95, command, "sim")

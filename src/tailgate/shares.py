@@ -26,6 +26,11 @@ def _flows(point: Point) -> tuple[str, ...]:
     return (*point.real_time, *point.background)
 
 
+def _is_none(point: Point) -> bool:
+    """Whether nothing is between the flows and the drive."""
+    return point.scheduler.name == "none" and not point.scheduler.cgroups
+
+
 def _rate(point: Point, name: str) -> float:
     flow = point.flow(name)
     return flow.mib_s if flow else 0.0
@@ -40,7 +45,7 @@ def slowed(point: Point, name: str, points: Iterable[Point]) -> float | None:
             point.sweep.variables,
             point.sweep.drive,
         )
-        if same and p.variant is None and p.scheduler.name == "none" and _flows(p) == (name,) and rate:
+        if same and p.variant is None and _is_none(p) and _flows(p) == (name,) and rate:
             return _rate(p, name) / rate
     return None
 
@@ -70,6 +75,6 @@ def row(point: Point, here: Sequence[Point], points: Iterable[Point]) -> list[st
     cells.append(
         " : ".join(f"{_rate(point, name) / first:.2f}" if first else "–" for name in point.background)
     )
-    none = next((p.bg for p in here if p.scheduler.name == "none"), None)
+    none = next((p.bg for p in here if _is_none(p)), None)
     rate = point.bg.mib_s if point.bg else 0.0
     return [*cells, f"{rate:.4g}", f"{rate / none.mib_s:.2f}" if none else "–", f"{point.idle:.0%}"]

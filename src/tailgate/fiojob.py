@@ -291,8 +291,8 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
         elif folder:
             if "thread" in section.options:
                 raise job.fail("thread", section.options["thread"], "processes, as these enter a cgroup")
-            # fio starts a shell in each process. What the rest prints goes where fio redirects it.
-            enter = f"echo $PPID > {folder}/cgroup.procs && ( {options.get('exec_prerun', 'true')} )"
+            # fio starts a shell in each process, and redirects what the last command prints.
+            enter = f"echo $PPID > {folder}/cgroup.procs || exit 1 && {options.get('exec_prerun', 'true')}"
             options["exec_prerun"] = enter
         lines = {key: option.line for key, option in section.options.items()}
         placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}

@@ -96,7 +96,7 @@ def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
     assert made.settings(none, 16)["wbt_lat_usec"] == 0
     assert made.cgroups(none, 1) == ""
     entered = options(made.derive(limited, 1.0), "background")["exec_prerun"]
-    assert entered.startswith("echo $PPID > /cg/background/cgroup.procs && ")
+    assert entered.startswith("echo $PPID > /cg/background/cgroup.procs || exit 1 && ")
     assert "exec_prerun" not in options(made.derive(limited, 1.0), "rt")
     assert "exec_prerun" not in options(made.derive(none, 1.0), "background")
 
@@ -111,7 +111,7 @@ def test_flows_enter_cgroups_that_are_told_nothing() -> None:
     [chunk] = results.chunks(made.run)
     assert made.cgroups(chunk, 16) == "tenants/rt\ntenants/background\n"
     entered = options(made.derive(chunk, 1.0), "background")["exec_prerun"]
-    assert entered.startswith("echo $PPID > /cg/tenants/background/cgroup.procs && ")
+    assert entered.startswith("echo $PPID > /cg/tenants/background/cgroup.procs || exit 1 && ")
     simulated = options(made.derive(chunk, 1.0, mount=""), "background")
     assert simulated["cgroup"] == "tenants/background"
     assert "exec_prerun" not in simulated

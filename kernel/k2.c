@@ -90,7 +90,7 @@ static void k2_insert_requests(struct instance *instance, void *ctx, struct list
 	struct request *rq;
 
 	list_for_each_entry(rq, requests, queuelist) {
-		request_is_queued(instance, rq);
+		request_is_queued(&instance->ends, rq);
 		k2_prepare_request(k2, k2_entry(rq), req_get_ioprio(rq), at_head,
 				   req_op(rq) == REQ_OP_DISCARD, rq->start_time_ns);
 	}

@@ -63,11 +63,17 @@ static u64 mqfq_now(const struct mqfq *m)
 	return ktime_get_ns();
 }
 
+/* Sectors that are paid for: other operations move no data. */
+static inline unsigned int mqfq_moves(enum req_op op, unsigned int sectors)
+{
+	return op == REQ_OP_READ || op == REQ_OP_WRITE ? sectors : 0;
+}
+
 static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 {
 	struct request *rq = mqfq_request(e);
 
-	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
+	return mqfq_moves(req_op(rq), blk_rq_sectors(rq));
 }
 
 #include "../sched/mqfq.c"
@@ -121,18 +127,18 @@ static inline bool mqfq_is_own(const struct mqfq *m)
 	       !(current->flags & (PF_KTHREAD | PF_IO_WORKER));
 }
 
-static inline struct cgroup_subsys_state *mqfq_css(struct request *rq)
+static inline struct cgroup_subsys_state *mqfq_css(struct bio *bio)
 {
-	return rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+	return bio ? bio_blkcg_css(bio) : NULL;
 }
 
-static inline u64 mqfq_key(const struct mqfq *m, struct request *rq)
+static inline u64 mqfq_key(const struct mqfq *m, struct bio *bio)
 {
 	struct cgroup_subsys_state *css;
 
 	if (mqfq_is_own(m))
 		return BIT_ULL(63) | current->tgid;
-	css = mqfq_css(rq);
+	css = mqfq_css(bio);
 	return css ? cgroup_id(css->cgroup) : 1;
 }
 
@@ -140,7 +146,7 @@ static inline u64 mqfq_key(const struct mqfq *m, struct request *rq)
 static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
 	struct request *rq = mqfq_request(e);
-	struct cgroup_subsys_state *css = mqfq_css(rq), *at;
+	struct cgroup_subsys_state *css = mqfq_css(rq->bio), *at;
 	unsigned int depth = 1, i;
 
 	path->depth = 1;
@@ -159,9 +165,9 @@ static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 }
 
 static inline struct mqfq_queue *mqfq_queue_of(struct mqfq *m, const struct mqfq_hw_queue *h,
-					       struct request *rq)
+					       unsigned int cpu)
 {
-	return &m->queues[h->queue_of[blk_mq_rq_cpu(rq)]];
+	return &m->queues[h->queue_of[cpu]];
 }
 
 static void mqfq_insert_requests(struct instance *instance, void *queue, struct list_head *requests,
@@ -169,20 +175,22 @@ static void mqfq_insert_requests(struct instance *instance, void *queue, struct 
 {
 	struct request *rq = list_first_entry(requests, struct request, queuelist), *next;
 	struct mqfq *m = &instance->algorithm;
-	struct mqfq_queue *q = mqfq_queue_of(m, queue, rq), *next_q;
+	struct mqfq_queue *q = mqfq_queue_of(m, queue, blk_mq_rq_cpu(rq)), *next_q;
 	struct mqfq_insertion in;
 
 	do {
 		mqfq_insert_begin(&in, q);
 		do {
-			request_is_queued(instance, rq);
+			request_is_queued(&q->ends, rq);
 			mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
-				     mqfq_key(m, rq), mqfq_where, op_is_write(req_op(rq)));
+				     mqfq_key(m, rq->bio), mqfq_where, op_is_write(req_op(rq)));
 			next = list_next_entry(rq, queuelist);
 			INIT_LIST_HEAD(&rq->queuelist);
 			mqfq_insert(&in, mqfq_entry(rq));
 			rq = next;
-			next_q = &rq->queuelist == requests ? NULL : mqfq_queue_of(m, queue, rq);
+			next_q = &rq->queuelist == requests ?
+					 NULL :
+					 mqfq_queue_of(m, queue, blk_mq_rq_cpu(rq));
 		} while (next_q == q);
 		mqfq_insert_end(m, &in);
 		q = next_q;
@@ -199,7 +207,6 @@ static bool mqfq_requests_wait(const struct mqfq *m, void *queue)
 
 static void mqfq_picked(struct mqfq_entry *e)
 {
-	merge_unhash(mqfq_request(e));
 }
 
 static struct request *mqfq_dispatch_request(struct mqfq *m, void *queue)
@@ -215,6 +222,79 @@ static bool mqfq_ended(struct mqfq *m, struct request *rq, bool comes_back)
 {
 	mqfq_finish(m, mqfq_entry(rq), comes_back);
 	return false; /* who waits was run */
+}
+
+/* --- merging --------------------------------------------------------------------------------------------------- */
+
+/* The queue that a request of this bio would be inserted into, if the task stays on its CPU. */
+static inline struct mqfq_queue *mqfq_queue_of_bio(struct instance *instance, struct bio *bio)
+{
+	const struct blk_mq_queue_map *maps = instance->q->tag_set->map, *map = maps;
+	unsigned int cpu = raw_smp_processor_id();
+
+	if (bio_op(bio) == REQ_OP_READ && maps[HCTX_TYPE_READ].nr_queues)
+		map = &maps[HCTX_TYPE_READ];
+	return mqfq_queue_of(&instance->algorithm, instance_queue_at(instance, map->mq_map[cpu]),
+			     cpu);
+}
+
+/* Joins the bio to one of the latest requests that are shared fairly: those that it continues come into a list for that time. */
+static bool mqfq_join_fair(struct mqfq_queue *q, struct request_queue *rq_queue, struct bio *bio,
+			   unsigned int nr_segs)
+{
+	struct mqfq_entry *latest[MQFQ_LATEST];
+	unsigned int count = mqfq_latest(q, latest), i;
+	struct request *rq, *next;
+	LIST_HEAD(continued);
+	bool is_done;
+
+	for (i = 0; i < count; i++) {
+		rq = mqfq_request(latest[i]);
+		if (blk_rq_pos(rq) + blk_rq_sectors(rq) == bio->bi_iter.bi_sector)
+			list_add(&rq->queuelist, &continued);
+	}
+	is_done = blk_bio_list_merge(rq_queue, &continued, bio, nr_segs);
+	list_for_each_entry_safe(rq, next, &continued, queuelist)
+		list_del_init(&rq->queuelist);
+	return is_done;
+}
+
+/* bio_merge: true if the bio became part of one of the latest requests of its CPU's queue. Polled ones are merged while they are plugged. */
+static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
+{
+	struct instance *instance = instance_of(rq_queue);
+	struct mqfq_queue *q = mqfq_queue_of_bio(instance, bio);
+	unsigned int level = mqfq_level(bio->bi_ioprio, false);
+	bool is_done;
+
+	if (!recent_ends_may_be_at(&q->ends, bio->bi_iter.bi_sector) || bio->bi_opf & REQ_POLLED)
+		return false;
+	mqfq_merge_begin(q);
+	q->joined = NULL;
+	if (level == MQFQ_FAIR)
+		is_done = mqfq_join_fair(q, rq_queue, bio, nr_segs);
+	else
+		is_done = blk_bio_list_merge(rq_queue, &q->lists[level], bio, nr_segs);
+	if (is_done && q->joined) { /* a discard that joins another is not asked for */
+		mqfq_grow(&instance->algorithm, q->joined,
+			  mqfq_moves(bio_op(bio), bio_sectors(bio)), op_is_write(bio_op(bio)));
+		merge_note(&q->ends, mqfq_request(q->joined));
+	}
+	mqfq_merge_end(q);
+	return is_done;
+}
+
+/* allow_merge: of its flow. A cgroup's requests are of several flows if processes share the drive. */
+static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq, struct bio *bio)
+{
+	struct mqfq *m = &instance_of(rq_queue)->algorithm;
+	struct mqfq_entry *e = mqfq_entry(rq);
+
+	lockdep_assert_held(&m->queues[e->queue].lock);
+	if (e->level == MQFQ_FAIR && READ_ONCE(m->flows.flows[e->flow].key) != mqfq_key(m, bio))
+		return false;
+	m->queues[e->queue].joined = e;
+	return true;
 }
 
 /* --- set-up ---------------------------------------------------------------------------------------------------- */
@@ -346,6 +426,8 @@ static const struct scheduler this_scheduler = {
 	.has_work = mqfq_requests_wait,
 	.dispatch = mqfq_dispatch_request,
 	.ended = mqfq_ended,
+	.bio_merge = mqfq_bio_merge,
+	.allow_merge = mqfq_allow_merge,
 };
 
 static int __init mqfq_module_init(void)

@@ -202,6 +202,14 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	WRITE_ONCE(flow->price, shares_price(&m->shares, &path, period, competes));
 }
 
+/* What a number of sectors costs a flow. */
+static inline u64 mqfq_cost(const struct mqfq *m, const struct flow *flow, u64 sectors, bool writes)
+{
+	u64 cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
+
+	return writes ? div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100) : cost;
+}
+
 /**
  * mqfq_prepare() - before mqfq_insert(): what a request costs its flow
  * @m: the drive's scheduler
@@ -220,7 +228,6 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	unsigned int period;
 	struct flow *flow;
 	bool is_new;
-	u64 cost;
 
 	/* what the driver gave back was paid for, and may have no tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
@@ -230,10 +237,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		period = mqfq_period(m);
 		if (unlikely(is_new || READ_ONCE(flow->period) != period))
 			mqfq_weigh(m, e, period, where);
-		cost = max_t(u64, mqfq_sectors(e), MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
-		if (writes)
-			cost = div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100);
-		e->start = flow_charge(flow, cost, &m->vt);
+		e->start = flow_charge(flow, mqfq_cost(m, flow, mqfq_sectors(e), writes), &m->vt);
 	}
 	e->state = MQFQ_QUEUED;
 }
@@ -324,6 +328,53 @@ static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
 	if (!in->filled || q->first != in->first || __ffs(q->filled) != __ffs(in->filled))
 		set_bit(q->bit, q->runnable);
 	spin_unlock(&q->lock);
+}
+
+/* --- merging --------------------------------------------------------------------------------------------------- */
+
+/* Of this many requests a bio may join one. */
+#define MQFQ_LATEST 8
+
+/* Begins to look for a queued request that a bio may join. Until mqfq_merge_end() none leaves the queue. Process context. */
+static inline void mqfq_merge_begin(struct mqfq_queue *q) __acquires(&q->lock)
+{
+	spin_lock(&q->lock);
+}
+
+static inline void mqfq_merge_end(struct mqfq_queue *q) __releases(&q->lock)
+{
+	spin_unlock(&q->lock);
+}
+
+/* The latest requests that are shared fairly, by their tags, and the first one of all. Return: their number, at most MQFQ_LATEST. */
+static inline unsigned int mqfq_latest(const struct mqfq_queue *q, struct mqfq_entry **latest)
+{
+	struct rb_node *node = q->last ? mqfq_rb_node(q->last) : NULL;
+	unsigned int count = 0;
+
+	for (; node && count < MQFQ_LATEST - 1; node = rb_prev(node))
+		latest[count++] = mqfq_entry_of_rb(node);
+	if (q->first)
+		latest[count++] = q->first;
+	return count;
+}
+
+/**
+ * mqfq_grow() - a bio joins a queued request of its flow
+ * @m: the drive's scheduler
+ * @e: the request, between mqfq_merge_begin() and mqfq_merge_end()
+ * @sectors: that the bio moves
+ * @writes: it is a write
+ *
+ * The request keeps its start tag, and so its place. So do those of the flow that are queued already: the flow may be ahead by what
+ * has grown until later ones, which pay for it, go.
+ */
+static inline void mqfq_grow(struct mqfq *m, const struct mqfq_entry *e, u64 sectors, bool writes)
+{
+	struct flow *flow = &m->flows.flows[e->flow];
+
+	if (e->level == MQFQ_FAIR)
+		flow_charge_more(flow, mqfq_cost(m, flow, sectors, writes));
 }
 
 /* --- dispatch -------------------------------------------------------------------------------------------------- */

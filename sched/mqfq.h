@@ -47,6 +47,7 @@
 #include "fair/tokens.h"
 #include "fair/waiting.h"
 #include "fair/wheel.h"
+#include "ends.h"
 #include "knobs.h"
 
 enum mqfq_flow_by { MQFQ_BY_CGROUP, MQFQ_BY_PROCESS };
@@ -133,6 +134,8 @@ struct mqfq_hctx {
  * @sectors: of these
  * @idle: requests of it that left the drive, while nothing could take their place as T was too small
  * @lists: requests of all other levels, oldest first
+ * @joined: the request that a bio joins
+ * @ends: where the latest requests end, which bios may join; not protected
  */
 struct mqfq_queue {
 	spinlock_t lock;
@@ -148,6 +151,8 @@ struct mqfq_queue {
 	u64 inserted, dispatched, sectors;
 	atomic64_t idle;
 	struct list_head lists[WAITING_LEVELS];
+	struct mqfq_entry *joined;
+	struct recent_ends ends;
 } ____cacheline_aligned_in_smp;
 
 /* Groups of CPUs that share something: a core, a cache, a socket. */

@@ -447,6 +447,7 @@ int main(int argc, char **argv)
 		"elv_rqhash_del",
 		"blk_mq_sched_try_merge",
 		"blk_mq_sched_try_insert_merge",
+		"blk_bio_list_merge",
 		"blk_mq_run_hw_queue",
 		"blk_mq_run_hw_queues",
 		"blk_mq_free_request",

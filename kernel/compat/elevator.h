@@ -187,6 +187,8 @@ bool blk_mq_sched_try_merge(struct request_queue *q, struct bio *bio, unsigned i
 			    struct request **merged);
 bool blk_mq_sched_try_insert_merge(struct request_queue *q, struct request *rq,
 				   struct list_head *free);
+bool blk_bio_list_merge(struct request_queue *q, struct list_head *list, struct bio *bio,
+			unsigned int nr_segs);
 
 #include "kbtf_asserts.h"
 

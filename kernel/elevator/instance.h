@@ -45,7 +45,7 @@ struct split;
  * @node: in instances
  * @rcu: to free it once nothing that inserts can see it
  * @disk: name, as in /sys/block
- * @ends: of requests that a bio may join: see merge.h
+ * @ends: of requests that a bio may join: see merge.h; unused by a scheduler that has its own @bio_merge
  * @algorithm: what the scheduler keeps
  */
 struct instance {
@@ -95,6 +95,8 @@ struct instance {
  *	merge_join(); meanwhile it keeps all that queued. Does nothing if nothing is queued, or it would have to wait. True if the
  *	hardware queues should be run. NULL: the scheduler never merges
  * @merge_remove: during merge_join(): a queued request became part of another
+ * @bio_merge: the block layer's, instead of @merge: for a scheduler whose queues have a lock each, see merge.h
+ * @allow_merge: the block layer's, during blk_bio_list_merge() in @bio_merge
  *
  * @splits: may @piece be other than 0 now? NULL: it never splits, and the following are not needed
  * @piece: most sectors in a request of this I/O priority, for discards or for all else; 0: any number
@@ -126,6 +128,8 @@ struct scheduler {
 
 	bool (*merge)(algorithm_t *a, unsigned int ioprio, struct merge *merge);
 	void (*merge_remove)(algorithm_t *a, struct request *rq);
+	bool (*bio_merge)(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
+	bool (*allow_merge)(struct request_queue *q, struct request *rq, struct bio *bio);
 
 	bool (*splits)(const algorithm_t *a);
 	unsigned int (*piece)(const algorithm_t *a, unsigned int ioprio, bool discards);
@@ -152,15 +156,18 @@ static inline struct instance *instance_with(const algorithm_t *a)
 }
 
 /*
- * What the scheduler keeps of a hardware queue: queue_size bytes. Hardware queues that came after the scheduler was switched
- * on share what belongs to the first.
+ * What the scheduler keeps of a hardware queue, by the queue's number: queue_size bytes. Hardware queues that came after the
+ * scheduler was switched on share what belongs to the first.
  */
+static inline void *instance_queue_at(const struct instance *instance, unsigned int number)
+{
+	return instance->queues[likely(number < instance->queue_count) ? number : 0];
+}
+
 static inline void *instance_queue(const struct instance *instance,
 				   const struct blk_mq_hw_ctx *hctx)
 {
-	unsigned int number = hctx->queue_num;
-
-	return instance->queues[likely(number < instance->queue_count) ? number : 0];
+	return instance_queue_at(instance, hctx->queue_num);
 }
 
 /* The block layer waits until no request is left, to change the queue or the disk. Any context. */

@@ -8,6 +8,9 @@
  *   before the next bio comes never pays for it.
  *
  * The block layer merges only what has the same priority and the same cgroup.
+ *
+ * The hash, and q->last_merge, belong to the disk, so one lock must protect them. A scheduler whose queues have a lock each lets bios
+ * join the latest requests of one list instead (blk_bio_list_merge(), as kyber does), and no requests each other.
  */
 #ifndef TAILGATE_ELEVATOR_MERGE_H
 #define TAILGATE_ELEVATOR_MERGE_H
@@ -37,16 +40,16 @@ struct merge {
 };
 
 /* A request was queued, or grew. */
-static inline void merge_note(struct instance *instance, struct request *rq)
+static inline void merge_note(struct recent_ends *ends, struct request *rq)
 {
-	recent_ends_note(&instance->ends, blk_rq_pos(rq) + blk_rq_sectors(rq));
+	recent_ends_note(ends, blk_rq_pos(rq) + blk_rq_sectors(rq));
 }
 
-/* From this_scheduler.insert(), before others can see the request. */
-static inline void request_is_queued(struct instance *instance, struct request *rq)
+/* From this_scheduler.insert(), before others can see the request. @ends: of those that a bio finds where it looks for this one. */
+static inline void request_is_queued(struct recent_ends *ends, struct request *rq)
 {
 	trace_block_rq_insert(rq);
-	merge_note(instance, rq);
+	merge_note(ends, rq);
 }
 
 /* From this_scheduler.merge(): makes a queued request visible to merges. */
@@ -127,7 +130,7 @@ static bool merge_is_allowed(struct request_queue *q, struct request *rq, struct
 /* request_merged: a bio became part of @rq. */
 static void merge_grew(struct request_queue *q, struct request *rq, enum elv_merge type)
 {
-	merge_note(instance_of(q), rq);
+	merge_note(&instance_of(q)->ends, rq);
 }
 
 /* requests_merged: @next became part of @rq. Both were queued, and the caller is merge_bio(). */
@@ -135,7 +138,7 @@ static void merge_joined(struct request_queue *q, struct request *rq, struct req
 {
 	struct instance *instance = instance_of(q);
 
-	merge_note(instance, rq);
+	merge_note(&instance->ends, rq);
 	merge_unhash(next);
 	this_scheduler.merge_remove(&instance->algorithm, next);
 }

@@ -48,6 +48,10 @@ static void __init scheduler_add_optional(struct elevator_mq_ops *ops)
 		ops->request_merged = merge_grew;
 		ops->requests_merged = merge_joined;
 	}
+	if (this_scheduler.bio_merge) {
+		ops->bio_merge = this_scheduler.bio_merge;
+		ops->allow_merge = this_scheduler.allow_merge;
+	}
 }
 
 static int __init scheduler_module_init(void)

@@ -109,6 +109,12 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 	return start;
 }
 
+/* A request of the flow that still waits costs more, by this. What of the flow comes later starts later. */
+static inline void flow_charge_more(struct flow *flow, u64 cost)
+{
+	atomic64_add(cost, &flow->end);
+}
+
 /* Virtual time has come from @from to @to: no flow is left half of the range behind. */
 static inline void flows_raise(struct flows *f, u64 from, u64 to)
 {

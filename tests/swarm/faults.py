@@ -168,8 +168,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "a write costs what a read does",
-        "		if (writes)\n			cost",
-        "		if (false)\n			cost",
+        "return writes ? div_u64(cost",
+        "return false ? div_u64(cost",
     ),
     Fault(
         "a request that moves no data costs nothing",

@@ -46,6 +46,7 @@ FUNCTIONS = (
     "elv_rqhash_del",
     "blk_mq_sched_try_merge",
     "blk_mq_sched_try_insert_merge",
+    "blk_bio_list_merge",
     "blk_mq_run_hw_queue",
     "blk_mq_run_hw_queues",
     "blk_mq_free_request",

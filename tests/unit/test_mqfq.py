@@ -2,12 +2,13 @@
 """MQFQ (sched/mqfq.c, sched/fair/): between threads, and whether it is fair.
 
 `interleave` plays threads as coroutines, one seed a schedule. In each, every request ends, no more than
-D are in the drive, none goes that is more than T ahead of virtual time, which never falls, and in the
-end all tokens are back. `fair` lets flows of random weights, sizes and queues compete: what is
-dispatched and what is completed of any two differs by no more than a bound, and the drive is always
-full. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what
-flows weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find
-itself on modelled drives. `stress` has real threads, for the sanitizers.
+D are in the drive, none goes that is more than T ahead of virtual time, which never falls, what joined a
+queued request ends with it, a queue's tree is in order, and in the end all tokens are back. `fair` lets
+flows of random weights, sizes, merges and queues compete: what is dispatched and what is completed of
+any two differs by no more than a bound, and the drive is always full. `order` goes in the order of
+SFQ(D), if T is 0 and there is one queue. `shares` compares what flows weigh in random hierarchies with
+the weights worked out from the whole tree. `search` lets `d` find itself on modelled drives. `stress` has
+real threads, for the sanitizers.
 """
 
 import shutil
@@ -60,6 +61,14 @@ MUTATIONS = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-is-exceeded", "while (tokens > 0)", "while (tokens > -1)"),
     ("time-falls", "while (tag_after(least, vt)) {", "while (least != (u64)vt) {"),
+    (
+        "merges-without-lock",
+        "\tspin_lock(&q->lock);\n}\n\n"
+        "static inline void mqfq_merge_end(struct mqfq_queue *q) __releases(&q->lock)\n"
+        "{\n\tspin_unlock(&q->lock);\n",
+        "}\n\nstatic inline void mqfq_merge_end(struct mqfq_queue *q)\n{\n",
+    ),
+    ("last-stays", "\tif (q->last == q->first)\n\t\tq->last = NULL;\n", ""),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
     ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
 ]
@@ -82,6 +91,7 @@ UNFAIR = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-doubled", "tokens, m->d);\n\ttokens_share", "tokens, 2 * m->d);\n\ttokens_share"),
     ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
+    ("grows-for-nothing", "\tatomic64_add(cost, &flow->end);\n", ""),
     ("weights-alike", "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)", "SHARES_SECTOR"),
     ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),
     (

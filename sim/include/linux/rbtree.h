@@ -107,4 +107,18 @@ static inline struct rb_node *rb_next(const struct rb_node *node)
 	return node->parent;
 }
 
+static inline struct rb_node *rb_prev(const struct rb_node *node)
+{
+	struct rb_node *prev = node->rb_left;
+
+	if (prev) {
+		while (prev->rb_right)
+			prev = prev->rb_right;
+		return prev;
+	}
+	while (node->parent && node->parent->rb_left == node)
+		node = node->parent;
+	return node->parent;
+}
+
 #endif

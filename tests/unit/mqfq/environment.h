@@ -2,12 +2,16 @@
 /* What MQFQ's tests have in common: a request, and MQFQ compiled for it. Who includes this has mqfq_run(). */
 #include "../../../sched/mqfq.h"
 
+/* So many may join a request: the drive takes no larger ones. */
+#define JOINED_MAX 3
+
 struct io {
 	struct list_head node;
 	struct rb_node rb_node;
 	struct mqfq_entry entry;
 	unsigned int flow, weight, level, sectors, queue;
 	unsigned int returns; /* times the drive will give it back */
+	unsigned int joined; /* others, of its size, that became part of it */
 };
 
 static struct list_head *mqfq_node(struct mqfq_entry *e)
@@ -54,7 +58,9 @@ static u64 mqfq_now(const struct mqfq *m)
 
 static unsigned int mqfq_sectors(struct mqfq_entry *e)
 {
-	return container_of(e, struct io, entry)->sectors;
+	struct io *io = container_of(e, struct io, entry);
+
+	return io->sectors * (1 + io->joined);
 }
 
 #include "../../../sched/mqfq.c"
@@ -65,6 +71,28 @@ static void path_of(struct mqfq_entry *e, struct share_path *path)
 {
 	path->depth = 1;
 	path->at[0].weight = container_of(e, struct io, entry)->weight;
+}
+
+/* Makes a bio part of a request like @io that waits in its queue: of the latest such requests @skip are passed over. */
+static bool join_io(struct mqfq *m, const struct io *io, unsigned int skip)
+{
+	struct mqfq_queue *q = &m->queues[io->queue];
+	struct mqfq_entry *latest[MQFQ_LATEST];
+	unsigned int count, i;
+	struct io *with;
+
+	mqfq_merge_begin(q);
+	count = mqfq_latest(q, latest);
+	for (i = 0; i < count; i++) {
+		with = container_of(latest[i], struct io, entry);
+		if (with->flow == io->flow && with->joined < JOINED_MAX && !skip--) {
+			mqfq_grow(m, &with->entry, io->sectors, false);
+			with->joined++;
+			break;
+		}
+	}
+	mqfq_merge_end(q);
+	return i < count;
 }
 
 /* Queues one request. */

@@ -10,6 +10,9 @@
  * completed: what the drive has done differs by at most 2 T + (D + 1) (l_f / r_f + l_m / r_m), as D requests that went are not done;
  * full: there are always D requests in the drive.
  *
+ * A request that bios join is larger, and l is the largest. What has grown since a request was queued, which only later ones pay for, comes on
+ * top of both bounds.
+ *
  * staleness: virtual time is never later than the least start tag of the requests that wait, and at most a span of T / 8 earlier. Alone, this
  * law prints the largest distance.
  */
@@ -45,11 +48,15 @@ static unsigned int draw(unsigned int n)
 
 static struct flow_now {
 	unsigned int weight, sectors, first, queues;
+	u64 grown; /* tags, by which its requests grew */
+	u64 grown_before[DEPTH]; /* when each was queued */
+	u64 unpaid_max; /* the most that had grown since a request was queued that went */
 	struct io ios[DEPTH];
 } flows[FLOWS];
 
 static unsigned int flow_count, in_drive, d;
 static bool all_wait; /* each flow has requests waiting */
+static bool merges;
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
 static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */
@@ -85,19 +92,22 @@ static bool looks_at(enum law which)
 	return law == which || law == ALL;
 }
 
-/* A request of a flow is served; for each of two flows a difference of so many @requests is fair. */
-static void serve(struct service *s, unsigned int f, unsigned int requests, const char *what)
+/* A request is served; for each of two flows a difference of so many @requests is fair. */
+static void serve(struct service *s, const struct io *io, unsigned int requests, const char *what)
 {
-	unsigned int m;
+	unsigned int f = io->flow - 1, m;
 	u64 bound;
 	s64 more;
 
 	if (!all_wait)
 		return;
-	s->got[f] += cost(&flows[f]);
+	if (merges)
+		requests *= 1 + JOINED_MAX;
+	s->got[f] += (1 + io->joined) * cost(&flows[f]);
 	for (m = 0; m < flow_count; m++) {
 		more = s->got[f] - s->got[m];
-		bound = 2 * t + requests * (cost(&flows[f]) + cost(&flows[m]));
+		bound = 2 * t + requests * (cost(&flows[f]) + cost(&flows[m])) +
+			flows[f].unpaid_max + flows[m].unpaid_max;
 		if (more - s->least[f][m] > (s64)bound)
 			broken(what, (double)(more - s->least[f][m]) / bound);
 		s->least[m][f] = min(s->least[m][f], -more);
@@ -123,13 +133,26 @@ static void picked(struct mqfq_entry *e)
 		staleness = max(staleness, stale);
 }
 
+/* Queues a request, and before that, if requests merge, a bio of its size that becomes part of a queued one. */
 static void submit(struct io *io)
 {
 	struct flow_now *f = &flows[io->flow - 1];
 
 	io->queue = (f->first + draw(f->queues)) % drive.queue_count;
+	if (merges && join_io(&drive, io, draw(3)))
+		f->grown += cost(f);
+	f->grown_before[io - f->ios] = f->grown;
+	io->joined = 0;
 	queue_io(&drive, io);
 	runs |= BIT(drive.queues[io->queue].hctx);
+}
+
+/* A request goes to the drive. */
+static void went(const struct io *io)
+{
+	struct flow_now *f = &flows[io->flow - 1];
+
+	f->unpaid_max = max(f->unpaid_max, f->grown - f->grown_before[io - f->ios]);
 }
 
 static void run(void)
@@ -146,8 +169,9 @@ static void run(void)
 			drive_ios[in_drive++] = io;
 			if (in_drive > d && looks_at(FULL))
 				broken("in the drive:", in_drive);
+			went(io);
 			if (looks_at(DISPATCHED))
-				serve(&dispatched, io->flow - 1, 1, "dispatched, of what is fair:");
+				serve(&dispatched, io, 1, "dispatched, of what is fair:");
 		}
 	}
 }
@@ -170,6 +194,7 @@ static void create(void)
 	favourite = FLOWS;
 	in_drive = 0;
 	all_wait = false;
+	merges = !draw(3);
 	for (i = 0; i < flow_count; i++) {
 		flows[i].weight = weights[draw(6)];
 		flows[i].sectors = sizes[draw(6)];
@@ -203,7 +228,7 @@ static struct io *end(void)
 	drive_ios[k] = drive_ios[--in_drive];
 	mqfq_finish(&drive, &io->entry, false);
 	if (looks_at(COMPLETED))
-		serve(&completed, io->flow - 1, d + 1, "completed, of what is fair:");
+		serve(&completed, io, d + 1, "completed, of what is fair:");
 	return io;
 }
 

@@ -17,7 +17,7 @@ static struct machine {
 	struct io *returned[IOS];
 	unsigned int returned_count;
 	bool run[HCTXS];
-	bool configures;
+	bool configures, merges;
 	u64 vt;
 } machine;
 
@@ -44,11 +44,35 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 	wake_all();
 }
 
+/* A queue's first request, its tree and its lists have what is queued, in order; under its lock. */
+static void check_queue(const struct mqfq_queue *q)
+{
+	struct mqfq_entry *before = q->first, *e = NULL;
+	struct rb_node *node = rb_first(&q->fair);
+	unsigned int count = !!q->first, level;
+	struct list_head *in_list;
+
+	for (; node; node = rb_next(node), count++) {
+		e = mqfq_entry_of_rb(node);
+		must(e->state == MQFQ_QUEUED && e->level == MQFQ_FAIR);
+		must(before && !tag_after(before->start, e->start));
+		before = e;
+	}
+	must(q->last == e);
+	must(!(q->filled & BIT(MQFQ_FAIR)) == !q->first);
+	for (level = 0; level < WAITING_LEVELS; level++)
+		list_for_each(in_list, &q->lists[level])
+			count++;
+	must(count == q->inserted - q->dispatched);
+}
+
 /* Virtual time as memory will have it. */
 static void picked(struct mqfq_entry *e)
 {
 	u64 vt = (u64)mqfq->vt.counter;
 
+	must(e->state == MQFQ_QUEUED);
+	check_queue(&mqfq->queues[e->queue]);
 	must(!tag_after(machine.vt, vt));
 	machine.vt = vt;
 	if (e->level == MQFQ_FAIR && !machine.configures)
@@ -77,8 +101,14 @@ static void insert(struct io *io)
 
 static void submitter(void)
 {
-	while (machine.submitted < machine.count)
-		insert(&machine.ios[machine.submitted++]);
+	struct io *io;
+
+	while (machine.submitted < machine.count) {
+		io = &machine.ios[machine.submitted++];
+		if (!machine.merges || io->level != MQFQ_FAIR ||
+		    !join_io(mqfq, io, explore_random(3)))
+			insert(io);
+	}
 }
 
 static void kblockd(void)
@@ -119,7 +149,7 @@ static void completer(void)
 			machine.returned[machine.returned_count++] = io;
 		} else {
 			mqfq_finish(mqfq, &io->entry, false);
-			machine.ended++;
+			machine.ended += 1 + io->joined;
 		}
 		wake_all();
 	}
@@ -203,6 +233,7 @@ static void schedule(u64 number)
 	add_thread(completer);
 	if (explore_random(2))
 		add_thread(completer);
+	machine.merges = !explore_random(4);
 	machine.configures = !explore_random(3);
 	if (machine.configures)
 		add_thread(configurer);

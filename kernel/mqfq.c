@@ -358,12 +358,12 @@ static void mqfq_begin(struct instance *instance)
 {
 	struct mqfq *m = &instance->algorithm;
 	unsigned int hctxs = instance->queue_count, queues = mqfq_count_queues(instance->q), i, cpu;
-	u16 *queue_of = instance->memory + mqfq_size(hctxs, queues);
-	struct mqfq_place *places = (void *)(queue_of + hctxs * nr_cpu_ids);
+	struct mqfq_place *places = instance->memory + mqfq_size(hctxs, queues);
+	unsigned int *scratch = (unsigned int *)(places + queues);
+	u16 *queue_of = (u16 *)(scratch + queues);
 
-	places = PTR_ALIGN(places, sizeof(unsigned int));
 	queues = mqfq_find_places(instance->q, places);
-	mqfq_init(m, instance->memory, hctxs, places, queues, (unsigned int *)(places + queues));
+	mqfq_init(m, instance->memory, hctxs, places, queues, scratch);
 	for (i = 0; i < hctxs; i++) {
 		struct mqfq_hw_queue *h = instance->queues[i];
 

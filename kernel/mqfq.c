@@ -379,6 +379,29 @@ static void mqfq_begin(struct instance *instance)
 	}
 }
 
+/* A CPU goes, or comes back: what hardware queues does it leave without one? */
+static void mqfq_cpu_changes(struct instance *instance, unsigned int cpu, bool goes)
+{
+	struct mqfq *m = &instance->algorithm;
+	const struct mqfq_place *places =
+		instance->memory + mqfq_size(m->hctx_count, m->queue_count);
+	unsigned int hctx, i;
+
+	for (hctx = 0; hctx < m->hctx_count; hctx++) {
+		const struct mqfq_hctx *h = &m->hctxs[hctx];
+		bool is_one = false, has_others = false;
+
+		for (i = 0; i < h->count; i++) {
+			if (places[h->queues[i]].cpu == cpu)
+				is_one = true;
+			else if (cpu_online(places[h->queues[i]].cpu))
+				has_others = true;
+		}
+		if (is_one)
+			mqfq_leave(m, hctx, goes && !has_others);
+	}
+}
+
 static int mqfq_set_knob(struct instance *instance, unsigned int knob, u64 value)
 {
 	return mqfq_configure(&instance->algorithm, knob, value);
@@ -426,6 +449,7 @@ static const struct scheduler this_scheduler = {
 	.has_work = mqfq_requests_wait,
 	.dispatch = mqfq_dispatch_request,
 	.ended = mqfq_ended,
+	.cpu_changes = mqfq_cpu_changes,
 	.bio_merge = mqfq_bio_merge,
 	.allow_merge = mqfq_allow_merge,
 };

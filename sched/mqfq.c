@@ -504,21 +504,22 @@ static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigne
 /* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
 static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 {
-	unsigned int level;
+	unsigned int level, urgency;
 
 	while (q->filled) {
 		level = __ffs(q->filled);
-		if (unlikely(q->waits != WAITING_NONE && q->waits != level))
+		urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;
+		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency))
 			mqfq_stop_waiting(m, q);
-		if (likely(level == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
+		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
 		    !mqfq_draining(m)) {
 			if (mqfq_throttle(m, q))
 				return NULL;
 			continue;
 		}
-		if (mqfq_take_token(m, q, level))
+		if (mqfq_take_token(m, q, urgency))
 			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
-		if (mqfq_wait(m, q, level))
+		if (mqfq_wait(m, q, urgency))
 			return NULL;
 	}
 	clear_bit(q->bit, q->runnable);
@@ -630,6 +631,32 @@ static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_
 		return;
 	e->state = comes_back ? MQFQ_RETURNED : MQFQ_NEW;
 	mqfq_end(m, e);
+}
+
+/* --- CPUs that go ----------------------------------------------------------------------------------------------- */
+
+/**
+ * mqfq_leave() - the last CPU of a hardware queue is about to go, or one comes back
+ * @m: the drive's scheduler
+ * @hctx: number of the hardware queue
+ * @leaves: it goes
+ *
+ * It goes when nothing is left on its hardware queue: what is there must not wait for as long as others have what goes first. Process context.
+ */
+static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
+{
+	const struct mqfq_hctx *h = &m->hctxs[hctx];
+	struct mqfq_queue *q;
+	unsigned int i;
+
+	for (i = 0; i < h->count; i++) {
+		q = &m->queues[h->queues[i]];
+		spin_lock(&q->lock);
+		q->leaves = leaves;
+		spin_unlock(&q->lock);
+		if (leaves)
+			mqfq_kick(m, q->number);
+	}
 }
 
 /* --- knobs and set-up ------------------------------------------------------------------------------------------ */

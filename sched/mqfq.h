@@ -124,6 +124,7 @@ struct mqfq_hctx {
  * @bit: its own in that one's map
  * @runnable: that map
  * @published: its number in virtual time, or MINDICATOR_NONE
+ * @leaves: its hardware queue loses its last CPU: all that it has goes as if it were MQFQ_URGENT
  * @waits: the level at which it waits for tokens, or WAITING_NONE
  * @given: tokens that it was given. Any context
  * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
@@ -142,6 +143,7 @@ struct mqfq_queue {
 	unsigned int filled;
 	unsigned int number, hctx, bit;
 	unsigned long *runnable;
+	bool leaves;
 	u64 published;
 	unsigned int waits;
 	atomic_t given;

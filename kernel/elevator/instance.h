@@ -89,6 +89,9 @@ struct instance {
  * @ended: a request is freed, or with @comes_back the driver returned it, and it will be inserted once more; also one that was
  *	never inserted. Any context. True if a hardware queue should be run
  *
+ * @cpu_changes: a CPU goes offline, or comes back; it goes when nothing is left on the hardware queues of which it is the last. Process
+ *	context. NULL: nothing is held for long
+ *
  * @limit_depth: the block layer's, with tags_limit(); may be NULL
  *
  * @merge: shows merge_offer() what is queued and was not shown before, and may be joined by a bio of this I/O priority, then calls
@@ -123,6 +126,8 @@ struct scheduler {
 	bool (*has_work)(const algorithm_t *a, void *queue);
 	struct request *(*dispatch)(algorithm_t *a, void *queue);
 	bool (*ended)(algorithm_t *a, struct request *rq, bool comes_back);
+
+	void (*cpu_changes)(struct instance *instance, unsigned int cpu, bool goes);
 
 	void (*limit_depth)(blk_opf_t opf, struct blk_mq_alloc_data *data);
 

@@ -11,6 +11,7 @@
 
 #include <linux/module.h>
 
+#include "hotplug.h"
 #include "instance.h"
 #include "merge.h"
 #include "requests.h"
@@ -65,12 +66,20 @@ static int __init scheduler_module_init(void)
 	err = statistics_module_init();
 	if (err)
 		goto exit_split;
+	if (this_scheduler.cpu_changes) {
+		err = hotplug_module_init();
+		if (err)
+			goto exit_statistics;
+	}
 	scheduler_add_optional(&this_type.ops);
 	this_type.elevator_name = this_scheduler.name;
 	this_type.elevator_attrs = this_scheduler.attributes;
 	err = elv_register(&this_type);
 	if (!err)
 		return 0;
+	if (this_scheduler.cpu_changes)
+		hotplug_module_exit();
+exit_statistics:
 	statistics_module_exit();
 exit_split:
 	if (this_scheduler.splits)
@@ -81,6 +90,8 @@ exit_split:
 static void __exit scheduler_module_exit(void)
 {
 	elv_unregister(&this_type);
+	if (this_scheduler.cpu_changes)
+		hotplug_module_exit();
 	statistics_module_exit();
 	if (this_scheduler.splits)
 		split_module_exit();

@@ -75,7 +75,7 @@ static void picked(struct mqfq_entry *e)
 	check_queue(&mqfq->queues[e->queue]);
 	must(!tag_after(machine.vt, vt));
 	machine.vt = vt;
-	if (e->level == MQFQ_FAIR && !machine.configures)
+	if (e->level == MQFQ_FAIR && !machine.configures && !mqfq->queues[e->queue].leaves)
 		must(!tag_after(e->start, vt + mqfq->t));
 }
 
@@ -171,6 +171,15 @@ static void configurer(void)
 	}
 }
 
+/* The last CPU of a hardware queue goes, and comes back. */
+static void leaver(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		mqfq_leave(mqfq, explore_random(mqfq->hctx_count), !explore_random(3));
+}
+
 static void create_ios(void)
 {
 	static const unsigned int weights[] = { 1, 100, 300, 10000 };
@@ -237,6 +246,8 @@ static void schedule(u64 number)
 	machine.configures = !explore_random(3);
 	if (machine.configures)
 		add_thread(configurer);
+	if (!explore_random(3))
+		add_thread(leaver);
 	play();
 	if (machine.ended < machine.count)
 		failed("nobody goes on");

@@ -421,6 +421,7 @@ static void mqfq_show(struct seq_file *m, const struct instance *instance)
 	statistics_print(m, instance, "queues %u", mqfq->queue_count);
 	statistics_print(m, instance, "inflight %d", mqfq_inflight(mqfq));
 	statistics_print(m, instance, "queued %llu", inserted - dispatched);
+	statistics_print(m, instance, "inserted %llu", inserted);
 	statistics_print(m, instance, "dispatched %llu", dispatched);
 	statistics_print(m, instance, "idle_slots %llu", idle);
 	statistics_print(m, instance, "d_now %u", mqfq->d);

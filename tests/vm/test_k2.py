@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The scheduler k2 on stock kernels: parts, each a shell script in guest/, in few virtual machines.
+"""The schedulers on stock kernels: parts, each a shell script in guest/, in few virtual machines.
+
+A part is about k2 unless its first word is another module.
 
 A guest that has run a part already runs the next one faster, so the parts that are wanted of a machine run
 one after the other in one boot, until one fails (parts.py); pytest-xdist's groups keep them together. A
@@ -39,59 +41,74 @@ STOCK_MODULES: tuple[str, ...] = (
 )
 PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt", "blkdiscard")
 
+
+def of(module: str, *parts: str) -> tuple[str, ...]:
+    """These parts for another module than k2, as run_part of guest/lib.sh wants them."""
+    return tuple(f"{module} {part}" for part in parts)
+
+
 #: Parts that await conditions, and nothing else. They run by the host's clock, each virtual CPU in a thread
 #: of its own: that finds what goes wrong only when CPUs work at once. The order is that in which they run.
 CONDITIONS = (
-    *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi"),
-    *(
-        "split",
-        "pieces",
-        "iocost",
-        "stack",
-        "fifo",
-        "mqfq",
-        "neighbours",
-        "unplug",
-        "hotplug",
-        "paged",
-        "data vflash0",
-        "data nullb0",
-    ),
+    *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi", "split", "pieces"),
+    *("iocost", "stack", "both", "neighbours", "unplug", "hotplug", "paged", "data vflash0", "data nullb0"),
 )
 #: Parts that judge times, rates, or what K2 has learned from them: they run in virtual time only, where the
 #: host's speed changes nothing. Parts that patch the kernel's text (tracepoints) run there too, as emulation
 #: in several threads may execute an instruction that is not there any more.
 TIMES = (
     *("bounds", "ahead", "flows", "debt", "target", "observe", "reserve", "starve", "returned"),
-    *("auto", "discard", "passthrough", "weights"),
+    *("auto", "discard", "passthrough"),
 )
+#: The same for mqfq and for the example: what their own code does with requests. Of what modules share
+#: (kernel/elevator) k2's parts show most.
+OTHER_CONDITIONS = (
+    *of("mqfq", "sysfs", "order", "paths", "merges", "flush", "hotplug", "churn"),
+    *of("mqfq", "data vflash0", "data nullb0"),
+    *of("fifo", "sysfs", "data vflash0"),
+)
+OTHER_TIMES = of("mqfq", "bounds", "returned", "weights")
+#: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
+MORE_OF_OTHERS = of("mqfq", "loads", "scsi", "neighbours", "unplug", "paged")
 #: With failures that the kernel injects.
-INJECTING = ("nomem", "failures")
+INJECTING = ("nomem", "failures", "mqfq nomem")
+#: On kernels that look for memory that is overwritten.
+SLAB = ("resize", "mqfq resize")
 #: Of these a kernel with PREEMPT_RT shows nothing that one without has not.
-ORDINARY_ONLY = {"sysfs", "passthrough", "neighbours", "paged"}
+ORDINARY_ONLY = {
+    "sysfs",
+    "passthrough",
+    "neighbours",
+    "paged",
+    "mqfq sysfs",
+    *of("fifo", "sysfs", "data vflash0"),
+}
+ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS)
+ALL_TIMES = (*TIMES, *OTHER_TIMES)
 #: By machine: each kernel by the host's clock (smp) and in virtual time (icount), with the number of CPUs.
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    "stable-smp4": CONDITIONS,
+    "stable-smp4": ALL_CONDITIONS,
     "backports-smp1": CONDITIONS,
-    **{f"{kernel}-smp2": tuple(p for p in CONDITIONS if p not in ORDINARY_ONLY) for kernel in kernels.RT},
-    "stable-icount2": TIMES,
-    "backports-icount1": (*TIMES, "tags", "back"),
+    "backports-smp2": OTHER_CONDITIONS,
+    **{f"{kernel}-smp2": tuple(p for p in ALL_CONDITIONS if p not in ORDINARY_ONLY) for kernel in kernels.RT},
+    "stable-icount2": ALL_TIMES,
+    "backports-icount1": (*ALL_TIMES, "tags", "back"),
     "backports-icount2": ("back",),
-    **{f"{kernel}-icount2": tuple(p for p in TIMES if p not in ORDINARY_ONLY) for kernel in kernels.RT},
+    **{f"{kernel}-icount2": tuple(p for p in ALL_TIMES if p not in ORDINARY_ONLY) for kernel in kernels.RT},
     "backports-rt-icount1": ("tags",),
-    # the kernel looks for memory that is overwritten
-    **{f"{kernel}-slab2": ("resize",) for kernel in kernels.LABELS},
+    **{f"{kernel}-slab2": SLAB for kernel in kernels.LABELS},
 }
 #: What a kind of machine adds to the kernel's command line.
 APPEND = {"slab": "slub_debug=FZP"}
 #: `make vm-test-all`: all parts on all kernels with any number of CPUs.
 if "TAILGATE_ALL_MACHINES" in os.environ:
+    ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS, *MORE_OF_OTHERS)
     MACHINES = {
-        **{f"{kernel}-smp{cpus}": CONDITIONS for kernel in kernels.LABELS for cpus in (1, 2, 4)},
-        **{f"{kernel}-icount1": (*TIMES, "tags", "back") for kernel in kernels.LABELS},
-        **{f"{kernel}-icount2": (*TIMES, "back") for kernel in kernels.LABELS},
-        **{f"{kernel}-icount4": TIMES for kernel in kernels.LABELS},
-        **{f"{kernel}-slab2": ("resize",) for kernel in kernels.LABELS},
+        **{f"{kernel}-smp{cpus}": ALL_CONDITIONS for kernel in kernels.LABELS for cpus in (1, 2, 4)},
+        **{f"{kernel}-icount1": (*ALL_TIMES, "tags", "back") for kernel in kernels.LABELS},
+        **{f"{kernel}-icount2": (*ALL_TIMES, "back") for kernel in kernels.LABELS},
+        **{f"{kernel}-icount4": ALL_TIMES for kernel in kernels.LABELS},
+        **{f"{kernel}-slab2": SLAB for kernel in kernels.LABELS},
     }
 
 #: How long a guest may be silent, in the host's seconds: several times what the longest part takes on a host
@@ -108,11 +125,11 @@ OPTIONS = "log_buf_len=4M"
 if "TAILGATE_DEBUG_KERNELS" in os.environ:
     MACHINES = {
         **{
-            f"{kernel}-smp2": (*CONDITIONS, *(INJECTING if kernel.endswith("kasan") else ()))
+            f"{kernel}-smp2": (*ALL_CONDITIONS, *(INJECTING if kernel.endswith("kasan") else ()))
             for kernel in kernels.DEBUG
         },
-        **{f"{kernel}-icount2": TIMES for kernel in kernels.DEBUG},
-        **{f"{kernel}-slab2": ("resize",) for kernel in kernels.DEBUG},
+        **{f"{kernel}-icount2": ALL_TIMES for kernel in kernels.DEBUG},
+        **{f"{kernel}-slab2": SLAB for kernel in kernels.DEBUG},
     }
     # Not built; only parts with another number of CPUs have them.
     STOCK_MODULES = tuple(name for name in STOCK_MODULES if name not in ("xfs", "f2fs"))

@@ -2,8 +2,8 @@
 # Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, ten times slower; that the scheduler can be
 # switched, the clock set, and CPUs taken away while it holds the background; and that data stay right through it.
 vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
-K2_MODULE=k2_experiments
-k2 vflash0 1000
+MODULE=k2_experiments
+attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 for word in never '\n' 2 AHEAD; do
 	expect "'$word' to bound_mode" "$(put $K/bound_mode "$word")" EINVAL

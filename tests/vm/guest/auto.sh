@@ -2,7 +2,7 @@
 # Tests that with bound_when active bounds and pieces are in force while there is real-time activity and not without; that what
 # was staged before is split then; and that data stay right through it.
 vflash memory_backed=1 attachment=1 read_fixed_ns=2000000 write_fixed_ns=2000000
-k2 vflash0 1
+attach vflash0 1
 Q=/sys/block/vflash0/queue
 K=$Q/iosched
 for word in never '\n' 1 2 ACTIVE; do

@@ -43,8 +43,8 @@ back() { # WHAT RATE [PERCENT]: ten periods later it is so much of this one at l
 	echo "$1: $RATE a second of $2"
 	[ $((RATE * 100)) -ge $(($2 * ${3:-90})) ] || fail "$1: the background is not back"
 }
-K2_MODULE=k2_experiments
-k2 vflash0 1024
+MODULE=k2_experiments
+attach vflash0 1024
 echo 64 > $K/inflight_kib_max
 begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --norandommap \
 	$FOREVER

@@ -6,8 +6,36 @@ case $DISK in
 vflash0) vflash memory_backed=1 timeout_ms=100 ;;
 nullb0) null memory_backed=1 irqmode=2 completion_nsec=20000 queue_mode=2 blocksize=512 ;;
 esac
-insmod $EXTRA/k2.ko
+load_module $MODULE
 Q=/sys/block/$DISK/queue
+knob() { # NAME VALUE...: one of these
+	name=$1
+	shift
+	one_of "$@"
+	echo $ONE > $Q/iosched/$name
+}
+random_knobs() { # of whichever scheduler the disk has now
+	[ -z "$(bound_knob $DISK)" ] || {
+		random 64
+		set_bound $DISK $((RANDOM_IS + 1))
+	}
+	[ ! -e $Q/iosched/rt_tags ] || {
+		knob rt_tags 0 25 90
+		knob split_kib 0 4 8 16 64
+		knob bound_when always active
+		knob bound_mode fixed ahead
+		knob rt_target_us 0 500 20000
+		knob write_debt_kib_max 0 64 auto
+		knob be_floor_iops 0 1 10 1000
+		knob inflight_kib_max 0 4 100
+	}
+	[ ! -e $Q/iosched/t_kib ] || {
+		knob d auto 1 8 64
+		knob t_kib auto 0 1 64 512 65536
+		knob write_cost_pct 25 100 1000
+		knob flow_by cgroup process
+	}
+}
 cat > /tmp/data.fio << JOBS
 [global]
 filename=/dev/$DISK
@@ -65,32 +93,13 @@ begin data fio --eta=never /tmp/data.fio
 switches=0
 be_patient
 until ended data; do
-	one_of k2 none k2 mq-deadline k2 bfq k2 kyber k2
+	one_of $SCHEDULER none $SCHEDULER mq-deadline $SCHEDULER bfq $SCHEDULER kyber $SCHEDULER
 	scheduler $DISK $ONE
 	switches=$((switches + 1))
 	for again in 1 2 3 4; do
 		one_of 4 8 64 300 1023
 		echo $ONE > $Q/nr_requests 2> /dev/null
-		[ ! -e $Q/iosched/rt_tags ] || {
-			random 64
-			echo $((RANDOM_IS + 1)) > $Q/iosched/inflight_max
-			one_of 0 25 90
-			echo $ONE > $Q/iosched/rt_tags
-			one_of 0 4 8 16 64
-			echo $ONE > $Q/iosched/split_kib
-			one_of always active
-			echo $ONE > $Q/iosched/bound_when
-			one_of fixed ahead
-			echo $ONE > $Q/iosched/bound_mode
-			one_of 0 500 20000
-			echo $ONE > $Q/iosched/rt_target_us
-			one_of 0 64 auto
-			echo $ONE > $Q/iosched/write_debt_kib_max
-			one_of 0 1 10 1000
-			echo $ONE > $Q/iosched/be_floor_iops
-			one_of 0 4 100
-			echo $ONE > $Q/iosched/inflight_kib_max
-		}
+		random_knobs
 		[ $DISK != vflash0 ] || {
 			one_of 0 5 11 && fault requeue_every=$ONE
 			one_of 0 1 && fault dontprep=$ONE
@@ -107,7 +116,7 @@ done
 end data
 [ $DISK != vflash0 ] || no_faults
 echo "$switches switches"
-for name in mq-deadline k2; do
+for name in mq-deadline $SCHEDULER; do
 	scheduler $DISK $name
 	echo 3 > /proc/sys/vm/drop_caches
 	fio --eta=never --verify_only /tmp/data.fio > /tmp/again.out 2>&1 || { grep -v '^ ' /tmp/again.out; fail "$name reads other data"; }

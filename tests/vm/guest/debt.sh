@@ -3,7 +3,7 @@
 # real-time reader is there and when it is gone, when the scheduler is switched, when a bound on bytes counts the debt too;
 # and that data stay right through it.
 vflash memory_backed=1 buffer_kib=1024 program_ns=32000000 erase_ns=0
-k2 vflash0 32
+attach vflash0 32
 K=/sys/block/vflash0/queue/iosched
 expect "the debt of writes" "$(cat $K/write_debt_kib_max)" 0
 for word in AUTO -1 many; do

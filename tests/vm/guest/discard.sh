@@ -6,7 +6,7 @@ vflash memory_backed=1 capacity_mib=512 unit_kib=16 fetch_kib=16 write_cache=1 r
 Q=/sys/block/vflash0/queue
 K=$Q/iosched
 on() { # K2, and no write-back throttling, which holds discards up as long as there are slow reads
-	k2 vflash0 8
+	attach vflash0 8
 	echo 0 > $Q/wbt_lat_usec
 }
 on

@@ -3,7 +3,7 @@
 # and out, and that data are right as soon as nothing fails any more. Needs a kernel with fault injection.
 needs_injection
 vflash memory_backed=1
-k2 vflash0 8
+attach vflash0 8
 echo 16 > /sys/block/vflash0/queue/iosched/split_kib
 bound vflash0 8
 ANYHOW="--continue_on_error=all --ignore_error=EIO:110,EIO:110"
@@ -27,7 +27,7 @@ account vflash0
 rmmod vflash
 
 null irqmode=2 completion_nsec=20000 queue_mode=2
-k2 nullb0 8
+attach nullb0 8
 echo 200 > /sys/block/nullb0/queue/io_timeout
 bound nullb0 8
 fail_completions nullb0 1

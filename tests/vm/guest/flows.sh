@@ -3,7 +3,7 @@
 # is, and cgroups come and go beside.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 vflash read_fixed_ns=200000
-k2 vflash0 1000
+attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 echo ahead > $K/bound_mode
 echo 256 > $K/inflight_kib_max

@@ -2,7 +2,7 @@
 # Tests that CPUs may come and go under load: no request stays behind on the hardware queue of one that went.
 [ $CPUS -gt 1 ] || skip "needs several CPUs"
 vflash slots=4
-k2 vflash0 4
+attach vflash0 4
 bound vflash0 4
 begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=$CPUS \
 	$FOREVER
@@ -21,18 +21,31 @@ bound_kept
 account vflash0
 rmmod vflash
 
-# Beside real-time load without end: a CPU goes when nothing is left on its hardware queue, and the floor lets that go.
+# A CPU goes when nothing is left on its hardware queue, so what waits there must go, whatever goes first elsewhere without end: what
+# is more urgent, or of a flow that has had less.
 vflash slots=4 read_ns=20000000
-k2 vflash0 4
-held() { # background waits beside real-time requests
-	[ "$(counted vflash0 level0.queued)" -ge 8 ] && [ "$(counted vflash0 level8.queued)" -ge 4 ]
+attach vflash0 4
+K=/sys/block/vflash0/queue/iosched
+held() { # some of the eight requests wait, beside 32 that go first
+	[ "$(counted vflash0 queued)" -ge 34 ]
 }
-begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --prioclass=1 \
-	--cpus_allowed=0 $FOREVER
-begin background fio $QUIET --filename=/dev/vflash0 --name=b --rw=randread --bs=4k --ioengine=libaio --iodepth=8 \
-	--cpus_allowed=1 $FOREVER
-await "no background is held" held
-begin offline sh -c "echo 0 > /sys/devices/system/cpu/cpu1/online"
-end offline
-stop rt background
-account vflash0
+goes() { # WHAT "OPTION..." "OPTION...": of what goes first, and of what waits
+	begin first fio $QUIET --filename=/dev/vflash0 --name=f --rw=randread --bs=4k --ioengine=libaio --iodepth=32 \
+		--cpus_allowed=0 $2 $FOREVER
+	begin held fio $QUIET --filename=/dev/vflash0 --name=h --ioengine=libaio --iodepth=8 --cpus_allowed=1 $3 $FOREVER
+	await "nothing is held: $1" held
+	begin offline sh -c "echo 0 > /sys/devices/system/cpu/cpu1/online"
+	end offline
+	stop first held
+	account vflash0
+	echo 1 > /sys/devices/system/cpu/cpu1/online
+	echo $1
+}
+goes "real-time requests go first" --prioclass=1 "--rw=randread --bs=4k"
+goes "class idle waits" "" "--rw=randread --bs=4k --prioclass=3"
+[ $SCHEDULER != mqfq ] || {
+	echo process > $K/flow_by
+	echo 4 > $K/t_kib
+	echo 10000 > $K/write_cost_pct
+	goes "a flow has had more" "" "--rw=randwrite --bs=256k"
+}

@@ -2,7 +2,7 @@
 # Tests that a task's class is its requests': by ionice, inherited, by SCHED_FIFO; that a returned request keeps its
 # level; and that a real-time task's buffered data, which the kernel writes back, are not real-time.
 vflash memory_backed=1
-k2 vflash0 2
+attach vflash0 2
 on_level() { # LEVEL COMMAND...: all that the command has inserted is on this level
 	level=$1
 	all=$(counted vflash0 inserted) on=$(counted vflash0 level$level.inserted)

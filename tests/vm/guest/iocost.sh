@@ -5,7 +5,7 @@ T=/sys/kernel/tracing
 grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 [ -e $T/events/iocost/iocost_iocg_idle ] || skip "iocost does not say when a cgroup is idle"
 vflash
-k2 vflash0 8
+attach vflash0 8
 Q=/sys/block/vflash0/queue
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
 echo "$(cat /sys/block/vflash0/dev) enable=1" > /cg/io.cost.qos || fail "iocost is not to be had"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What the parts share: disks, the scheduler, loads beside us, and the one check that every part ends with. A part is a
 # file <name>.sh that says in a sentence what it tests. It runs in a shell of its own, and ends with `fail`, `skip`, or
-# at its end.
+# at its end. It is about the scheduler SCHEDULER: k2, or what run_part was told. If any scheduler of ours will do, the part
+# says attach, set_bound, counted and account, which work for each.
 #
 # No verdict depends on the host's speed. A part either awaits conditions, with no limit but PATIENCE_S, and may run by the
 # host's clock; or it judges times, rates, or what was learned from them, and then runs in virtual time only. test_k2.py
@@ -72,10 +73,19 @@ scheduler() { # DISK NAME
 	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
 	grep -q "\[$2\]" /sys/block/$1/queue/scheduler || fail "$1 has not taken $2"
 }
-k2() { # DISK [INFLIGHT_MAX]: K2_MODULE is k2_experiments for a part that sets what is chosen automatically
-	[ -d /sys/module/${K2_MODULE:-k2} ] || insmod $EXTRA/${K2_MODULE:-k2}.ko || fail "k2 does not load"
-	scheduler $1 k2
-	echo ${2:-32} > /sys/block/$1/queue/iosched/inflight_max
+load_module() { # MODULE: of ours
+	[ -d /sys/module/$1 ] || insmod $EXTRA/$1.ko || fail "$1 does not load"
+}
+attach() { # DISK [BOUND]: SCHEDULER; its MODULE is k2_experiments for a part that sets what is chosen automatically
+	load_module $MODULE
+	scheduler $1 $SCHEDULER
+	set_bound $1 ${2:-32}
+}
+bound_knob() { # DISK: the file of the bound on requests in the drive, whatever scheduler of ours it has
+	ls /sys/block/$1/queue/iosched/inflight_max /sys/block/$1/queue/iosched/d 2> /dev/null
+}
+set_bound() { # DISK BOUND
+	echo $2 > $(bound_knob $1) || fail "$1 takes no bound $2"
 }
 fault() { # NAME=VALUE...
 	for setting; do
@@ -86,12 +96,12 @@ no_faults() {
 	fault error_every=0 bad_sectors=0 requeue_every=0 lose_every=0 busy_every=0 devbusy_every=0 dontprep=0 timeout_requeue=0
 }
 
-# --- what k2 counts ---
+# --- what a scheduler counts ---
 
 statistics() { # DISK: its lines of the statistics, as "key value"
-	sed -n "s/^$1 //p" /proc/tailgate-k2
+	cat /proc/tailgate-* 2> /dev/null | sed -n "s/^$1 //p"
 }
-counted() { # DISK FIELD: a counter, over all levels unless it has one of them
+counted() { # DISK FIELD: a counter; of k2 over all levels unless it has one of them
 	statistics $1 | awk -v key="$2" '{ sub(/^level[0-8]\.inflight/, ""); plain = $1; sub(/^level[0-8]\./, "", plain) }
 		$1 == key || plain == key { sum += $2 } END { print sum + 0 }'
 }
@@ -106,18 +116,20 @@ idle() { # DISK
 }
 account() { # DISK: all requests have ended, and each that was inserted has left once
 	await "$1 does not come to rest" idle $1
-	statistics $1 | awk '{ split($1, part, ".") }
-		$1 == "split_staged" { split_staged = $2 }
-		part[2] == "inserted" { inserted = $2 - (part[1] == "level8" ? split_staged : 0); all_inserted += $2 }
-		part[2] == "dispatched" { dispatched = $2; all_dispatched += $2 }
-		part[2] == "merged" { all_merged += $2; if (inserted != dispatched + $2) wrong = 1 }
-		part[2] == "wait_us" { waits = 0; for (i = 2; i <= NF; i++) waits += $i; if (waits != dispatched) wrong = 1 }
-		(part[2] == "inflight" || part[2] == "queued" || $1 == "inflight") && $2 { wrong = 1 }
+	statistics $1 | awk '{ level = $1 ~ /^level8\./; name = $1; sub(/^level[0-8]\./, "", name); seen[name] = 1 }
+		name == "split_staged" { split_staged = $2 }
+		name == "inserted" { inserted = $2 - (level ? split_staged : 0); all_inserted += $2 }
+		name == "dispatched" { dispatched = $2; all_dispatched += $2 }
+		name == "merged" { all_merged += $2; if (inserted != dispatched + $2) wrong = 1 }
+		name == "wait_us" { waits = 0; for (i = 2; i <= NF; i++) waits += $i; if (waits != dispatched) wrong = 1 }
+		(name == "inflight" || name == "queued") && $2 { wrong = 1 }
 		END { printf "%d inserted, %d dispatched, %d merged\n", all_inserted, all_dispatched, all_merged
-			exit wrong || NR < 50 }' || { statistics $1; fail "$1: counters do not balance"; }
+			if (seen["inserted"] && !seen["merged"] && all_inserted != all_dispatched) wrong = 1
+			exit wrong || !seen["inflight"] || !seen["queued"] }' ||
+		{ statistics $1; fail "$1: counters do not balance"; }
 }
 bound() { # DISK BOUND: from now on, look at what is in flight
-	begin bound sample $1 $2
+	begin bound sample /proc/tailgate-$SCHEDULER $1 $2
 	SAMPLER=$!
 }
 bound_kept() { # it never was above the bound
@@ -152,7 +164,7 @@ await() { # MESSAGE COMMAND...: until it succeeds
 }
 stuck() { # MESSAGE: show what hangs; after this the machine is of no use
 	touch /tmp/stuck
-	grep -v wait_us /proc/tailgate-k2 2> /dev/null | grep -v ' 0$'
+	cat /proc/tailgate-* 2> /dev/null | grep -v 'wait_us\| 0$'
 	for pid in $(pidof fio); do
 		echo "fio $pid: $(sed -n 's/^State:\t//p' /proc/$pid/status), $(tr '\n' ';' < /proc/$pid/stack)"
 	done
@@ -223,7 +235,7 @@ unchanged() { # NAME: what this load read, it had written
 kernel_log() { # NAME: what the kernel said since this part began; the host knows what of it is a complaint
 	dmesg | sed -n "/tailgate: part $1\$/,\$p"
 }
-clean_up() { # take all disks and k2 away: whatever the part did, this works
+clean_up() { # take all disks and schedulers away: whatever the part did, this works
 	fail_no_more
 	for pid in $(pidof fio sample levels order paged pieces sg); do
 		kill -9 $pid
@@ -238,7 +250,7 @@ clean_up() { # take all disks and k2 away: whatever the part did, this works
 		[ ! -e $disk/power ] || rmdir $disk
 	done
 	for module in loop vflash null_blk scsi_debug $(cd $EXTRA && ls | sed 's/\.ko$//'); do
-		[ ! -e /tmp/loaded_for_ever ] || [ $module != k2 ] || continue # the kernel has lost references to it
+		! grep -qsx $module /tmp/loaded_for_ever || continue # the kernel has lost references to it
 		be_patient # what was killed may still be ending
 		until [ ! -d /sys/module/$module ] || rmmod $module 2> /dev/null; do
 			uptime_ms
@@ -246,13 +258,19 @@ clean_up() { # take all disks and k2 away: whatever the part did, this works
 			usleep 100000
 		done
 	done
-	[ ! -e /proc/tailgate-k2 ] || [ -e /tmp/loaded_for_ever ]
+	[ -e /tmp/loaded_for_ever ] || ! ls /proc/tailgate-* 2> /dev/null
 }
-run_part() { # NAME [ARGUMENT]: its verdict (ok, skip, fail) and what it printed go to the host at once; after a failure
+run_part() { # [SCHEDULER] NAME [ARGUMENT]: its verdict (ok, skip, fail) and what it printed go to the host at once; after a failure
 	# the guest ends: what the part has left behind must not fail the next
 	echo "tailgate: part $*" > /dev/kmsg
 	read -r begin rest < /proc/uptime
 	(
+		SCHEDULER=k2
+		[ ! -e $EXTRA/$1.ko ] || {
+			SCHEDULER=$1
+			shift
+		}
+		MODULE=$SCHEDULER
 		part=$1
 		shift
 		. $PARTS/$part.sh
@@ -260,7 +278,7 @@ run_part() { # NAME [ARGUMENT]: its verdict (ok, skip, fail) and what it printed
 	case $? in 0) verdict=ok ;; 4) verdict=skip ;; *) verdict=fail ;; esac
 	if [ ! -e /tmp/stuck ] && ! clean_up >> /tmp/part 2>&1; then
 		verdict=fail
-		echo "FAIL: the disks or k2 cannot be unloaded: $(lsmod | tr '\n' ' ')" >> /tmp/part
+		echo "FAIL: the disks or schedulers cannot be unloaded: $(lsmod | tr '\n' ' ')" >> /tmp/part
 		touch /tmp/stuck
 	fi
 	read -r end rest < /proc/uptime

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that merges of every kind leave the counters exact and the data right: bios with plugged requests, bios with
-# queued requests, queued requests with each other.
+# queued requests, and under k2 queued requests with each other.
 vflash memory_backed=1 depth=256
-k2 vflash0 1
+attach vflash0 1
 VERIFY="--verify=crc32c --do_verify=1 --verify_fatal=1"
 merged() { # requests merged by the block layer: reads and writes
 	awk '{ print $2 + $6 }' /sys/block/vflash0/stat
@@ -35,27 +35,36 @@ done
 
 # Neighbours that are plugged with strangers between them are queued as requests of their own; the bio that continues
 # the last one makes k2 look, and all of them join.
-cat > /tmp/iolog << 'LOG'
+requests_with_each_other() {
+	cat > /tmp/iolog << 'LOG'
 fio version 2 iolog
 /dev/vflash0 add
 /dev/vflash0 open
 LOG
-for round in 0 1 2 3 4 5 6 7; do
-	start=$((round * 1048576))
-	for i in 0 1 2 3 4 5 6 7; do
-		echo "/dev/vflash0 write $((start + i * 4096)) 4096"
-		echo "/dev/vflash0 write $((start + 524288 + i * 8192)) 4096"
-	done
-	for i in 8 9 10 11; do
-		echo "/dev/vflash0 write $((start + i * 4096)) 4096"
-	done
-done >> /tmp/iolog
-echo "/dev/vflash0 close" >> /tmp/iolog
-backed_up "counts merged 1" --name=log --read_iolog=/tmp/iolog --ioengine=io_uring --iodepth=128 --iodepth_batch=20
-echo "$(counted vflash0 merged) requests merged into another"
+	for round in 0 1 2 3 4 5 6 7; do
+		start=$((round * 1048576))
+		for i in 0 1 2 3 4 5 6 7; do
+			echo "/dev/vflash0 write $((start + i * 4096)) 4096"
+			echo "/dev/vflash0 write $((start + 524288 + i * 8192)) 4096"
+		done
+		for i in 8 9 10 11; do
+			echo "/dev/vflash0 write $((start + i * 4096)) 4096"
+		done
+	done >> /tmp/iolog
+	echo "/dev/vflash0 close" >> /tmp/iolog
+	backed_up "counts merged 1" --name=log --read_iolog=/tmp/iolog --ioengine=io_uring --iodepth=128 --iodepth_batch=20
+	echo "$(counted vflash0 merged) requests merged into another"
+}
+case $SCHEDULER in
+k2) requests_with_each_other ;;
+mqfq)
+	echo process > /sys/block/vflash0/queue/iosched/flow_by
+	writes "by process" --ioengine=libaio --iodepth=64
+	;;
+esac
 
-# Merging asks for the queue's lock and gives up if it is taken: many at once, each with its data checked.
-echo 8 > /sys/block/vflash0/queue/iosched/inflight_max
+# Merging asks for the queue's lock, and k2 gives up if it is taken: many at once, each with its data checked.
+set_bound vflash0 8
 load vflash0 --name=w --rw=write --bs=4k --size=1m --numjobs=4 --offset_increment=8m $VERIFY --ioengine=libaio \
 	--iodepth=32 --iodepth_batch=8
 account vflash0

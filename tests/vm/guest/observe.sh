@@ -3,8 +3,8 @@
 # each real-time request is told of at its end, and none while nobody traces.
 T=/sys/kernel/tracing
 vflash memory_backed=1 read_fixed_ns=$((200000 * SLOW)) write_fixed_ns=$((200000 * SLOW))
-K2_MODULE=k2_experiments
-k2 vflash0 1000
+MODULE=k2_experiments
+attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 real_time() { # FIO_OPTION...
 	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
@@ -102,7 +102,7 @@ await "vflash does not unload" rmmod vflash # who was killed may still be ending
 # --- real-time requests, one by one ---
 
 vflash read_fixed_ns=5000000
-k2 vflash0 16
+attach vflash0 16
 E=$T/events/k2/rt_complete
 rows() { # those that were traced
 	grep ' rt_complete: ' $T/trace | sed 's/.* rt_complete: //'
@@ -190,6 +190,6 @@ account vflash0
 exec 3< /proc/tailgate-k2
 scheduler vflash0 none
 echo 1 > $T/events/k2/enable
-rmmod $K2_MODULE || fail "k2 does not unload while its statistics are open and somebody traces it"
+rmmod $MODULE || fail "k2 does not unload while its statistics are open and somebody traces it"
 exec 3<&-
 [ ! -e $T/events/k2 ] || fail "tracepoints of a module that is gone"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that the scheduler may change while somebody reads the statistics into memory that must first be read from that disk.
 vflash read_ns=10000000
-k2 vflash0
-begin reader paged /dev/vflash0 /proc/tailgate-k2
+attach vflash0
+begin reader paged /dev/vflash0 /proc/tailgate-$SCHEDULER
 switch() {
 	for round in $(seq 10); do
 		scheduler vflash0 none
-		scheduler vflash0 k2
+		scheduler vflash0 $SCHEDULER
 	done
 }
 begin switches switch

@@ -2,7 +2,7 @@
 # Measures what passthrough reads (SG_IO) do to a real-time reader on a SCSI disk of four tags, and tests that it goes on when
 # they have ended. K2 does not see them: while they wait for tags, the block layer asks no scheduler. Time is virtual.
 scsi delay=0 ndelay=1000000 submit_queues=1 max_queue=4
-k2 $DISK 2
+attach $DISK 2
 begin rt fio $QUIET --filename=/dev/$DISK --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=0 \
 	--thinktime=2ms --norandommap $FOREVER
 progress $DISK

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that whatever the driver does with a request, k2 counts it in once and out once, and never more than the bound. The
+# Tests that whatever the driver does with a request, it is counted in once and out once, and never more than the bound. The
 # part `returned` counts requests that are inserted again.
 vflash memory_backed=1 timeout_ms=100 read_ns=500000
-k2 vflash0 8
+attach vflash0 8
 echo 2 > /sys/block/vflash0/queue/nomerges
 IOS=600
 reads() { # WHAT FIO_OPTION...

@@ -2,7 +2,7 @@
 # Tests what becomes of each request that is split: its pieces cover it once, in order, and it ends once, with an
 # error of its pieces or with none; by every way to submit, where a bio is cut as well as where a request is taken apart.
 vflash memory_backed=1 max_kib=2048
-k2 vflash0
+attach vflash0
 Q=/sys/block/vflash0/queue
 # The worker that takes requests apart stays on one CPU, as pieces does.
 echo 1 > /sys/devices/virtual/workqueue/cpumask || fail "workers take no CPU"

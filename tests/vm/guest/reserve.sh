@@ -2,7 +2,7 @@
 # Tests that best effort never holds more scheduler tags than rt_tags leaves it, nor much less, and that real time finds
 # one at once. Time is virtual.
 vflash queues=1 depth=1023 read_ns=5000000
-k2 vflash0 1
+attach vflash0 1
 Q=/sys/block/vflash0/queue
 held() { # by best effort
 	statistics vflash0 | awk '$1 == "level8.queued" || $1 == "level8.inflight" { held += $2 } END { print held }'

@@ -10,7 +10,7 @@ trace() { # 0 OR 1
 	done
 }
 vflash timeout_ms=100 read_ns=$((500000 * SLOW)) depth=1023
-k2 vflash0 8
+attach vflash0 8
 echo 2 > /sys/block/vflash0/queue/nomerges
 for faults in "requeue_every=7" "lose_every=97 timeout_requeue=1"; do
 	at_first=$(($(counted vflash0 inserted) - $(completed vflash0)))
@@ -26,7 +26,7 @@ for faults in "requeue_every=7" "lose_every=97 timeout_requeue=1"; do
 done
 expect "in the drive at a time, by its own count" "$(sed -n 's/slots_used_max //p' $FAULTS/statistics)" 8
 
-echo 1 > /sys/block/vflash0/queue/iosched/inflight_max
+set_bound vflash0 1
 echo 1023 > /sys/block/vflash0/queue/nr_requests
 trace 1
 fault requeue_every=5

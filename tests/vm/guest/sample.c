@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sample DISK BOUND: reads /proc/tailgate-k2 all the time until SIGTERM, then prints the most requests in flight that
- * it ever saw. Exit status 1 if that is more than BOUND.
+ * sample FILE DISK BOUND: reads a scheduler's statistics all the time until SIGTERM, then prints the most requests in flight
+ * that it ever saw. Exit status 1 if that is more than BOUND.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,19 +20,19 @@ static void end(int signal)
 
 int main(int argc, char **argv)
 {
-	int fd, most = 0, bound = argc == 3 ? atoi(argv[2]) : 0;
+	int fd, most = 0, bound = argc == 4 ? atoi(argv[3]) : 0;
 	unsigned long samples = 0;
 	static char text[1 << 16];
 	char key[64], *at;
 	ssize_t n;
 
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
 	signal(SIGTERM, end);
-	snprintf(key, sizeof(key), "\n%s inflight ", argv[1]);
-	fd = open("/proc/tailgate-k2", O_RDONLY);
+	snprintf(key, sizeof(key), "\n%s inflight ", argv[2]);
+	fd = open(argv[1], O_RDONLY);
 	if (fd < 0) {
-		perror("/proc/tailgate-k2");
+		perror(argv[1]);
 		return 2;
 	}
 	for (; !over; samples++) {

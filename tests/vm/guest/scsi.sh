@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that passthrough commands are not counted, and that a SCSI disk is scanned and deleted under load.
 scsi delay=0 ndelay=20000 submit_queues=$CPUS max_queue=32
-k2 $DISK 4
+attach $DISK 4
 bound $DISK 4
 load $DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --number_ios=1000 --norandommap
 bound_kept
@@ -25,11 +25,12 @@ echo 1 > /sys/block/$DISK/device/delete
 await "fio does not notice that the disk is gone" ended reads
 [ -z "$(statistics $DISK)" ] || fail "statistics of a disk that is gone"
 
+[ $SCHEDULER = k2 ] || exit 0
 # Protection information belongs to the whole: such requests are not split.
 rmmod scsi_debug || fail "scsi_debug does not unload"
 scsi dif=1 dix=1
 expect "protection information" "$(cat /sys/block/$DISK/integrity/format)" T10-DIF-TYPE1-CRC
-k2 $DISK 4
+attach $DISK 4
 echo 16 > /sys/block/$DISK/queue/iosched/split_kib
 load $DISK --name=w --rw=write --bs=64k --number_ios=16 --ioengine=psync --verify=crc32c --do_verify=1
 expect "requests with protection information, split" "$(counted $DISK split_requests)" 0

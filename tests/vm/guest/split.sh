@@ -2,7 +2,7 @@
 # Tests that requests above split_kib go to the drive in pieces, each counted once, and those of real-time tasks whole; on
 # each way that a request can take to the scheduler; and that the knob takes what it should and nothing else.
 vflash memory_backed=1 capacity_mib=320 # mkfs.xfs wants 300
-k2 vflash0
+attach vflash0
 Q=/sys/block/vflash0/queue
 SPLIT=$Q/iosched/split_kib
 echo 512 > $Q/max_sectors_kb

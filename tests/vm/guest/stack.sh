@@ -7,7 +7,7 @@ losetup /dev/loop0 /dev/vflash0 || fail "no loop device"
 dio /dev/loop0 || fail "loop takes the page cache"
 piece=8
 for disk in loop0 vflash0; do
-	k2 $disk 2
+	attach $disk 2
 	for setting in nr_requests=4 nomerges=2 iosched/split_kib=$piece; do
 		echo ${setting#*=} > /sys/block/$disk/queue/${setting%%=*} || fail "$disk takes no $setting"
 	done

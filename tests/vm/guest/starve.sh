@@ -3,7 +3,7 @@
 # that with a floor it gets that beside them: a real-time task that waits for a file system's journal then waits no second.
 # Time is virtual.
 vflash slots=16 read_ns=4000000 memory_backed=1
-k2 vflash0 8
+attach vflash0 8
 echo 0 > /sys/block/vflash0/queue/iosched/be_floor_iops
 /bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 64m || fail "mke2fs"
 mkdir -p /mnt

@@ -2,7 +2,7 @@
 # Tests that few scheduler tags do not make real-time requests wait: latency of a real-time reader beside 96 outstanding
 # background reads, by nr_requests. The drive is one of 8 dies; time is virtual.
 vflash capacity_mib=4096 dies=8 read_ns=56000 read_fixed_ns=20000 depth=1023 queues=1
-k2 vflash0 8
+attach vflash0 8
 echo 0 > /sys/block/vflash0/queue/wbt_lat_usec 2> /dev/null
 for tags in 1023 64 8; do
 	echo $tags > /sys/block/vflash0/queue/nr_requests || fail "nr_requests $tags"

@@ -2,7 +2,7 @@
 # Tests that a target is chased down to the least bound and given up there, that a loose one opens the bound, that all goes on
 # when the reader is gone and the scheduler is switched while it holds, and that data stay right through it.
 vflash memory_backed=1 read_fixed_ns=1000000 write_fixed_ns=1000000
-k2 vflash0 1000
+attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 expect "'soon' to rt_target_us" "$(put $K/rt_target_us soon)" EINVAL
 expect "too much" "$(put $K/rt_target_us 10000001)" ERANGE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a drive that is unplugged under load takes k2 with it and leaves nothing behind.
+# Tests that a drive that is unplugged under load takes the scheduler with it and leaves nothing behind.
 for bound in 2 32; do
 	vflash slots=4
-	k2 vflash0 $bound
+	attach vflash0 $bound
 	begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=3 \
 		$FOREVER
 	progress vflash0
@@ -13,5 +13,5 @@ for bound in 2 32; do
 	[ -z "$(statistics vflash0)" ] || fail "statistics of a disk that is gone"
 	[ ! -e /sys/block/vflash0 ] || fail "the disk is still there"
 	rmmod vflash || fail "vflash does not unload"
-	rmmod k2 || fail "k2 does not unload"
+	rmmod $MODULE || fail "$MODULE does not unload"
 done

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that cgroups share a drive by io.mqfq.weight, in a hierarchy too, while weights change and cgroups come and go.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
-insmod $EXTRA/mqfq.ko || fail "mqfq does not load"
+load_module $MODULE
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
 vflash read_ns=1000000
-scheduler vflash0 mqfq
-echo 8 > /sys/block/vflash0/queue/iosched/d
+attach vflash0 8
 echo 64 > /sys/block/vflash0/queue/iosched/t_kib
 mkdir -p /cg/a /cg/b /cg/p
 echo +io > /cg/p/cgroup.subtree_control
@@ -79,6 +78,6 @@ weigh a 100
 shares "after that" a=1 b=1 p/c=1 p/d=3
 stop load-a load-b load-c load-d
 scheduler vflash0 none
-rmmod mqfq || fail "mqfq does not unload"
+rmmod $MODULE || fail "$MODULE does not unload"
 [ ! -e /cg/a/io.mqfq.weight ] || fail "the file stays"
 rmdir /cg/a /cg/b /cg/p/c /cg/p/d /cg/p

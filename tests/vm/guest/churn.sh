@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that cgroups come and go beside others that share the disk: what is read was written, and each can be removed.
+[ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
+vflash memory_backed=1
+attach vflash0 4
+[ $SCHEDULER != mqfq ] || echo 16 > /sys/block/vflash0/queue/iosched/t_kib
+echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
+in_cgroup() ( # NAME COMMAND...
+	echo 0 > /cg/$1/cgroup.procs || exit 1
+	shift
+	exec "$@"
+)
+for name in first second; do
+	mkdir /cg/$name
+	[ $name = first ] && offset=0 || offset=32m
+	begin $name in_cgroup $name fio $QUIET --filename=/dev/vflash0 --name=$name --rw=randrw --bs=16k --ioengine=libaio \
+		--iodepth=16 --size=8m --offset=$offset $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=32
+done
+progress vflash0
+place=0
+reads() { # CGROUP COUNT: of what nobody has read
+	place=$((place + $2))
+	in_cgroup $1 dd if=/dev/vflash0 of=/dev/null bs=4k count=$2 skip=$((16384 + place % 16384)) iflag=direct 2> /dev/null ||
+		fail "no read from cgroup $1"
+}
+for number in $(seq 30); do
+	mkdir -p /cg/short/child
+	echo +io > /cg/short/cgroup.subtree_control
+	reads short/child 3
+	await "cgroup number $number cannot be removed" rmdir /cg/short/child /cg/short 2> /dev/null
+done
+progress vflash0
+stop first second
+unchanged first
+unchanged second
+account vflash0
+await "a cgroup cannot be removed" rmdir /cg/first /cg/second 2> /dev/null
+echo -io > /cg/cgroup.subtree_control

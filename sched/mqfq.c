@@ -21,7 +21,9 @@ static const struct knob mqfq_knob_infos[MQFQ_KNOB_COUNT] = { MQFQ_KNOBS(KNOB_IN
 /* A tag as virtual time has it: without what is below the mindicator's numbers. */
 static inline u64 mqfq_round(const struct mqfq *m, u64 tag)
 {
-	return tag >> READ_ONCE(m->span_shift) << READ_ONCE(m->span_shift);
+	unsigned int shift = READ_ONCE(m->span_shift); /* once: it may change */
+
+	return tag >> shift << shift;
 }
 
 static void mqfq_kick(struct mqfq *m, unsigned int number)
@@ -414,8 +416,9 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* who clears the bit in the wheel then sees that the queue is not runnable, and runs it */
 	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
-	wheel_wait(&m->wheel, q->number, span);
-	smp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */
+	wheel_wait(
+		&m->wheel, q->number,
+		span); /* a full barrier, which pairs with those of wheel_turn() and mqfq_set_t() */
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
 	    shift == READ_ONCE(m->span_shift))
 		return true;
@@ -527,17 +530,13 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 	return NULL;
 }
 
-/* The next request of a queue that is runnable, now in flight; NULL: it is empty or blocked. */
+/* The next request of a queue, now in flight; NULL: it is empty or blocked, and not runnable any more. */
 static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
 						    void (*picked)(struct mqfq_entry *e))
 {
 	struct mqfq_entry *e;
 
 	spin_lock(&q->lock);
-	if (unlikely(!test_bit(q->bit, q->runnable))) { /* another dispatcher was here */
-		spin_unlock(&q->lock);
-		return NULL;
-	}
 	e = mqfq_next(m, q);
 	if (e) {
 		picked(e);

@@ -246,7 +246,7 @@ static long offset_of_member(const char *structure, const char *member)
 {
 	const struct btf_member *m = find_member(structure, member);
 
-	return m ? (m->offset & 0xffffff) / 8 : -1;
+	return m ? (long)(m->offset & 0xffffff) / 8 : -1;
 }
 
 /* true when the C type of the member contains @part, for example a parameter of a function pointer */

@@ -82,15 +82,29 @@ static inline unsigned int waiting_level(const struct waiting *w, unsigned int e
 	return end;
 }
 
+/* The first bit that is set from @from to before @end; @end: none. Others change the map meanwhile. */
+static inline unsigned int waiting_find(const unsigned long *map, unsigned int from,
+					unsigned int end)
+{
+	unsigned long bits;
+
+	for (; from < end; from = (from / BITS_PER_LONG + 1) * BITS_PER_LONG) {
+		bits = READ_ONCE(map[from / BITS_PER_LONG]) >> from % BITS_PER_LONG;
+		if (bits)
+			return min_t(unsigned int, from + __ffs(bits), end);
+	}
+	return end;
+}
+
 /* A queue of this range that waits, the first one from @queue on, then from the beginning. */
 static inline unsigned int waiting_in(const unsigned long *map, unsigned int first,
 				      unsigned int end, unsigned int queue)
 {
-	unsigned int found = find_next_bit(map, end, queue);
+	unsigned int found = waiting_find(map, queue, end);
 
 	if (found < end)
 		return found;
-	found = find_next_bit(map, queue, first);
+	found = waiting_find(map, first, queue);
 	return found < queue ? found : WAITING_NONE;
 }
 

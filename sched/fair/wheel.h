@@ -55,7 +55,7 @@ static inline bool wheel_has_come(u64 span, u64 now, unsigned int shift)
 	return (s64)(((now >> shift) - span) << shift) >= 0;
 }
 
-/* A queue waits for a span. Afterwards, after a full barrier, it must look whether that has come. */
+/* A queue waits for a span. Then it must look whether that has come. A full barrier. */
 static inline void wheel_wait(struct wheel *w, unsigned int queue, u64 span)
 {
 	if (!test_and_set_bit(queue, wheel_map(w, span)))
@@ -100,7 +100,7 @@ static inline void wheel_turn(struct wheel *w, u64 from, u64 to, unsigned int sh
 {
 	u64 spans = wheel_spans(from >> shift, to >> shift, shift);
 
-	smp_mb(); /* pairs with the barrier after wheel_wait() */
+	smp_mb(); /* pairs with wheel_wait() */
 	if (spans > WHEEL_BUCKETS)
 		spans = WHEEL_BUCKETS;
 	while (spans--)

@@ -49,8 +49,11 @@ MUTATIONS = [
         "\t\t\tmqfq_stop_waiting(m, q); /* there may be",
         "\t\t\t; /* there may be",
     ),
-    ("dispatches-from-blocked", "if (unlikely(!test_bit(q->bit, q->runnable))) {", "if (false) {"),
-    ("throttles-without-barrier", "\tsmp_mb(); /* pairs with wheel_turn() and mqfq_set_t() */\n", ""),
+    (
+        "throttled-without-another-look",
+        "\t    shift == READ_ONCE(m->span_shift))\n\t\treturn true;",
+        "\t    true)\n\t\treturn true;",
+    ),
     ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),
     ("gives-to-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),
     (

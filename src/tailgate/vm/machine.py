@@ -237,12 +237,13 @@ def race_is_ours(report: str) -> bool:
 
     The latter are lists, trees, bitmaps, and functions of the kernel that want a lock held. What lies deeper
     in a stack is the kernel's own: a timer's interrupt on top of our function, a wake-up after a completion.
+    So are blk_...() and bio_...(), which any driver may call at any time.
     """
     stacks = re.split(r"^\[.*?\] (?=(?:read|write|race)\b.* (?:to|at) )", report, flags=re.MULTILINE)[1:]
     tops = [re.findall(r"^\[.*?\] +(\S+\+0x.*)$", stack, re.MULTILINE)[:2] for stack in stacks]
     return any(
         found[1] in OUR_MODULES
         for frames in tops
-        for frame in frames
+        for frame in (frames[:1] if frames and frames[0].startswith(("blk_", "bio_")) else frames)
         if (found := re.search(r"\[(\w+)\]", frame))
     )

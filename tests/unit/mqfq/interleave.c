@@ -69,10 +69,11 @@ static void check_queue(const struct mqfq_queue *q)
 /* Virtual time as memory will have it. */
 static void picked(struct mqfq_entry *e)
 {
-	u64 vt = (u64)mqfq->vt.counter;
+	u64 vt;
 
 	must(e->state == MQFQ_QUEUED);
 	check_queue(&mqfq->queues[e->queue]);
+	vt = (u64)mqfq->vt.counter;
 	must(!tag_after(machine.vt, vt));
 	machine.vt = vt;
 	if (e->level == MQFQ_FAIR && !machine.configures && !mqfq->queues[e->queue].leaves)

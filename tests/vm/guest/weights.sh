@@ -3,7 +3,7 @@
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 load_module $MODULE
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
-vflash read_ns=1000000
+vflash read_ns=$((1000000 * SLOW))
 attach vflash0 8
 echo 64 > /sys/block/vflash0/queue/iosched/t_kib
 mkdir -p /cg/a /cg/b /cg/p

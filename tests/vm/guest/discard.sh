@@ -97,6 +97,7 @@ for round in 1 2 3; do
 	on
 	echo 64 > $K/discard_kib_max
 	echo 10 > $K/be_floor_iops
+	await "no real-time request" counts level1.dispatched 10 # before that nothing is held
 done
 # Switched off, what is held goes at once.
 begin trim blkdiscard -o 33554432 -l 33554432 /dev/vflash0

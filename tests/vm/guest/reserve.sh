@@ -10,6 +10,12 @@ held() { # by best effort
 enough() { # LEAST
 	[ $(held) -ge $1 ]
 }
+# The load asks for more tags than there are, always: a scheduler that gives too many is seen at every look. A single look
+# may find some too many, when requests are inserted and dispatched while the counters are read.
+in_limit() { # MOST
+	got=$(held)
+	[ $got -le $1 ]
+}
 for tags in 8 64 1023; do
 	echo $tags > $Q/nr_requests
 	for share in 25 0 90; do
@@ -20,9 +26,8 @@ for tags in 8 64 1023; do
 		[ $limit -gt 0 ] || limit=1
 		await "best effort does not get its $limit of $tags tags" enough $((limit * 9 / 10))
 		usleep 200000
-		got=$(held)
+		await "best effort holds more than its $limit of $tags tags" in_limit $limit
 		echo "nr_requests $tags, rt_tags $share: best effort holds $got, may hold $limit"
-		[ $got -le $limit ] || fail "best effort holds $got of $tags tags, may hold $limit"
 		[ $share = 0 ] || {
 			uptime_ms
 			since=$NOW

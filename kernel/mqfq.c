@@ -175,26 +175,24 @@ static void mqfq_insert_requests(struct instance *instance, void *queue, struct 
 {
 	struct request *rq = list_first_entry(requests, struct request, queuelist), *next;
 	struct mqfq *m = &instance->algorithm;
-	struct mqfq_queue *q = mqfq_queue_of(m, queue, blk_mq_rq_cpu(rq)), *next_q;
 	struct mqfq_insertion in;
+	struct blk_mq_ctx *ctx;
+	struct mqfq_queue *q;
 
 	do {
+		ctx = rq->mq_ctx;
+		q = mqfq_queue_of(m, queue, blk_mq_rq_cpu(rq));
 		mqfq_insert_begin(&in, q);
 		do {
 			request_is_queued(&q->ends, rq);
 			mqfq_prepare(m, mqfq_entry(rq), mqfq_level(req_get_ioprio(rq), at_head),
 				     mqfq_key(m, rq->bio), mqfq_where, op_is_write(req_op(rq)));
 			next = list_next_entry(rq, queuelist);
-			INIT_LIST_HEAD(&rq->queuelist);
 			mqfq_insert(&in, mqfq_entry(rq));
 			rq = next;
-			next_q = &rq->queuelist == requests ?
-					 NULL :
-					 mqfq_queue_of(m, queue, blk_mq_rq_cpu(rq));
-		} while (next_q == q);
+		} while (&rq->queuelist != requests && rq->mq_ctx == ctx);
 		mqfq_insert_end(m, &in);
-		q = next_q;
-	} while (q);
+	} while (&rq->queuelist != requests);
 	INIT_LIST_HEAD(requests);
 }
 
@@ -238,24 +236,27 @@ static inline struct mqfq_queue *mqfq_queue_of_bio(struct instance *instance, st
 			     cpu);
 }
 
-/* Joins the bio to one of the latest requests that are shared fairly: those that it continues come into a list for that time. */
+/* Joins the bio to one of the latest requests that are shared fairly, which comes into a list of its own for that time. */
 static bool mqfq_join_fair(struct mqfq_queue *q, struct request_queue *rq_queue, struct bio *bio,
 			   unsigned int nr_segs)
 {
 	struct mqfq_entry *latest[MQFQ_LATEST];
 	unsigned int count = mqfq_latest(q, latest), i;
-	struct request *rq, *next;
-	LIST_HEAD(continued);
-	bool is_done;
+	struct list_head place;
+	bool is_done = false;
+	struct request *rq;
+	LIST_HEAD(alone);
 
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < count && !is_done; i++) {
 		rq = mqfq_request(latest[i]);
-		if (blk_rq_pos(rq) + blk_rq_sectors(rq) == bio->bi_iter.bi_sector)
-			list_add(&rq->queuelist, &continued);
+		if (blk_rq_pos(rq) + blk_rq_sectors(rq) != bio->bi_iter.bi_sector)
+			continue;
+		list_replace(&rq->queuelist, &place);
+		list_add(&rq->queuelist, &alone);
+		is_done = blk_bio_list_merge(rq_queue, &alone, bio, nr_segs);
+		list_del(&rq->queuelist);
+		list_replace(&place, &rq->queuelist);
 	}
-	is_done = blk_bio_list_merge(rq_queue, &continued, bio, nr_segs);
-	list_for_each_entry_safe(rq, next, &continued, queuelist)
-		list_del_init(&rq->queuelist);
 	return is_done;
 }
 

@@ -244,41 +244,47 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	e->state = MQFQ_QUEUED;
 }
 
-/* Adds to the tree; most come last. */
-static inline void mqfq_add_behind(struct mqfq_queue *q, struct mqfq_entry *e)
+/* list_add_tail() and list_del_init() without the checks of many kernels, which take longer than all else that is done with a queue here. */
+static inline void mqfq_append(struct list_head *node, struct list_head *list)
 {
-	struct rb_node *parent = NULL, **link = &q->fair.rb_node;
-	bool is_last = true;
+	node->next = list;
+	node->prev = list->prev;
+	list->prev->next = node;
+	list->prev = node;
+}
 
-	if (likely(q->last && !tag_after(q->last->start, e->start))) {
-		parent = mqfq_rb_node(q->last);
-		link = &parent->rb_right;
-	}
-	while (unlikely(*link)) {
+static inline void mqfq_unlink(struct list_head *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	INIT_LIST_HEAD(node);
+}
+
+/* A request that came after one with a later tag. */
+static noinline void mqfq_add_late(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct rb_node *parent = NULL, **link = &q->late.rb_node;
+
+	while (*link) {
 		parent = *link;
-		if (tag_after(mqfq_entry_of_rb(parent)->start, e->start)) {
-			link = &parent->rb_left;
-			is_last = false;
-		} else {
-			link = &parent->rb_right;
-		}
+		link = tag_after(mqfq_entry_of_rb(parent)->start, e->start) ? &parent->rb_left :
+									      &parent->rb_right;
 	}
 	rb_link_node(mqfq_rb_node(e), parent, link);
-	rb_insert_color(mqfq_rb_node(e), &q->fair);
-	if (is_last)
-		q->last = e;
+	rb_insert_color(mqfq_rb_node(e), &q->late);
+	INIT_LIST_HEAD(mqfq_node(e));
 }
 
 static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 {
-	struct mqfq_entry *first = q->first;
+	struct list_head *list = &q->lists[MQFQ_FAIR];
 
-	if (!first || tag_after(first->start, e->start)) {
+	if (likely(list_empty(list) || !tag_after(mqfq_entry_of(list->prev)->start, e->start)))
+		mqfq_append(mqfq_node(e), list);
+	else
+		mqfq_add_late(q, e);
+	if (!q->first || tag_after(q->first->start, e->start))
 		q->first = e;
-		e = first;
-	}
-	if (e)
-		mqfq_add_behind(q, e);
 }
 
 /**
@@ -307,14 +313,15 @@ static inline void mqfq_insert_begin(struct mqfq_insertion *in, struct mqfq_queu
 static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 {
 	struct mqfq_queue *q = in->q;
+	unsigned int level = e->level;
 
 	e->queue = q->number;
 	WRITE_ONCE(q->inserted, q->inserted + 1);
-	q->filled |= BIT(e->level);
-	if (likely(e->level == MQFQ_FAIR))
+	q->filled |= BIT(level);
+	if (likely(level == MQFQ_FAIR))
 		mqfq_add_fair(q, e);
 	else
-		list_add_tail(mqfq_node(e), &q->lists[e->level]);
+		mqfq_append(mqfq_node(e), &q->lists[level]);
 }
 
 /* All that there are in a queue. Afterwards the caller runs the hardware queue. */
@@ -348,16 +355,25 @@ static inline void mqfq_merge_end(struct mqfq_queue *q) __releases(&q->lock)
 	spin_unlock(&q->lock);
 }
 
-/* The latest requests that are shared fairly, by their tags, and the first one of all. Return: their number, at most MQFQ_LATEST. */
+/* The latest requests that are shared fairly, by their tags. Return: their number, at most MQFQ_LATEST. */
 static inline unsigned int mqfq_latest(const struct mqfq_queue *q, struct mqfq_entry **latest)
 {
-	struct rb_node *node = q->last ? mqfq_rb_node(q->last) : NULL;
-	unsigned int count = 0;
+	const struct list_head *list = &q->lists[MQFQ_FAIR];
+	struct list_head *node = list->prev;
+	struct rb_node *late = rb_last(&q->late);
+	struct mqfq_entry *e;
+	unsigned int count;
 
-	for (; node && count < MQFQ_LATEST - 1; node = rb_prev(node))
-		latest[count++] = mqfq_entry_of_rb(node);
-	if (q->first)
-		latest[count++] = q->first;
+	for (count = 0; count < MQFQ_LATEST && (late || node != list); count++) {
+		e = late ? mqfq_entry_of_rb(late) : NULL;
+		if (node != list && (!e || !tag_after(e->start, mqfq_entry_of(node)->start))) {
+			e = mqfq_entry_of(node);
+			node = node->prev;
+		} else {
+			late = rb_prev(late);
+		}
+		latest[count] = e;
+	}
 	return count;
 }
 
@@ -468,27 +484,36 @@ static noinline void mqfq_give_back(struct mqfq *m, struct mqfq_queue *q)
 		mqfq_give(m, q->number);
 }
 
+/* The request with the least start tag of those that are shared fairly, of equal ones the oldest; NULL: there are none. */
+static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
+{
+	const struct list_head *list = &q->lists[MQFQ_FAIR];
+	struct mqfq_entry *first = list_empty(list) ? NULL : mqfq_entry_of(list->next), *late;
+
+	if (likely(!q->late.rb_node))
+		return first;
+	late = mqfq_entry_of_rb(rb_first(&q->late));
+	return !first || tag_after(first->start, late->start) ? late : first;
+}
+
 /* Takes the first request of a level out of a queue. */
 static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
 {
-	struct rb_node *next;
+	unsigned int level = e->level;
 
-	if (e->level != MQFQ_FAIR) {
-		list_del_init(mqfq_node(e));
-		if (list_empty(&q->lists[e->level]))
-			q->filled &= ~BIT(e->level);
+	if (level == MQFQ_FAIR) {
+		if (likely(q->lists[MQFQ_FAIR].next == mqfq_node(e)))
+			mqfq_unlink(mqfq_node(e));
+		else
+			rb_erase(mqfq_rb_node(e), &q->late);
+		q->first = mqfq_first(q);
+		if (!q->first)
+			q->filled &= ~BIT(MQFQ_FAIR);
 		return;
 	}
-	next = rb_first(&q->fair);
-	if (!next) {
-		q->first = NULL;
-		q->filled &= ~BIT(MQFQ_FAIR);
-		return;
-	}
-	q->first = mqfq_entry_of_rb(next);
-	if (q->last == q->first)
-		q->last = NULL;
-	rb_erase(next, &q->fair);
+	mqfq_unlink(mqfq_node(e));
+	if (list_empty(&q->lists[level]))
+		q->filled &= ~BIT(level);
 }
 
 /* A token for the next request of a queue. Return: false: there is none at hand. */

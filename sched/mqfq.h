@@ -128,13 +128,12 @@ struct mqfq_hctx {
  * @waits: the level at which it waits for tokens, or WAITING_NONE
  * @given: tokens that it was given. Any context
  * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
- * @fair: the others, by start tag
- * @last: the one of them with the highest
+ * @late: those of them that came after one with a later tag, by start tag: of two flows, the one that is behind
  * @inserted: requests, since the start; read without the lock, as the next two are
  * @dispatched: those that went to the drive
  * @sectors: of these
  * @idle: requests of it that left the drive, while nothing could take their place as T was too small
- * @lists: requests of all other levels, oldest first
+ * @lists: the other requests, by level, oldest first
  * @joined: the request that a bio joins
  * @ends: where the latest requests end, which bios may join; not protected
  */
@@ -148,8 +147,7 @@ struct mqfq_queue {
 	unsigned int waits;
 	atomic_t given;
 	struct mqfq_entry *first;
-	struct rb_root fair;
-	struct mqfq_entry *last;
+	struct rb_root late;
 	u64 inserted, dispatched, sectors;
 	atomic64_t idle;
 	struct list_head lists[WAITING_LEVELS];

@@ -71,7 +71,9 @@ MUTATIONS = [
         "{\n\tspin_unlock(&q->lock);\n",
         "}\n\nstatic inline void mqfq_merge_end(struct mqfq_queue *q)\n{\n",
     ),
-    ("last-stays", "\tif (q->last == q->first)\n\t\tq->last = NULL;\n", ""),
+    ("late-are-forgotten", "\t\tif (!q->first)\n", "\t\tif (list_empty(&q->lists[MQFQ_FAIR]))\n"),
+    ("late-wait-for-all", "!first || tag_after(first->start, late->start) ?", "!first ?"),
+    ("late-are-appended", "!tag_after(mqfq_entry_of(list->prev)->start, e->start)", "true"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
     ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
 ]
@@ -96,7 +98,7 @@ UNFAIR = [
     ("tags-from-now-on", "start = tag_after(end, now) ? (u64)end : now;", "start = now;"),
     ("grows-for-nothing", "\tatomic64_add(cost, &flow->end);\n", ""),
     ("weights-alike", "div_u64(SHARES_SECTOR * SHARES_WEIGHT, path->at[0].weight)", "SHARES_SECTOR"),
-    ("last-comes-first", "if (tag_after(mqfq_entry_of_rb(parent)->start, e->start))", "if (true)"),
+    ("last-comes-first", "link = tag_after(mqfq_entry_of_rb(parent)->start, e->start) ?", "link = true ?"),
     (
         "never-published",
         "\tif (mqfq_number(m, q) != q->published)\n\t\tmqfq_publish(m, q, mqfq_number(m, q));\n\tclear",

@@ -93,6 +93,15 @@ static inline struct rb_node *rb_first(const struct rb_root *root)
 	return first;
 }
 
+static inline struct rb_node *rb_last(const struct rb_root *root)
+{
+	struct rb_node *last = root->rb_node;
+
+	while (last && last->rb_right)
+		last = last->rb_right;
+	return last;
+}
+
 static inline struct rb_node *rb_next(const struct rb_node *node)
 {
 	struct rb_node *next = node->rb_right;

@@ -44,21 +44,26 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 	wake_all();
 }
 
-/* A queue's first request, its tree and its lists have what is queued, in order; under its lock. */
+/* What is queued is in order, and the first is the first of all; under the queue's lock. */
 static void check_queue(const struct mqfq_queue *q)
 {
-	struct mqfq_entry *before = q->first, *e = NULL;
-	struct rb_node *node = rb_first(&q->fair);
-	unsigned int count = !!q->first, level;
+	struct mqfq_entry *before = NULL, *e;
+	unsigned int count = 0, level;
 	struct list_head *in_list;
+	struct rb_node *node;
 
-	for (; node; node = rb_next(node), count++) {
+	for (node = rb_first(&q->late); node; node = rb_next(node), count++) {
 		e = mqfq_entry_of_rb(node);
 		must(e->state == MQFQ_QUEUED && e->level == MQFQ_FAIR);
-		must(before && !tag_after(before->start, e->start));
+		must(!tag_after((before ? before : q->first)->start, e->start));
 		before = e;
 	}
-	must(q->last == e);
+	before = NULL;
+	list_for_each(in_list, &q->lists[MQFQ_FAIR]) {
+		e = mqfq_entry_of(in_list);
+		must(!tag_after((before ? before : q->first)->start, e->start));
+		before = e;
+	}
 	must(!(q->filled & BIT(MQFQ_FAIR)) == !q->first);
 	for (level = 0; level < WAITING_LEVELS; level++)
 		list_for_each(in_list, &q->lists[level])

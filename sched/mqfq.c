@@ -493,7 +493,8 @@ static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 	if (likely(!q->late.rb_node))
 		return first;
 	late = mqfq_entry_of_rb(rb_first(&q->late));
-	return !first || tag_after(first->start, late->start) ? late : first;
+	/* what it is late to is queued still */
+	return tag_after(first->start, late->start) ? late : first;
 }
 
 /* Takes the first request of a level out of a queue. */

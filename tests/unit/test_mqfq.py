@@ -71,8 +71,7 @@ MUTATIONS = [
         "{\n\tspin_unlock(&q->lock);\n",
         "}\n\nstatic inline void mqfq_merge_end(struct mqfq_queue *q)\n{\n",
     ),
-    ("late-are-forgotten", "\t\tif (!q->first)\n", "\t\tif (list_empty(&q->lists[MQFQ_FAIR]))\n"),
-    ("late-wait-for-all", "!first || tag_after(first->start, late->start) ?", "!first ?"),
+    ("late-wait-for-all", "return tag_after(first->start, late->start) ?", "return false ?"),
     ("late-are-appended", "!tag_after(mqfq_entry_of(list->prev)->start, e->start)", "true"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
     ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
@@ -108,9 +107,7 @@ UNFAIR = [
 
 
 #: Those that change the order of one queue, with T = 0.
-UNORDERED = [
-    m for m in UNFAIR if m[0] in ("d-doubled", "tags-from-now-on", "weights-alike", "last-comes-first")
-]
+UNORDERED = [m for m in UNFAIR if m[0] not in ("t-doubled", "grows-for-nothing", "never-published")]
 
 #: Ways to get a hierarchy's weights wrong.
 MISJUDGED = [
@@ -176,7 +173,9 @@ def test_no_schedule_loses_a_wake_up_or_breaks_a_law(interleave: Path, first: in
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in MUTATIONS], ids=[m[0] for m in MUTATIONS])
 def test_a_broken_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     program = compile_mutated("interleave", old, new, tmp_path)
-    assert run_program(program, 0, 300_000) != ""
+    said = run_program(program, 0, 300_000, limit_s=600)
+    assert said
+    assert not said.startswith("hangs")
 
 
 @pytest.mark.parametrize("sanitizer", [THREAD_SANITIZED, SANITIZED], ids=["thread", "address"])

@@ -80,11 +80,11 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 /**
  * struct mqfq_hw_queue - what is kept of a hardware queue
- * @number: of it
+ * @hctx: what mqfq has of it
  * @queue_of: number of the queue, by CPU
  */
 struct mqfq_hw_queue {
-	unsigned int number;
+	const struct mqfq_hctx *hctx;
 	u16 *queue_of;
 };
 
@@ -200,7 +200,7 @@ static bool mqfq_requests_wait(const struct mqfq *m, void *queue)
 {
 	const struct mqfq_hw_queue *h = queue;
 
-	return mqfq_has_work(m, h->number);
+	return mqfq_has_work(h->hctx);
 }
 
 static void mqfq_picked(struct mqfq_entry *e)
@@ -212,7 +212,7 @@ static struct request *mqfq_dispatch_request(struct mqfq *m, void *queue)
 	const struct mqfq_hw_queue *h = queue;
 	struct mqfq_entry *e;
 
-	e = mqfq_dispatch(m, h->number, h->queue_of[raw_smp_processor_id()], mqfq_picked);
+	e = mqfq_dispatch(m, h->hctx, h->queue_of[raw_smp_processor_id()], mqfq_picked);
 	return e ? mqfq_request(e) : NULL;
 }
 
@@ -220,6 +220,35 @@ static bool mqfq_ended(struct mqfq *m, struct request *rq, bool comes_back)
 {
 	mqfq_finish(m, mqfq_entry(rq), comes_back);
 	return false; /* who waits was run */
+}
+
+/* --- scheduler tags ---------------------------------------------------------------------------------------------- */
+
+/* The flow of what a task submits itself. */
+static inline u64 mqfq_key_of_task(const struct mqfq *m)
+{
+	u64 key;
+
+	if (mqfq_is_own(m))
+		return mqfq_key(m, NULL);
+	rcu_read_lock();
+	key = cgroup_id(task_css(current, io_cgrp_id)->cgroup);
+	rcu_read_unlock();
+	return key;
+}
+
+static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct instance *instance = instance_of(data->q);
+	struct mqfq *m = &instance->algorithm;
+	unsigned int level, tags = data->q->nr_requests;
+
+	/* a limit that does nothing would cost a search for a shallow tag, and the allocation of tags in batches */
+	if (likely(!mqfq_any_waits(m) && tags - tags / 4 > READ_ONCE(m->d)))
+		return;
+	level = mqfq_level(get_current_ioprio(), false);
+	if (level >= MQFQ_FAIR)
+		tags_limit(instance, data, mqfq_tags(m, tags, level, mqfq_key_of_task(m)));
 }
 
 /* --- merging --------------------------------------------------------------------------------------------------- */
@@ -368,7 +397,7 @@ static void mqfq_begin(struct instance *instance)
 	for (i = 0; i < hctxs; i++) {
 		struct mqfq_hw_queue *h = instance->queues[i];
 
-		h->number = i;
+		h->hctx = &m->hctxs[i];
 		h->queue_of = queue_of + i * nr_cpu_ids;
 		for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 			h->queue_of[cpu] = m->hctxs[i].queues[0];
@@ -452,6 +481,7 @@ static const struct scheduler this_scheduler = {
 	.dispatch = mqfq_dispatch_request,
 	.ended = mqfq_ended,
 	.cpu_changes = mqfq_cpu_changes,
+	.limit_depth = mqfq_limit_depth,
 	.bio_merge = mqfq_bio_merge,
 	.allow_merge = mqfq_allow_merge,
 };

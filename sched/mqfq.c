@@ -40,19 +40,22 @@ static void mqfq_kick_throttled(void *m, unsigned int number)
 	mqfq_kick(m, number);
 }
 
-/* Who gets the next token, seen from a queue; WAITING_NONE: nobody waits. */
-static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
+/* The nearest queue of the most urgent level that waits; WAITING_NONE: none does, any more. */
+static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int number)
 {
-	unsigned int level;
+	unsigned int level = waiting_level(&m->waiting, WAITING_LEVELS);
 
-	if (likely(!waiting_any(&m->waiting)))
-		return WAITING_NONE;
-	level = waiting_level(&m->waiting, WAITING_LEVELS);
 	/* class idle gets the token of what is last in virtual time */
 	if (level == WAITING_LEVELS ||
 	    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
 		return WAITING_NONE;
 	return waiting_nearest(&m->waiting, &m->tokens, number, level);
+}
+
+/* Who gets the next token, seen from a queue; WAITING_NONE: nobody waits. */
+static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
+{
+	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
 }
 
 /* A token that a queue does not need: who waits gets it, or it is put into the tree. Any context. */
@@ -106,6 +109,22 @@ static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
 {
 	return q->first ? mqfq_round(m, q->first->start) >> MINDICATOR_VERSION_BITS :
 			  MINDICATOR_NONE;
+}
+
+/* --- class idle ------------------------------------------------------------------------------------------------ */
+
+/* The first request of class idle of a queue comes, or the next one is the first. */
+static inline void mqfq_idle_begins(const struct mqfq *m, struct mqfq_queue *q)
+{
+	WRITE_ONCE(q->idle_due, (mqfq_period(m) + MQFQ_IDLE_PERIODS) | 1);
+}
+
+/* Does the first request of class idle of a queue go before all others? Any context. */
+static inline bool mqfq_idle_is_due(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	unsigned int due = READ_ONCE(q->idle_due);
+
+	return unlikely(due) && (int)(mqfq_period(m) - due) >= 0;
 }
 
 /* --- what is found automatically ------------------------------------------------------------------------------- */
@@ -176,10 +195,13 @@ static void mqfq_search(struct mqfq *m)
 /* Once a period, while requests come. */
 static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 {
-	unsigned int was = READ_ONCE(m->period);
+	unsigned int was = READ_ONCE(m->period), i;
 
 	if (was == period || cmpxchg(&m->period, was, period) != was)
 		return;
+	for (i = 0; i < m->queue_count; i++)
+		if (mqfq_idle_is_due(m, &m->queues[i]))
+			mqfq_kick(m, i);
 	spin_lock(&m->lock);
 	mqfq_search(m);
 	spin_unlock(&m->lock);
@@ -195,8 +217,6 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
 	struct share_path path;
 
-	if (READ_ONCE(m->period) != period)
-		mqfq_tick(m, period);
 	WRITE_ONCE(flow->period, period);
 	if (e->flow == FLOWS_SHARED)
 		return;
@@ -227,16 +247,17 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 				void (*where)(struct mqfq_entry *e, struct share_path *path),
 				bool writes)
 {
-	unsigned int period;
+	unsigned int period = mqfq_period(m);
 	struct flow *flow;
 	bool is_new;
 
+	if (unlikely(READ_ONCE(m->period) != period))
+		mqfq_tick(m, period);
 	/* what the driver gave back was paid for, and may have no tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
 	if (likely(e->level == MQFQ_FAIR)) {
 		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
 		flow = &m->flows.flows[e->flow];
-		period = mqfq_period(m);
 		if (unlikely(is_new || READ_ONCE(flow->period) != period))
 			mqfq_weigh(m, e, period, where);
 		e->start = flow_charge(flow, mqfq_cost(m, flow, mqfq_sectors(e), writes), &m->vt);
@@ -330,6 +351,8 @@ static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
 {
 	struct mqfq_queue *q = in->q;
 
+	if (unlikely(q->filled & ~in->filled & BIT(MQFQ_IDLE)))
+		mqfq_idle_begins(m, q);
 	if (q->published != MINDICATOR_NONE && q->first != in->first &&
 	    mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
@@ -498,7 +521,7 @@ static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 }
 
 /* Takes the first request of a level out of a queue. */
-static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
+static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	unsigned int level = e->level;
 
@@ -513,8 +536,13 @@ static inline void mqfq_take_out(struct mqfq_queue *q, struct mqfq_entry *e)
 		return;
 	}
 	mqfq_unlink(mqfq_node(e));
-	if (list_empty(&q->lists[level]))
-		q->filled &= ~BIT(level);
+	if (level == MQFQ_IDLE)
+		mqfq_idle_begins(m, q);
+	if (!list_empty(&q->lists[level]))
+		return;
+	q->filled &= ~BIT(level);
+	if (level == MQFQ_IDLE)
+		WRITE_ONCE(q->idle_due, 0);
 }
 
 /* A token for the next request of a queue. Return: false: there is none at hand. */
@@ -538,6 +566,10 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 	while (q->filled) {
 		level = __ffs(q->filled);
 		urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;
+		if (mqfq_idle_is_due(m, q)) {
+			level = MQFQ_IDLE;
+			urgency = MQFQ_URGENT;
+		}
 		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency))
 			mqfq_stop_waiting(m, q);
 		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
@@ -566,7 +598,7 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 	e = mqfq_next(m, q);
 	if (e) {
 		picked(e);
-		mqfq_take_out(q, e);
+		mqfq_take_out(m, q, e);
 		e->state = MQFQ_INFLIGHT;
 		WRITE_ONCE(q->dispatched, q->dispatched + 1);
 		WRITE_ONCE(q->sectors, q->sectors + mqfq_sectors(e));
@@ -582,9 +614,8 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 }
 
 /* Is a dispatch of a hardware queue worth while? Any context; no lock. */
-static inline bool mqfq_has_work(const struct mqfq *m, unsigned int hctx)
+static inline bool mqfq_has_work(const struct mqfq_hctx *h)
 {
-	const struct mqfq_hctx *h = &m->hctxs[hctx];
 	unsigned int word = 0;
 
 	do {
@@ -595,48 +626,69 @@ static inline bool mqfq_has_work(const struct mqfq *m, unsigned int hctx)
 }
 
 /* A queue of a hardware queue that is worth a dispatch: the first one from @near on, then from the beginning; NULL: none is. */
-static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, unsigned int hctx,
+static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, const struct mqfq_hctx *h,
 					       unsigned int near)
 {
-	const struct mqfq_hctx *h = &m->hctxs[hctx];
-	unsigned long bits;
+	struct mqfq_queue *q = &m->queues[near];
 	unsigned int bit;
 
-	near = m->queues[near].bit;
-	if (likely(h->count <= BITS_PER_LONG)) {
-		bits = READ_ONCE(h->runnable[0]);
-		if (!bits)
-			return NULL;
-		bit = __ffs(bits >> near ? bits >> near << near : bits);
-	} else {
-		bit = waiting_in(h->runnable, 0, h->count, near);
-		if (bit == WAITING_NONE)
-			return NULL;
-	}
-	return &m->queues[h->queues[bit]];
+	if (likely(test_bit(q->bit, q->runnable)))
+		return q;
+	bit = waiting_in(h->runnable, 0, h->count, q->bit);
+	return bit == WAITING_NONE ? NULL : &m->queues[h->queues[bit]];
 }
 
 /**
  * mqfq_dispatch() - pick the next request of a hardware queue for the drive
  * @m: the drive's scheduler
- * @hctx: number of the hardware queue
- * @near: the queue, of its, to begin with
+ * @h: the hardware queue
+ * @near: number of the queue, of its, to begin with
  * @picked: called with the request under a lock, before it leaves
  *
  * Process context. Return: a request, now in flight, or NULL: all queues are empty or blocked.
  */
-static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, unsigned int hctx, unsigned int near,
+static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, const struct mqfq_hctx *h,
+					       unsigned int near,
 					       void (*picked)(struct mqfq_entry *e))
 {
 	struct mqfq_entry *e;
 	struct mqfq_queue *q;
 
-	while ((q = mqfq_runnable(m, hctx, near))) {
+	while ((q = mqfq_runnable(m, h, near))) {
 		e = mqfq_dispatch_from(m, q, picked);
 		if (e)
 			return e;
 	}
 	return NULL;
+}
+
+/* --- scheduler tags ---------------------------------------------------------------------------------------------- */
+
+/* Does anything wait, for virtual time or for a token? Any context. */
+static inline bool mqfq_any_waits(const struct mqfq *m)
+{
+	return waiting_any(&m->waiting) || atomic_read(&m->wheel.waiting);
+}
+
+/**
+ * mqfq_tags() - scheduler tags that may be taken when a task without real-time class gets one
+ * @m: the drive's scheduler
+ * @tags: scheduler tags of a hardware queue
+ * @level: MQFQ_FAIR or MQFQ_IDLE
+ * @key: of the task's flow
+ *
+ * A task waits for a tag before its request exists, and no scheduler orders those that wait. So the last eighth of the tags is kept for
+ * real-time tasks, and the one before for flows that need not wait for virtual time.
+ *
+ * Any context. Return: 1 to @tags.
+ */
+static inline unsigned int mqfq_tags(const struct mqfq *m, unsigned int tags, unsigned int level,
+				     u64 key)
+{
+	const struct flow *flow = flows_known(&m->flows, key);
+	bool is_ahead = level == MQFQ_IDLE || !mqfq_is_near(m, atomic64_read(&flow->end));
+
+	return max(tags - DIV_ROUND_UP(is_ahead ? tags : tags / 2, 4), 1U);
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */

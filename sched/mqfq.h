@@ -8,7 +8,8 @@
  * as long as its first tag is at most T above virtual time, and one of D tokens is to be had. What queues share is in
  * fair/: virtual time (mindicator.h), tokens (tokens.h), who waits for virtual time (wheel.h) and for a token (waiting.h).
  *
- * Requests of I/O priority class RT go before all others, by their level, within the same D; of class idle, when nothing else is queued.
+ * Requests of I/O priority class RT go before all others, by their level, within the same D; of class idle, when nothing else is queued, and
+ * of each queue one in a second whatever is queued, so that nobody who waits for one is blocked for ever.
  *
  * Who decides. The dispatcher of a queue, under its lock. A queue that may not go is blocked: it is not in its hardware queue's map of
  * runnable queues, and in a map of those that wait, for virtual time or for a token. Who moves virtual time on, or gives it a token, runs
@@ -80,6 +81,11 @@ enum mqfq_knob {
 #define MQFQ_FAIR 9
 #define MQFQ_IDLE 10
 
+/* Periods, a second, in which a queue's requests of class idle may have to wait for others. */
+#ifndef MQFQ_IDLE_PERIODS
+#define MQFQ_IDLE_PERIODS 30
+#endif
+
 enum mqfq_state {
 	MQFQ_NEW, /* never inserted, or gone */
 	MQFQ_QUEUED, /* in a queue */
@@ -127,6 +133,7 @@ struct mqfq_hctx {
  * @leaves: its hardware queue loses its last CPU: all that it has goes as if it were MQFQ_URGENT
  * @waits: the level at which it waits for tokens, or WAITING_NONE
  * @given: tokens that it was given. Any context
+ * @idle_due: the period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
  * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
  * @late: those of them that came after one with a later tag, by start tag: of two flows, the one that is behind
  * @inserted: requests, since the start; read without the lock, as the next two are
@@ -146,6 +153,7 @@ struct mqfq_queue {
 	u64 published;
 	unsigned int waits;
 	atomic_t given;
+	unsigned int idle_due;
 	struct mqfq_entry *first;
 	struct rb_root late;
 	u64 inserted, dispatched, sectors;

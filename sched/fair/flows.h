@@ -61,6 +61,11 @@ static inline void flows_init(struct flows *f, struct flow *places)
 	places[FLOWS_SHARED].price = SHARES_SECTOR;
 }
 
+static inline unsigned int flows_hash(u64 key)
+{
+	return key * 0x9e3779b97f4a7c15ULL >> 32;
+}
+
 /**
  * flows_find() - the flow of a key
  * @f: the drive's
@@ -72,7 +77,7 @@ static inline void flows_init(struct flows *f, struct flow *places)
  */
 static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is_new)
 {
-	unsigned int at = key * 0x9e3779b97f4a7c15ULL >> 32, i, place, gone = FLOWS_SHARED;
+	unsigned int at = flows_hash(key), i, place, gone = FLOWS_SHARED;
 	u64 there;
 
 	*is_new = false;
@@ -94,6 +99,20 @@ static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is
 		return FLOWS_SHARED; /* for this once */
 	*is_new = true;
 	return gone;
+}
+
+/* The flow of a key, if it is known; else the shared one. Any context. */
+static inline const struct flow *flows_known(const struct flows *f, u64 key)
+{
+	unsigned int at = flows_hash(key), i;
+	const struct flow *flow;
+
+	for (i = 0; i < FLOWS_TRIES; i++) {
+		flow = &f->flows[(at + i) % FLOWS_PLACES];
+		if (READ_ONCE(flow->key) == key)
+			return flow;
+	}
+	return &f->flows[FLOWS_SHARED];
 }
 
 /* A request of this cost comes. Return: its start tag. */

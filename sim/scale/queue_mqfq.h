@@ -99,7 +99,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 
 static inline bool queue_has_work(unsigned int cpu)
 {
-	return mqfq_has_work(mqfq, cpu);
+	return mqfq_has_work(&mqfq->hctxs[cpu]);
 }
 
 static void queue_picked(struct mqfq_entry *e)
@@ -109,7 +109,7 @@ static void queue_picked(struct mqfq_entry *e)
 
 static inline struct io *queue_dispatch(unsigned int cpu)
 {
-	return (struct io *)mqfq_dispatch(mqfq, cpu, cpu, queue_picked);
+	return (struct io *)mqfq_dispatch(mqfq, &mqfq->hctxs[cpu], cpu, queue_picked);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)

@@ -198,7 +198,7 @@ static void mqfq_picked(struct mqfq_entry *e)
 static struct sim_request *mqfq_dispatch_request(void *s, u32 queue, u64 now_ns)
 {
 	struct mqfq_drive *d = s;
-	struct mqfq_entry *e = mqfq_dispatch(&d->mqfq, queue, queue, mqfq_picked);
+	struct mqfq_entry *e = mqfq_dispatch(&d->mqfq, &d->mqfq.hctxs[queue], queue, mqfq_picked);
 
 	(void)now_ns;
 	return e ? mqfq_request(e) : NULL;
@@ -208,7 +208,7 @@ static bool mqfq_queue_has_work(void *s, u32 queue)
 {
 	struct mqfq_drive *d = s;
 
-	return mqfq_has_work(&d->mqfq, queue);
+	return mqfq_has_work(&d->mqfq.hctxs[queue]);
 }
 
 static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)

@@ -247,6 +247,16 @@ MQFQ_FAULTS = (
         "true))\n		return WAITING_NONE;",
     ),
     Fault(
+        "class idle waits for ever",
+        "	return unlikely(due) &&",
+        "	return false &&",
+    ),
+    Fault(
+        "class idle that waits in its queue is not run when its time has come",
+        "			mqfq_kick(m, i);\n",
+        "			;\n",
+    ),
+    Fault(
         "what the driver gave back is charged to its flow again",
         "unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level",
         "level",

@@ -95,11 +95,15 @@ static struct mqfq mqfq;
  * @lines: of them, oldest first
  * @refused: its hardware queue was run, and none of its requests could go; since then nothing was inserted, and no run was asked for
  * @told: it was refused, and has had requests of flows ever since: virtual time knows its least start tag
+ * @idle_since: the period in which its first request of class idle came, or the one before that went
+ * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
  */
 struct law_queue {
 	u32 queued[WAITING_LEVELS];
 	struct list_head lines[LINES];
 	bool refused, told;
+	u32 idle_since;
+	bool idle_waited;
 };
 
 /**
@@ -306,6 +310,8 @@ static void check_urgency(unsigned int level)
 		top = top_level(q);
 		if (q->refused && top < level && top < MQFQ_FAIR)
 			player_fail("a request went before a more urgent one that waits");
+		if (q->refused && q->idle_waited && level > MQFQ_URGENT)
+			player_fail("a request went before one of class idle that waited for long");
 		if (q->told && level == MQFQ_IDLE)
 			player_fail("a request of class idle went while a flow waits");
 	}
@@ -320,6 +326,10 @@ static void unqueue(struct io *io)
 	list_del_init(&io->law_node);
 	law.queued[e->level]--;
 	q->queued[e->level]--;
+	if (e->level == MQFQ_IDLE) {
+		q->idle_since = mqfq_period(&mqfq);
+		q->idle_waited = false;
+	}
 	if (e->level != MQFQ_FAIR)
 		return;
 	q->told = q->told && q->queued[MQFQ_FAIR];
@@ -327,8 +337,16 @@ static void unqueue(struct io *io)
 		law.flows[io->law_line].in_window = false;
 }
 
+/* How many periods has a queue's first request of class idle waited? */
+static u32 idle_waits(const struct law_queue *q)
+{
+	return q->queued[MQFQ_IDLE] ? mqfq_period(&mqfq) - q->idle_since : 0;
+}
+
 static void picked(struct mqfq_entry *e)
 {
+	bool overdue = e->level == MQFQ_IDLE &&
+		       idle_waits(&law.queues[e->queue]) >= MQFQ_IDLE_PERIODS;
 	struct io *io = mqfq_io(e);
 
 	if (!io->queued)
@@ -339,7 +357,7 @@ static void picked(struct mqfq_entry *e)
 		player_fail("%llu requests are in the drive, and another went",
 			    (unsigned long long)law.inflight);
 	check_time();
-	check_urgency(e->level);
+	check_urgency(overdue ? MQFQ_URGENT : e->level);
 	if (e->level == MQFQ_FAIR)
 		check_flow(io);
 	unqueue(io);
@@ -386,7 +404,7 @@ static void check_counters(void)
 
 static bool subject_has_work(u32 hctx)
 {
-	return mqfq_has_work(&mqfq, hctx);
+	return mqfq_has_work(&mqfq.hctxs[hctx]);
 }
 
 static void subject_check(unsigned long runs, u64 armed_ns)
@@ -405,7 +423,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 		}
 	}
 	for (i = 0; i < mqfq.hctx_count; i++) {
-		if (!subject_has_work(i) && mqfq_dispatch(&mqfq, i, i * CPUS, picked))
+		if (!subject_has_work(i) && mqfq_dispatch(&mqfq, &mqfq.hctxs[i], i * CPUS, picked))
 			player_fail("a request went, and there was no work");
 		if (subject_has_work(i) && !(runs & BIT(i)))
 			player_fail("there is work, and nothing runs the hardware queue");
@@ -492,6 +510,8 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 			check_charge(io, writes);
 		else
 			io->law_line = FLOWS + e->level;
+		if (e->level == MQFQ_IDLE && !q->queued[MQFQ_IDLE])
+			q->idle_since = mqfq_period(&mqfq);
 		io->queued = true;
 		law.inserted++;
 		law.queued[e->level]++;
@@ -501,13 +521,15 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		mqfq_insert(&insertion, e);
 	}
 	mqfq_insert_end(&mqfq, &insertion);
+	for (i = 0; i < mqfq.queue_count; i++)
+		law.queues[i].idle_waited |= idle_waits(&law.queues[i]) > MQFQ_IDLE_PERIODS;
 	check_time();
 }
 
 static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 {
 	unsigned int near = hctx * CPUS + law.dispatched % CPUS;
-	struct mqfq_entry *e = mqfq_dispatch(&mqfq, hctx, near, picked);
+	struct mqfq_entry *e = mqfq_dispatch(&mqfq, &mqfq.hctxs[hctx], near, picked);
 
 	(void)large;
 	check_time();

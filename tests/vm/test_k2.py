@@ -67,7 +67,7 @@ OTHER_CONDITIONS = (
     *of("mqfq", "data vflash0", "data nullb0"),
     *of("fifo", "sysfs", "data vflash0"),
 )
-OTHER_TIMES = of("mqfq", "bounds", "returned", "weights")
+OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags")
 #: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
 MORE_OF_OTHERS = of("mqfq", "loads", "scsi", "neighbours", "unplug", "paged")
 #: With failures that the kernel injects.

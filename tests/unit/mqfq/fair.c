@@ -164,7 +164,8 @@ static void run(void)
 	while (runs) {
 		hctx = __ffs(runs);
 		runs &= runs - 1;
-		while ((e = mqfq_dispatch(&drive, hctx, drive.hctxs[hctx].queues[0], picked))) {
+		while ((e = mqfq_dispatch(&drive, &drive.hctxs[hctx], drive.hctxs[hctx].queues[0],
+					  picked))) {
 			io = container_of(e, struct io, entry);
 			drive_ios[in_drive++] = io;
 			if (in_drive > d && looks_at(FULL))

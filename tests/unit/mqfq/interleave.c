@@ -4,6 +4,8 @@
 
 #include "explore.h"
 
+/* Periods pass quickly here. */
+#define MQFQ_IDLE_PERIODS 3
 #include "environment.h"
 
 #define HCTXS 3
@@ -89,7 +91,7 @@ static void run_hctx(unsigned int hctx)
 {
 	struct mqfq_entry *e;
 
-	while ((e = mqfq_dispatch(mqfq, hctx, mqfq->hctxs[hctx].queues[0], picked))) {
+	while ((e = mqfq_dispatch(mqfq, &mqfq->hctxs[hctx], mqfq->hctxs[hctx].queues[0], picked))) {
 		machine.drive[machine.in_drive++] = container_of(e, struct io, entry);
 		must(machine.in_drive <= machine.in_drive_max);
 		wake_all();

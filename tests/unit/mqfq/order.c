@@ -47,7 +47,7 @@ static void end(unsigned int count)
 
 	while (count--)
 		mqfq_finish(&drive, &went[ended++]->entry, false);
-	while ((e = mqfq_dispatch(&drive, 0, 0, picked))) {
+	while ((e = mqfq_dispatch(&drive, drive.hctxs, 0, picked))) {
 		went[dispatched] = container_of(e, struct io, entry);
 		printf("%td %llu\n", went[dispatched++] - ios, (unsigned long long)e->start);
 	}

@@ -58,7 +58,7 @@ static void run_hctx(unsigned int hctx)
 {
 	struct mqfq_entry *e;
 
-	while ((e = mqfq_dispatch(&drive, hctx, drive.hctxs[hctx].queues[0], picked)))
+	while ((e = mqfq_dispatch(&drive, &drive.hctxs[hctx], drive.hctxs[hctx].queues[0], picked)))
 		shared_store_release(&container_of(e, struct slot, io.entry)->state, SLOT_IN_DRIVE);
 }
 

@@ -18,18 +18,23 @@
  * @entry: the scheduler's; first
  * @node: for its lists
  * @sector: where it begins
- * @in_drive: was dispatched; the drive has ended it at once
+ * @ends_ns: when the drive ends it
+ * @in_drive: was dispatched
  */
 struct io {
 	u64 entry[6];
 	struct list_head node;
 	u64 sector;
+	u64 ends_ns;
 	int in_drive;
 } ____cacheline_aligned;
 
+/* Who asked a CPU to run its queue. */
+enum cpu_asked { ASKED_BY_NONE, ASKED_BY_ITSELF, ASKED_BY_OTHER };
+
 /**
  * struct cpu - a processor
- * @run: to run the queue, because the scheduler asked for it; any CPU
+ * @run: to run the queue, because the scheduler asked for it: enum cpu_asked. Any CPU
  * @random: state
  * @submitted: so far
  * @finished: so far
@@ -70,22 +75,28 @@ static void *memory(size_t bytes)
 
 /*
  * QUEUE binds a scheduler:
- *	static void queue_create(unsigned int bound);
+ *	static void queue_create(unsigned int bound, unsigned int t_kib);
  *	static void queue_insert(unsigned int cpu, struct io *io);
  *	static bool queue_has_work(unsigned int cpu);
  *	static struct io *queue_dispatch(unsigned int cpu);
  *	static void queue_finish(unsigned int cpu, struct io *io);
  * Any of them may call cpu_run().
  *	static bool queue_conserved(u64 inserted);
+ * One that sets timers defines queue_timers too:
+ *	static void queue_timers(unsigned int cpu);	does what the CPU's timers are set for, if their time has come
  */
 static inline void cpu_run(unsigned int cpu)
 {
-	shared_store_release(&cpus[cpu].run, 1);
+	shared_store_release(&cpus[cpu].run, cpu == cpu_self() ? ASKED_BY_ITSELF : ASKED_BY_OTHER);
 }
 
 #include QUEUE
 
-void cpus_create(unsigned int count, unsigned int requests, unsigned int bound)
+#ifndef queue_timers
+#define queue_timers(cpu)
+#endif
+
+void cpus_create(unsigned int count, unsigned int requests, unsigned int bound, unsigned int t_kib)
 {
 	unsigned int i, j;
 
@@ -97,7 +108,7 @@ void cpus_create(unsigned int count, unsigned int requests, unsigned int bound)
 		for (j = 0; j < requests; j++)
 			INIT_LIST_HEAD(&cpus[i].ios[j].node);
 	}
-	queue_create(bound);
+	queue_create(bound, t_kib);
 }
 
 static inline u64 random_sector(struct cpu *c)
@@ -109,17 +120,54 @@ static inline u64 random_sector(struct cpu *c)
 	return c->random * 0x2545f4914f6cdd1dULL >> 35 << 3;
 }
 
-/* blk_mq_sched_dispatch_requests() */
-static inline void run_queue(unsigned int cpu)
+/* blk_mq_sched_dispatch_requests(). Return: whether anything went. */
+static inline bool run_queue(unsigned int cpu)
 {
+	bool any = false;
 	struct io *io;
 
 	while (queue_has_work(cpu)) {
 		io = queue_dispatch(cpu);
 		if (!io)
 			break;
+		if (drive_ns())
+			io->ends_ns = clock_timer_ns() + drive_ns();
 		shared_store_release(&io->in_drive, 1);
+		any = true;
 	}
+	return any;
+}
+
+/* Runs the queue if a CPU, or a timer, has asked for it. */
+static inline void run_if_asked(unsigned int cpu)
+{
+	int asked;
+
+	queue_timers(cpu);
+	if (likely(!shared_load(&cpus[cpu].run)))
+		return;
+	asked = shared_exchange(&cpus[cpu].run, ASKED_BY_NONE);
+	if (asked == ASKED_BY_OTHER)
+		cpu_interrupted();
+	if (asked)
+		cpu_ran(cpu, !run_queue(cpu));
+}
+
+/*
+ * First in, first out for each CPU: the oldest request is dispatched before the others, or with them. Return: false: it is still in the queue
+ * or in the drive.
+ */
+static inline bool finish_oldest(unsigned int cpu)
+{
+	struct cpu *c = &cpus[cpu];
+	struct io *io = &c->ios[c->finished % depth];
+
+	if (!shared_load_acquire(&io->in_drive) || (drive_ns() && clock_timer_ns() < io->ends_ns))
+		return false;
+	io->in_drive = 0;
+	queue_finish(cpu, io);
+	shared_store(&c->finished, c->finished + 1);
+	return true;
 }
 
 void cpu_work(unsigned int cpu)
@@ -129,8 +177,9 @@ void cpu_work(unsigned int cpu)
 	struct io *io;
 
 	while (c->finished != c->submitted || cpu_goes_on(cpu)) {
-		if (unlikely(shared_load(&c->run)) && shared_exchange(&c->run, 0))
-			run_queue(cpu);
+		run_if_asked(cpu);
+		if (drive_ns() && c->finished != c->submitted && finish_oldest(cpu))
+			continue;
 		if (c->submitted - c->finished < depth && cpu_goes_on(cpu)) {
 			cpu_elsewhere();
 			io = &c->ios[c->submitted % depth];
@@ -140,22 +189,15 @@ void cpu_work(unsigned int cpu)
 			run_queue(cpu);
 			continue;
 		}
-		/* first in, first out for each CPU: the oldest is dispatched before the others, or with them */
-		io = &c->ios[c->finished % depth];
-		if (!shared_load_acquire(&io->in_drive)) {
+		if (finish_oldest(cpu))
+			tries = 0;
+		else
 			cpu_idle(++tries);
-			continue;
-		}
-		tries = 0;
-		io->in_drive = 0;
-		queue_finish(cpu, io);
-		shared_store(&c->finished, c->finished + 1);
 	}
 	shared_fetch_add(&cpus_done, 1);
 	/* the queue is empty; what still wakes it may have to be passed on */
 	for (tries = 0; shared_load(&cpus_done) < cpu_count; cpu_idle(++tries))
-		if (shared_load(&c->run) && shared_exchange(&c->run, 0))
-			run_queue(cpu);
+		run_if_asked(cpu);
 }
 
 u64 cpu_finished(unsigned int cpu)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that do nothing but I/O, on a drive that takes no time: each keeps its requests outstanding, inserts a new one
- * for each that ends, runs the queue after that as blk-mq does, and ends what it submitted itself, whoever dispatched it.
+ * CPUs that do nothing but I/O: each keeps its requests outstanding, inserts a new one for each that ends, runs the queue after
+ * that as blk-mq does, and ends what it submitted itself, whoever dispatched it. The drive takes no time, and a CPU that
+ * can submit does; or each request takes the same time there, whatever else is in it, and what has ended comes first, as an interrupt would.
  */
 #ifndef TAILGATE_SIM_SCALE_CPUS_H
 #define TAILGATE_SIM_SCALE_CPUS_H
@@ -17,8 +18,9 @@
  * @count: 1 to CPUS_MAX
  * @depth: requests that each keeps outstanding, at least 1
  * @bound: most requests in the drive, if the scheduler has a bound
+ * @t_kib: how far a flow may be ahead of others, in KiB, if the scheduler has flows; requests are of 4 KiB
  */
-void cpus_create(unsigned int count, unsigned int depth, unsigned int bound);
+void cpus_create(unsigned int count, unsigned int depth, unsigned int bound, unsigned int t_kib);
 
 /* Works until cpu_goes_on() says no and all that it submitted has ended. */
 void cpu_work(unsigned int cpu);
@@ -36,8 +38,19 @@ bool cpu_goes_on(unsigned int cpu);
 void cpu_idle(unsigned int tries);
 /* All that a request costs beside its scheduler. */
 void cpu_elsewhere(void);
-/* Time in ns: exact, and that of the last tick, which is only memory. */
+/* Code that is not here, and takes so long. */
+void cpu_other_code(u64 ns);
+/* Another CPU, or a timer, has interrupted this one. */
+void cpu_interrupted(void);
+/* The CPU that calls. */
+unsigned int cpu_self(void);
+/* How long a request is in the drive; 0: the drive takes no time. */
+u64 drive_ns(void);
+/* The CPU has run its queue because it was asked to; @in_vain: nothing could go. For statistics only. */
+void cpu_ran(unsigned int cpu, bool in_vain);
+/* Time in ns: exact, that of the last tick, which is only memory, and what a timer of the hardware sees. */
 u64 clock_ns(void);
 u64 clock_tick_ns(void);
+u64 clock_timer_ns(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as a model: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS
+ * CPUs as a model: model COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS
  *
  * The code is the real one, compiled so that it calls the functions below before every access to memory
  * (-fsanitize=thread, without the library that belongs to it). Each CPU is a coroutine with a clock of its own; the one
@@ -10,9 +10,13 @@
  * of a group of 8, which share a cache, and FAR_PS between groups. Locks go to who waits longest; to take one over costs
  * the transfer of its line.
  *
+ * ELSEWHERE_PS is what a request costs beside its scheduler, INTERRUPT_PS what it costs a CPU that another one, or a timer, asks to run its
+ * queue, and a request is DRIVE_NS in the drive; 0: none.
+ *
  * Left out: caches that are too small, and transfers that overlap (out-of-order execution).
  *
- * Prints operations a second and the transfers for each operation. The same arguments give the same digits on any host
+ * Prints operations a second and, for each operation, the transfers, how often a CPU ran its queue because it was asked to, and how
+ * often that was in vain. The same arguments give the same digits on any host
  * with the same compiler.
  */
 #include <stdbool.h>
@@ -50,8 +54,8 @@ static struct processor processors[CPUS_MAX], *current;
 static char stacks[CPUS_MAX][STACK_BYTES] __attribute__((aligned(64)));
 static ucontext_t outside;
 static unsigned int count;
-static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, begin_ps, end_ps;
-static u64 tickets, transfers;
+static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, interrupt_ps, in_drive_ns, begin_ps, end_ps;
+static u64 tickets, transfers, runs, vain_runs;
 
 /* --- whose turn it is ---------------------------------------------------------------------------------------------- */
 
@@ -323,6 +327,26 @@ void cpu_elsewhere(void)
 	current->now_ps += elsewhere_ps;
 }
 
+void cpu_other_code(u64 ns)
+{
+	current->now_ps += ns * 1000;
+}
+
+void cpu_interrupted(void)
+{
+	current->now_ps += interrupt_ps;
+}
+
+unsigned int cpu_self(void)
+{
+	return current - processors;
+}
+
+u64 drive_ns(void)
+{
+	return in_drive_ns;
+}
+
 u64 clock_ns(void)
 {
 	current->now_ps += clock_ps;
@@ -333,6 +357,18 @@ u64 clock_tick_ns(void)
 {
 	current->now_ps += access_ps;
 	return current->now_ps / 4000000000 * 4000000;
+}
+
+u64 clock_timer_ns(void)
+{
+	return current->now_ps / 1000;
+}
+
+void cpu_ran(unsigned int cpu, bool in_vain)
+{
+	(void)cpu;
+	runs++;
+	vain_runs += in_vain;
 }
 
 static void processor_main(void)
@@ -359,9 +395,9 @@ int main(int argc, char **argv)
 	static u64 operations;
 	static unsigned int cpus, i;
 
-	if (argc != 11) {
-		fprintf(stderr, "usage: model COUNT DEPTH BOUND MICROSECONDS ACCESS_PS ATOMIC_PS "
-				"CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS\n");
+	if (argc != 14) {
+		fprintf(stderr, "usage: model COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS "
+				"CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS\n");
 		return 2;
 	}
 	cpus = number(argv[1]);
@@ -372,16 +408,18 @@ int main(int argc, char **argv)
 	/* until all have begun, the first one is alone */
 	count = 1;
 	current = processors;
-	cpus_create(cpus, number(argv[2]), number(argv[3]));
+	cpus_create(cpus, number(argv[2]), number(argv[3]), number(argv[4]));
 	memset(lines, 0, sizeof(lines));
-	end_ps = number(argv[4]) * 1000000;
+	end_ps = number(argv[5]) * 1000000;
 	begin_ps = end_ps / 5;
-	access_ps = number(argv[5]);
-	atomic_ps = number(argv[6]);
-	clock_ps = number(argv[7]);
-	near_ps = number(argv[8]);
-	far_ps = number(argv[9]);
-	elsewhere_ps = number(argv[10]);
+	access_ps = number(argv[6]);
+	atomic_ps = number(argv[7]);
+	clock_ps = number(argv[8]);
+	near_ps = number(argv[9]);
+	far_ps = number(argv[10]);
+	elsewhere_ps = number(argv[11]);
+	interrupt_ps = number(argv[12]);
+	in_drive_ns = number(argv[13]);
 	count = cpus;
 	transfers = 0;
 	for (i = 0; i < count; i++) {
@@ -410,5 +448,9 @@ int main(int argc, char **argv)
 	}
 	printf("operations_per_s %.0f\n", operations * 1e12 / (end_ps - begin_ps));
 	printf("transfers_per_operation %.2f\n", (double)transfers / operations);
+	for (i = 0, operations = 0; i < cpus; i++)
+		operations += cpu_finished(i);
+	printf("runs_per_operation %.4f\n", (double)runs / operations);
+	printf("vain_runs_per_operation %.4f\n", (double)vain_runs / operations);
 	return 0;
 }

@@ -31,9 +31,9 @@ static struct locked_deadline {
 	struct deadline deadline;
 } * queue;
 
-static void queue_create(unsigned int bound)
+static void queue_create(unsigned int bound, unsigned int t_kib)
 {
-	(void)bound;
+	(void)bound, (void)t_kib;
 	queue = memory(sizeof(*queue));
 	spin_lock_init(&queue->lock);
 	deadline_init(&queue->deadline);

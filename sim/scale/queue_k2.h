@@ -60,10 +60,11 @@ static void queue_arm(void *argument, u64 at_ns)
 	(void)argument, (void)at_ns;
 }
 
-static void queue_create(unsigned int bound)
+static void queue_create(unsigned int bound, unsigned int t_kib)
 {
 	unsigned int i;
 
+	(void)t_kib;
 	k2 = memory(sizeof(*k2));
 	for (i = 0; i < cpu_count; i++)
 		ctxs[i] = memory(sizeof(struct k2_ctx));

@@ -63,7 +63,7 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 static struct mqfq *mqfq;
 
-static void queue_create(unsigned int bound)
+static void queue_create(unsigned int bound, unsigned int t_kib)
 {
 	struct mqfq_place places[CPUS_MAX];
 	unsigned int scratch[CPUS_MAX], i;
@@ -73,8 +73,9 @@ static void queue_create(unsigned int bound)
 	mqfq = memory(sizeof(*mqfq));
 	mqfq_init(mqfq, memory(mqfq_size(cpu_count, cpu_count)), cpu_count, places, cpu_count,
 		  scratch);
-	if (mqfq_configure(mqfq, MQFQ_KNOB_d, bound)) {
-		fprintf(stderr, "bound: expected 1 to 65535\n");
+	if (mqfq_configure(mqfq, MQFQ_KNOB_d, bound) ||
+	    mqfq_configure(mqfq, MQFQ_KNOB_t_kib, t_kib)) {
+		fprintf(stderr, "bound: expected 1 to 65535; t_kib: 0 to 1048576\n");
 		exit(2);
 	}
 }

@@ -7,11 +7,11 @@ static struct none_cpu {
 	u64 inserted;
 } ____cacheline_aligned *none;
 
-static void queue_create(unsigned int bound)
+static void queue_create(unsigned int bound, unsigned int t_kib)
 {
 	unsigned int i;
 
-	(void)bound;
+	(void)bound, (void)t_kib;
 	none = memory(cpu_count * sizeof(*none));
 	for (i = 0; i < cpu_count; i++)
 		INIT_LIST_HEAD(&none[i].queued);

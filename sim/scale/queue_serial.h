@@ -16,11 +16,11 @@ static struct serial {
 	spinlock_t lock;
 } ____cacheline_aligned *serial;
 
-static void queue_create(unsigned int bound)
+static void queue_create(unsigned int bound, unsigned int t_kib)
 {
 	serial = memory(sizeof(*serial));
 	spin_lock_init(&serial->lock);
-	mqfq_queue_create(bound);
+	mqfq_queue_create(bound, t_kib);
 }
 
 static inline void queue_insert(unsigned int cpu, struct io *io)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as threads of this host: threads COUNT DEPTH BOUND MILLISECONDS
+ * CPUs as threads of this host: threads COUNT DEPTH BOUND T_KIB MILLISECONDS
  *
- * Prints operations a second, and the share of the time in which the threads had a CPU: below 1 the host had other work.
+ * Prints operations a second, how often for each a CPU ran its queue because it was asked to, and how often that was in vain; and the share
+ * of the time in which the threads had a CPU: below 1 the host had other work.
  * Exit status 3: a request was lost.
  */
 #define _GNU_SOURCE
@@ -12,9 +13,17 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <linux/cache.h>
+
 #include "cpus.h"
 
+/* How often a CPU ran its queue as it was asked to, and in vain. */
+static struct runs {
+	u64 all, in_vain;
+} ____cacheline_aligned runs[CPUS_MAX];
+
 static unsigned int count;
+static __thread unsigned int self;
 static int stop;
 static pthread_barrier_t begin;
 
@@ -33,6 +42,34 @@ void cpu_elsewhere(void)
 {
 }
 
+void cpu_other_code(u64 ns)
+{
+	const u64 until_ns = clock_ns() + ns;
+
+	while (clock_ns() < until_ns)
+		;
+}
+
+void cpu_interrupted(void)
+{
+}
+
+unsigned int cpu_self(void)
+{
+	return self;
+}
+
+u64 drive_ns(void)
+{
+	return 0;
+}
+
+void cpu_ran(unsigned int cpu, bool in_vain)
+{
+	runs[cpu].all++;
+	runs[cpu].in_vain += in_vain;
+}
+
 static u64 read_clock(clockid_t clock)
 {
 	struct timespec t;
@@ -49,6 +86,11 @@ u64 clock_ns(void)
 u64 clock_tick_ns(void)
 {
 	return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+u64 clock_timer_ns(void)
+{
+	return clock_ns();
 }
 
 /* Onto the CPU of this number, of those that this process may use. */
@@ -71,6 +113,7 @@ static void *thread_main(void *argument)
 {
 	const unsigned int cpu = (size_t)argument;
 
+	self = cpu;
 	stay_on(cpu);
 	pthread_barrier_wait(&begin);
 	cpu_work(cpu);
@@ -95,20 +138,21 @@ static u64 finished(void)
 int main(int argc, char **argv)
 {
 	pthread_t threads[CPUS_MAX];
-	unsigned int depth, bound, ms, i;
+	unsigned int depth, bound, t_kib, ms, i;
 	struct timespec time;
-	u64 start_ns, before, had_ns;
+	u64 start_ns, before, had_ns, all = 0, ran = 0, in_vain = 0;
 	double seconds;
 
-	count = argc == 5 ? strtoul(argv[1], NULL, 10) : 0;
+	count = argc == 6 ? strtoul(argv[1], NULL, 10) : 0;
 	if (!count || count > CPUS_MAX) {
-		fprintf(stderr, "usage: threads COUNT DEPTH BOUND MILLISECONDS\n");
+		fprintf(stderr, "usage: threads COUNT DEPTH BOUND T_KIB MILLISECONDS\n");
 		return 2;
 	}
 	depth = strtoul(argv[2], NULL, 10);
 	bound = strtoul(argv[3], NULL, 10);
-	ms = strtoul(argv[4], NULL, 10);
-	cpus_create(count, depth, bound);
+	t_kib = strtoul(argv[4], NULL, 10);
+	ms = strtoul(argv[5], NULL, 10);
+	cpus_create(count, depth, bound, t_kib);
 	pthread_barrier_init(&begin, NULL, count + 1);
 	for (i = 0; i < count; i++) {
 		if (pthread_create(&threads[i], NULL, thread_main, (void *)(size_t)i)) {
@@ -136,6 +180,13 @@ int main(int argc, char **argv)
 		return 3;
 	}
 	printf("operations_per_s %.0f\n", before / seconds);
+	for (i = 0; i < count; i++) {
+		all += cpu_finished(i);
+		ran += runs[i].all;
+		in_vain += runs[i].in_vain;
+	}
+	printf("runs_per_operation %.4f\n", (double)ran / all);
+	printf("vain_runs_per_operation %.4f\n", (double)in_vain / all);
 	printf("cpu_share %.3f\n", had_ns / 1e9 / seconds / count);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 import json
 import shutil
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from tests.unit.programs import mutate
 
 from tailgate import bench
 from tailgate.bench import scale, simulator
-from tailgate.bench.scale import CONTENDERS, FAIR, PAPER, Contender, Costs
+from tailgate.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
 from tailgate.errors import UsageError
 from tailgate.experiment import ROOT
 
 K2, BOUNDED, DEADLINE = CONTENDERS
-ALL = (*CONTENDERS, *FAIR[:-1])
+REPLACED = {f: {c.name: c for c in scale.figure(f, scale.HOST_D)} for f in PARTS}
+ALL = (*CONTENDERS, *FAIR[:-1], *(c for f in REPLACED.values() for c in f.values() if c.queue != "mqfq"))
 US = 1000
 
 
@@ -68,15 +70,40 @@ def test_dearer_transfers_never_help(programs: Path, contender: Contender, cpus:
     assert rates == sorted(rates, reverse=True)
 
 
+def like_the_paper(
+    programs: Path, contender: Contender, cpus: int, figure: str = "operations_per_s"
+) -> float:
+    return statistics.median(f[figure] for f in scale.like_the_paper(programs, contender, cpus, 2 * US))
+
+
 def test_mqfq_needs_its_structures_for_many_cpus(programs: Path) -> None:
     """With all that a request costs: 3/4 of none's on 16 CPUs, twice what one lock does on 32."""
     none, fair, one_lock = FAIR[:3]
-    rates = {
-        (c.name, cpus): scale.model(programs, c, cpus, PAPER, us=US)["operations_per_s"]
-        for c, cpus in ((none, 16), (fair, 16), (fair, 32), (one_lock, 32))
-    }
-    assert rates[fair.name, 16] >= 0.75 * rates[none.name, 16]
-    assert rates[fair.name, 32] >= 2 * rates[one_lock.name, 32]
+    assert like_the_paper(programs, fair, 16) >= 0.75 * like_the_paper(programs, none, 16)
+    assert like_the_paper(programs, fair, 32) >= 2 * like_the_paper(programs, one_lock, 32)
+
+
+def test_no_more_than_the_bound_is_in_the_drive(programs: Path) -> None:
+    """Requests are there for 24 us: 16 at a time are 667 thousand a second; without a bound all CPUs work."""
+    few = Contender("mqfq", "mqfq", 16, scale.NO_T_KIB)
+    assert like_the_paper(programs, few, 8) == pytest.approx(16 / 24e-6, rel=0.05)
+    assert like_the_paper(programs, FAIR[0], 8) == pytest.approx(8 / 4e-6, rel=0.05)
+
+
+def test_a_counter_of_tokens_is_dearer_than_the_tree(programs: Path) -> None:
+    """Half as fast or less on 32 CPUs, as each request changes its cache line."""
+    tree, counter, _ = scale.figure("fig11")
+    assert like_the_paper(programs, tree, 32) >= 2 * like_the_paper(programs, counter, 32)
+
+
+def test_polling_runs_queues_in_vain(programs: Path) -> None:
+    """Twice as often as the wheel and more."""
+    by_name = {c.name: c for c in scale.figure("fig10")}
+    wheel, polls = (
+        like_the_paper(programs, by_name[f"{name}_small_t"], 32, "vain_runs_per_operation")
+        for name in ("wheel", "poll_1us")
+    )
+    assert polls >= 2 * wheel > 0
 
 
 def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:
@@ -91,15 +118,19 @@ def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:
         ("\t\tset_bit(ctx->index % BITS_PER_LONG, &l->pending);", "\t\t;", K2),
         ("\tif (!k2_unblock(k2, K2_RELEASE_COMPLETION))", "\tif (true)", BOUNDED),
         ("\tk2->dispatched[level]++;\n", "", K2),
+        ("\tmqfq_kick_throttled(mqfq, cpu);\n", "", REPLACED["fig10"]["poll_1us_small_t"]),
+        ("\tatomic_inc(counter(t));\n", "", REPLACED["fig11"]["counter"]),
+        ("\tatomic_inc(&t->nodes[hints[queue].word].tokens);\n", "", REPLACED["fig11"]["bitmap"]),
+        ("\treturn scan(m, base);\n", "\treturn MINDICATOR_NONE;\n", REPLACED["fig9"]["scan_small_t"]),
     ],
-    ids=["insertion", "wake", "account"],
+    ids=["insertion", "wake", "account", "poll", "counter", "bitmap", "scan"],
 )
 def test_a_loss_is_noticed(
     old: str, new: str, contender: Contender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in ("sched", "sim/scale", "sim/include"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    mutate(tmp_path / "sched", old, new)
+    mutate(tmp_path, old, new)
     monkeypatch.setattr(scale, "SCALE", tmp_path / "sim/scale")
     scale.build(tmp_path, "-w")
     with pytest.raises(UsageError, match=r"waits for ever|was lost"):
@@ -111,13 +142,21 @@ def test_bench_replaces_only_what_it_measures(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(scale, "RUN_MS", 100)
     monkeypatch.setattr(scale, "MODEL_CPUS", (1, 2))
     monkeypatch.setattr(scale, "MODEL_US", US)
+    monkeypatch.setattr(scale, "PAPER_US", US)
     out = tmp_path / "bench.json"
     old = [{"name": "sim.memory_mib", "value": 1.0}, {"name": "scale.k2.threads1", "value": 0.0}]
     out.write_text(json.dumps(old))
     assert bench.main(["--only", "scale", "--out", str(out)]) == 0
     entries = {e["name"]: e for e in json.loads(out.read_text())}
     assert entries["sim.memory_mib"]["value"] == 1
-    for name in ("scale.k2.threads1", "scale.deadline.threads2", "scale_model.k2_bound8.cpus2"):
+    for name in (
+        "scale.k2.threads1",
+        "scale.deadline.threads2",
+        "scale_fig10.poll_5us.threads2",
+        "scale_model.k2_bound8.cpus2",
+        "scale_model_whole.bfq.cpus2",
+        "scale_model_fig11.bitmap.cpus2",
+    ):
         assert entries[name]["value"] > 0
         assert entries[name]["higher_is_better"]
 

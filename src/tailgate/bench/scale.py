@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Operations a second (insert, dispatch, end) of K2, MQFQ and a model of mq-deadline, by number of CPUs.
 
+Of MQFQ also with one part replaced by the simple alternative, as in Figures 9 to 11 of its paper.
+
 Twice: on threads of this host, as many as it has CPUs, and in a model of up to 64 CPUs that counts the
 transfers of cache lines between them. sim/scale has the programs, and says what the model leaves out.
 """
@@ -10,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -28,16 +30,17 @@ DEPTH = 32
 UNBOUNDED = 65535
 RUNS, RUN_MS = 9, 200
 MODEL_CPUS = (1, 2, 4, 8, 16, 32, 64)
-MODEL_US = 10_000
+MODEL_US, PAPER_US = 10_000, 5_000
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A queue with a bound; deadline has none."""
+    """A queue with a bound; deadline has none. `t_kib` is MQFQ's T."""
 
     name: str
     queue: str
     bound: int = UNBOUNDED
+    t_kib: int = 512
 
 
 CONTENDERS = (
@@ -45,13 +48,49 @@ CONTENDERS = (
     Contender("k2_bound8", "k2", 8),
     Contender("deadline", "deadline"),
 )
-#: MQFQ beside no scheduler, and beside itself under one lock, with D as in its paper.
+#: D of the MQFQ paper's fabric, and its T of 64 requests (Table 1: 64 KiB; here a request is of 4 KiB).
+D, T_KIB = 128, 256
+#: A T of 8 requests, with which most requests tell virtual time their tag, and more of them wait for it.
+SMALL_T_KIB = 32
+#: A T that no flow reaches: virtual time is not used.
+NO_T_KIB = 1_048_576
+#: D on threads of this host, for a few of them: as many for each as 32 CPUs have of D.
+HOST_D = 8
+MQFQ = Contender("mqfq_d128", "mqfq", D, T_KIB)
+#: Figure 8: MQFQ beside no scheduler, itself under one lock, and models of bfq and deadline.
 FAIR = (
     Contender("none", "none"),
-    Contender("mqfq_d128", "mqfq", 128),
-    Contender("mqfq_one_lock", "serial", 128),
+    MQFQ,
+    Contender("mqfq_one_lock", "serial", D, T_KIB),
+    Contender("bfq", "bfq"),
     Contender("deadline", "deadline"),
 )
+
+
+def replacing(
+    part: str, alternatives: Sequence[str], d: int, t_kib: int, ending: str = ""
+) -> list[Contender]:
+    """MQFQ, named for a part of it, and MQFQ with that part replaced by each of the alternatives."""
+    return [Contender(part + ending, "mqfq", d, t_kib)] + [
+        Contender(queue + ending, queue, d, t_kib) for queue in alternatives
+    ]
+
+
+#: By figure: a part of MQFQ, and what replaces it.
+PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fig9": ("mindicator", ("scan",)),
+    "fig10": ("wheel", ("poll_1us", "poll_5us")),
+    "fig11": ("tree", ("counter", "bitmap")),
+}
+
+
+def figure(name: str, d: int = D) -> list[Contender]:
+    """The contenders of a figure, a key of PARTS. As in the paper, Figure 11 is without virtual time."""
+    part, alternatives = PARTS[name]
+    if name == "fig11":
+        return replacing(part, alternatives, d, NO_T_KIB)
+    usual = replacing(part, alternatives, d, T_KIB)
+    return usual + replacing(part, alternatives, d, SMALL_T_KIB, "_small_t")
 
 
 @dataclass(frozen=True)
@@ -63,7 +102,8 @@ class Costs:
     `near` is a transfer between CPUs that share a cache, measured at 16 ns there by ping_pong.c; `far` is one
     between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9
     7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency). `elsewhere` is what a
-    request costs beside its scheduler.
+    request costs beside its scheduler, `interrupt` what it costs a CPU that another one, or a timer, asks it
+    to run its queue. `drive_ns` is a request's time in the drive; 0: none, and a CPU that can submit does.
     """
 
     access: int = 200
@@ -72,17 +112,23 @@ class Costs:
     near: int = 16_000
     far: int = 80_000
     elsewhere: int = 0
+    interrupt: int = 0
+    drive_ns: int = 0
 
     @property
     def words(self) -> list[str]:
         """As the program takes them."""
-        costs = (self.access, self.atomic, self.clock, self.near, self.far, self.elsewhere)
-        return [str(ps) for ps in costs]
+        costs = (self.access, self.atomic, self.clock, self.near, self.far, self.elsewhere, self.interrupt)
+        return [*(str(ps) for ps in costs), str(self.drive_ns)]
 
 
 #: A request costs so much beside its scheduler that 16 CPUs without one do 4 million a second, as in Figure 8
-#: of "Multi-Queue Fair Queueing" (ATC 2019).
-PAPER = Costs(elsewhere=4_000_000)
+#: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
+#: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
+PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
+#: Each figure with those costs is the median of three runs, in which a request costs so much elsewhere.
+#: Whether CPUs that all take exactly the same time fall into step is chance.
+ELSEWHERE = (3_900_000, 4_000_000, 4_100_000)
 
 #: What it prints: name -> value.
 Figures = Mapping[str, float]
@@ -92,7 +138,7 @@ def build(folder: Path, *flags: str) -> None:
     """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too."""
     common = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", *flags, f"-I{INCLUDE}"]
     _compile([*common, "-pthread", str(SCALE / "ping_pong.c"), "-o", str(folder / "ping_pong")])
-    for queue in sorted({c.queue for c in (*CONTENDERS, *FAIR)}):
+    for queue in sorted({c.queue for c in (*CONTENDERS, *FAIR, *(c for f in PARTS for c in figure(f)))}):
         # What asserts are there for is tested elsewhere: kernels have none.
         bound = [*common, "-DNDEBUG", f'-DQUEUE="queue_{queue}.h"']
         sources = [str(SCALE / name) for name in ("cpus.c", "threads.c")]
@@ -120,13 +166,17 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
 
 def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
     """`operations_per_s` of so many threads, and their `cpu_share`. UsageError if a request is lost."""
-    return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, ms)
+    return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, contender.t_kib, ms)
 
 
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
-    """`operations_per_s` and `transfers_per_operation` of so many CPUs, after `us` of their time."""
+    """`operations_per_s` of so many CPUs, after `us` of their time; transfers and runs for each operation.
+
+    A run is one of a CPU's queue because another CPU, a timer, or the end of a request asked for it; it is
+    in vain if nothing could go.
+    """
     program = f"model-{contender.queue}"
-    return run(folder, program, cpus, DEPTH, contender.bound, us, *costs.words)
+    return run(folder, program, cpus, DEPTH, contender.bound, contender.t_kib, us, *costs.words)
 
 
 def measure(console: Console) -> list[Result]:
@@ -134,63 +184,84 @@ def measure(console: Console) -> list[Result]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         build(folder)
-        none = " and nothing else costs anything"
-        whole = f" and all else {PAPER.elsewhere / 1e6:g} us a request"
         return [
-            *_on_threads(folder, console),
-            *_in_the_model(folder, console, CONTENDERS, "scale_model", Costs(), none),
-            *_in_the_model(folder, console, FAIR, "scale_model_whole", PAPER, whole),
+            *_on_threads(folder, console, "scale", CONTENDERS),
+            *(
+                r
+                for name in PARTS
+                for r in _on_threads(folder, console, f"scale_{name}", figure(name, HOST_D))
+            ),
+            *_in_the_model(folder, console, "scale_model", CONTENDERS),
+            *_like_the_paper(folder, console, "scale_model_whole", FAIR),
+            *(
+                r
+                for name in PARTS
+                for r in _like_the_paper(folder, console, f"scale_model_{name}", figure(name))
+            ),
+            *_transfer(folder),
         ]
 
 
-def _on_threads(folder: Path, console: Console) -> list[Result]:
+def _on_threads(folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]) -> list[Result]:
     counts = range(1, max(2, len(os.sched_getaffinity(0))) + 1)
     # One after the other in turns: what disturbs the host disturbs all alike.
     runs: dict[tuple[str, int], list[Figures]] = {}
     for _ in range(RUNS):
-        for contender in CONTENDERS:
+        for contender in contenders:
             for count in counts:
                 runs.setdefault((contender.name, count), []).append(threads(folder, contender, count, RUN_MS))
-    table = _table("On threads of this host, million operations a second", counts)
-    for contender in CONTENDERS:
+    table = _table(f"{prefix}: on threads of this host, million operations a second", counts)
+    for contender in contenders:
         medians = [_median(runs[contender.name, count], "operations_per_s") for count in counts]
         table.add_row(contender.name, *(f"{m / 1e6:.2f}" for m in medians))
     console.print(table)
     out = []
     for (name, count), figures in runs.items():
         rates = [f["operations_per_s"] / 1e6 for f in figures]
-        context = f"{count} threads, {DEPTH} outstanding each, null drive; they had "
-        context += (
-            f"{_median(figures, 'cpu_share'):.0%} of their CPUs; median of {RUNS} runs of {RUN_MS} ms, "
+        context = (
+            f"{count} threads on {len(os.sched_getaffinity(0))} CPUs, {DEPTH} outstanding each, null drive; "
+            f"they had {_median(figures, 'cpu_share'):.0%} of their CPUs; "
+            f"median of {RUNS} runs of {RUN_MS} ms, "
         )
         context += f"{min(rates):.2f} to {max(rates):.2f} million"
         value = round(_median(figures, "operations_per_s"))
-        out.append(Result(f"scale.{name}.threads{count}", value, "operations/s", True, context))
-    if len(os.sched_getaffinity(0)) > 1:
-        ns = run(folder, "ping_pong")["transfer_ns"]
-        context = (
-            "a cache line between two CPUs of this host: half a turn, median of 1001 series of 1000 turns"
-        )
-        out.append(Result("scale.transfer_ns", ns, "ns", False, context))
+        out.append(Result(f"{prefix}.{name}.threads{count}", value, "operations/s", True, context))
     return out
+
+
+def _transfer(folder: Path) -> list[Result]:
+    if len(os.sched_getaffinity(0)) < 2:
+        return []
+    ns = run(folder, "ping_pong")["transfer_ns"]
+    context = "a cache line between two CPUs of this host: half a turn, median of 1001 series of 1000 turns"
+    return [Result("scale.transfer_ns", ns, "ns", False, context)]
 
 
 def _median(runs: Sequence[Figures], figure: str) -> float:
     return statistics.median(run[figure] for run in runs)
 
 
+#: Figures of the model: their names in bench.json, units, and whether higher is better.
+OF_MODEL = {
+    "operations_per_s": ("", "operations/s", True),
+    "transfers_per_operation": (".transfers", "transfers/operation", False),
+}
+RUNS_OF_QUEUE = {
+    "runs_per_operation": (".runs", "runs/operation", False),
+    "vain_runs_per_operation": (".vain_runs", "runs/operation", False),
+}
+
+
 def _in_the_model(
-    folder: Path,
-    console: Console,
-    contenders: Sequence[Contender],
-    prefix: str,
-    costs: Costs,
-    beside: str,
+    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
 ) -> list[Result]:
+    """CPUs that nothing but the scheduler costs anything, on a drive that takes no time."""
+    costs = Costs()
     stated = (
-        f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond,{beside}"
+        f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond, "
+        "and nothing else costs anything"
     )
-    table = _table(f"In the model, million operations a second ({stated})", MODEL_CPUS)
+    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
     out = []
     for contender in contenders:
         row = []
@@ -198,13 +269,50 @@ def _in_the_model(
             figures = model(folder, contender, cpus, costs, us=MODEL_US)
             row.append(f"{figures['operations_per_s'] / 1e6:.2f}")
             context = f"model of {cpus} CPUs, {DEPTH} outstanding each, null drive; {stated}"
-            for figure, unit, better in (
-                ("operations_per_s", "operations/s", True),
-                ("transfers_per_operation", "transfers/operation", False),
-            ):
-                kind = prefix if better else f"{prefix}.transfers"
-                name = f"{kind}.{contender.name}.cpus{cpus}"
-                out.append(Result(name, figures[figure], unit, better, context))
+            for name, (kind, unit, better) in OF_MODEL.items():
+                out.append(
+                    Result(
+                        f"{prefix}{kind}.{contender.name}.cpus{cpus}", figures[name], unit, better, context
+                    )
+                )
+        table.add_row(contender.name, *row)
+    console.print(table)
+    return out
+
+
+def like_the_paper(folder: Path, contender: Contender, cpus: int, us: int) -> list[Figures]:
+    """What the model prints with PAPER's costs, once with each of ELSEWHERE."""
+    return [model(folder, contender, cpus, replace(PAPER, elsewhere=ps), us=us) for ps in ELSEWHERE]
+
+
+def _like_the_paper(
+    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
+) -> list[Result]:
+    """CPUs that a request costs as much as those of the MQFQ paper, on a drive like its fabric."""
+    stated = (
+        f"{PAPER.elsewhere / 1e6:g} us a request beside the scheduler, "
+        f"{PAPER.interrupt / 1e6:g} us an interrupt, {PAPER.drive_ns / 1000:g} us in the drive"
+    )
+    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
+    out = []
+    kinds = OF_MODEL | (RUNS_OF_QUEUE if prefix.endswith("fig10") else {})
+    for contender in contenders:
+        row = []
+        for cpus in MODEL_CPUS:
+            runs = like_the_paper(folder, contender, cpus, PAPER_US)
+            rates = [f["operations_per_s"] / 1e6 for f in runs]
+            row.append(f"{statistics.median(rates):.2f}")
+            context = (
+                f"model of {cpus} CPUs, {DEPTH} outstanding each, D {contender.bound}, "
+                f"T {contender.t_kib // 4} requests; {stated}; "
+                f"median of runs with {', '.join(f'{ps / 1e6:g}' for ps in ELSEWHERE)} us a request, "
+                f"{min(rates):.2f} to {max(rates):.2f} million"
+            )
+            for name, (kind, unit, better) in kinds.items():
+                value = round(_median(runs, name), 4)
+                out.append(
+                    Result(f"{prefix}{kind}.{contender.name}.cpus{cpus}", value, unit, better, context)
+                )
         table.add_row(contender.name, *row)
     console.print(table)
     return out

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * MQFQ without its wheel, for cpus.c: a queue that is too far ahead of virtual time sets a timer of its CPU, and looks again POLL_NS later
+ * ("Multi-Queue Fair Queueing", Section 4.3.2). A timer costs an interrupt when it
+ * expires, and nothing to set.
+ */
+#define wheel_wait wheel_wait_in_bucket
+#define wheel_leave wheel_leave_bucket
+#define wheel_turn wheel_turn_buckets
+#define wheel_empty wheel_empty_bucket
+#include "../../sched/fair/wheel.h"
+#undef wheel_wait
+#undef wheel_leave
+#undef wheel_turn
+#undef wheel_empty
+
+/* By queue, which is a CPU's own; @due_ns: 0: not set. */
+static struct timer {
+	u64 due_ns;
+} ____cacheline_aligned timers[CPUS_MAX];
+
+static inline void wheel_wait(struct wheel *w, unsigned int queue, u64 span)
+{
+	(void)w, (void)span;
+	timers[queue].due_ns = clock_timer_ns() + POLL_NS;
+	smp_mb(); /* as in the wheel: virtual time is read again after this */
+}
+
+static inline void wheel_leave(struct wheel *w, unsigned int queue, u64 span)
+{
+	(void)w, (void)span;
+	timers[queue].due_ns = 0;
+}
+
+static inline void wheel_turn(struct wheel *w, u64 from, u64 to, unsigned int shift,
+			      void (*wake)(void *argument, unsigned int queue), void *argument)
+{
+	(void)w, (void)from, (void)to, (void)shift, (void)wake, (void)argument;
+}
+
+static inline void wheel_empty(struct wheel *w, u64 span,
+			       void (*wake)(void *argument, unsigned int queue), void *argument)
+{
+	(void)w, (void)span, (void)wake, (void)argument;
+}
+
+#include "queue_mqfq.h"
+
+static inline void poll_if_due(unsigned int cpu)
+{
+	if (!timers[cpu].due_ns || clock_timer_ns() < timers[cpu].due_ns)
+		return;
+	timers[cpu].due_ns = 0;
+	cpu_interrupted();
+	mqfq_kick_throttled(mqfq, cpu);
+}
+
+#define queue_timers(cpu) poll_if_due(cpu)

@@ -195,6 +195,21 @@ void BlockLayer::make_elevator(const Config &config)
 	configure(*scheduler_, elevator_.get(), config.scheduler);
 }
 
+std::map<std::string, uint64_t> BlockLayer::found(const Scheduler &scheduler) const
+{
+	std::map<std::string, uint64_t> out;
+
+	if (!scheduler_ || !scheduler_->found)
+		return out;
+	for (uint32_t i = 0; i < scheduler_->knob_count; i++) {
+		auto set = scheduler.knobs.find(scheduler_->knobs[i].name);
+
+		if (set != scheduler.knobs.end() && set->second == KNOB_AUTO)
+			out[set->first] = scheduler_->found(elevator_.get(), i);
+	}
+	return out;
+}
+
 Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 {
 	if (!scheduler_ || !scheduler_->bounds)

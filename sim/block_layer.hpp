@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,6 +96,9 @@ class BlockLayer
 	{
 		return sectors_;
 	}
+
+	/// Of the knobs that are automatic, by name: what they have been found to be.
+	std::map<std::string, uint64_t> found(const Scheduler &scheduler) const;
 
 	uint64_t completed = 0; ///< requests
 	uint64_t submitted = 0; ///< requests that were made

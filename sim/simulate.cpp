@@ -215,6 +215,7 @@ Result simulate(const Config &config)
 	result.now_ns = engine.now_ns;
 	result.ios = layer.completed;
 	result.events = engine.events;
+	result.found = layer.found(config.scheduler);
 	const flash_statistics &drive = layer.statistics();
 	result.drive = {
 		{ "commands", drive.commands },	  { "slots_used_max", drive.slots_used_max },

@@ -219,6 +219,18 @@ static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	mqfq_finish(&d->mqfq, &mqfq_private(rq)->entry, false);
 }
 
+/* Not what the search tries at the moment, which may be four times as much. */
+static u64 mqfq_found(void *s, u32 knob)
+{
+	struct mqfq_drive *d = s;
+	struct search search = knob == MQFQ_KNOB_d ? d->mqfq.d_search : d->mqfq.t_search;
+
+	if (knob != MQFQ_KNOB_d && knob != MQFQ_KNOB_t_kib)
+		return d->mqfq.knobs[knob];
+	search.window = 0;
+	return search_value(&search);
+}
+
 const struct sim_scheduler sim_mqfq = {
 	.name = "mqfq",
 	.runs_itself = true,
@@ -227,6 +239,7 @@ const struct sim_scheduler sim_mqfq = {
 	.create = mqfq_create,
 	.destroy = mqfq_destroy,
 	.configure = mqfq_set_knob,
+	.found = mqfq_found,
 	.insert = mqfq_insert_request,
 	.dispatch = mqfq_dispatch_request,
 	.has_work = mqfq_queue_has_work,

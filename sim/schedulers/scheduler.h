@@ -95,6 +95,7 @@ struct sim_device {
  * @create: for a device, which outlives it; NULL without memory
  * @destroy: returns false if it still held a request
  * @configure: sets knobs[knob] to a value within its range; a refusal returns a negative error and changes nothing
+ * @found: what a knob that is found automatically has been found to be, so far; NULL: it says nothing about this
  * @insert: takes a request; @at_head before all others
  * @dispatch: the next request for the drive, or NULL
  * @has_work: whether a run of the queue is worth while
@@ -117,6 +118,7 @@ struct sim_scheduler {
 	void *(*create)(struct sim_device *device);
 	bool (*destroy)(void *s);
 	int (*configure)(void *s, u32 knob, u64 value);
+	u64 (*found)(void *s, u32 knob);
 	void (*insert)(void *s, struct sim_request *rq, bool at_head, u64 now_ns);
 	struct sim_request *(*dispatch)(void *s, u32 queue, u64 now_ns);
 	bool (*has_work)(void *s, u32 queue);

@@ -16,18 +16,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tailgate import agreement as agreements
-from tailgate import cells, results
+from tailgate import cells, lab, results, simulation
 from tailgate import drive as drives
 from tailgate import experiment as experiments
 from tailgate.bench.instructions import has_commit
 from tailgate.cells import Summary
 from tailgate.errors import UsageError
 from tailgate.kernels import ORDINARY
+from tailgate.simulation import Simulation
+from tailgate.targets import sim
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TAILGATE = Path(sys.executable).with_name("tailgate")
@@ -207,13 +209,18 @@ def switched_off() -> Iterator[Claim]:
 
 
 def scalability() -> Iterator[Claim]:
-    """Operations a second of K2 and a deadline-style queue: on threads of this host, and in the model."""
+    """Operations a second of K2, MQFQ and a deadline-style queue: on this host, and in the model."""
     command = "tailgate bench --only scale"
-    for name, value in bench("scale").items():
-        if name.startswith("scale_model.") and not name.startswith("scale_model.transfers."):
+    found = bench("scale")
+    for name, value in found.items():
+        if name.startswith("scale_model") and ".transfers." not in name:
             yield stated(name, value, command, "model")
-        elif name.startswith("scale."):
+        elif name.startswith("scale"):
             yield stated(name, value, command, "host")
+    whole = "scale_model_whole"
+    for cpus, other, least in ((16, "none", 0.75), (32, "mqfq_one_lock", 2)):
+        ratio = found[f"{whole}.mqfq_d128.cpus{cpus}"] / found[f"{whole}.{other}.cpus{cpus}"]
+        yield at_least(f"{whole}: mqfq over {other}, {cpus} CPUs", ratio, least, command, "model")
 
 
 def simulator() -> Iterator[Claim]:
@@ -752,6 +759,63 @@ def rt_over_fair() -> Iterator[Claim]:
     )
 
 
+#: Drives for what finds itself: one that it was made with, two drawn by chance, two of the MQFQ paper.
+AUTO_DRIVES = ("970evo", "unseen-1", "unseen-2", "p3700", "nvmf")
+
+
+def told_auto(drive: str, duration_s: float) -> dict[str, Simulation]:
+    """What `tailgate run mqfq/auto --target sim` simulates on a drive, by label of the scheduler."""
+    path = experiments.find("mqfq/auto")
+    run = lab.resolve(path, "full", None, (1,), "sim", drive=drive)
+    run = replace(run, mode=run.mode.model_copy(update={"duration_s": duration_s}))
+    its = sim.Lab(run, path, str(run.spec.machine.simulated))
+    return {place.chunk.scheduler.label: its.simulation(place) for place in its.places}
+
+
+def auto_mib_s(told: Simulation, **knobs: int) -> float:
+    """All flows together, with some knobs set otherwise."""
+    outcome = simulation.simulate(replace(told, knobs={**told.knobs, **knobs}))
+    return sum(d.bytes * outcome.rate(name) for name, (_, ds) in outcome.flows.items() for d in ds) / 2**20
+
+
+def least_d(told: Simulation, share: float, most: int = 512) -> int:
+    """The smallest D with this share of what the largest brings, by bisection: throughput grows with D."""
+    enough, too_few = most, 0
+    wanted = share * auto_mib_s(told, d=most)
+    while enough - too_few > 1:
+        d = (enough + too_few) // 2
+        enough, too_few = (d, too_few) if auto_mib_s(told, d=d) >= wanted else (enough, d)
+    return enough
+
+
+def mqfq_auto() -> Iterator[Claim]:
+    """MQFQ: where `d` auto ends, beside the smallest D with 97 % of the peak; what `t_kib` auto costs."""
+    command = "tailgate run mqfq/auto --target sim --drive"
+    for drive in AUTO_DRIVES:
+        short = told_auto(drive, 3)
+        least = least_d(short["mqfq"], 0.97)
+        yield stated(
+            f"mqfq/auto, {drive}: the smallest D with 97 % of the peak", least, f"{command} {drive}", "sim"
+        )
+        # The first search has ended, and the third.
+        for seconds in (20, 45):
+            found = simulation.simulate(told_auto(drive, seconds)["mqfq-auto-d"]).found["d"]
+            claim = f"mqfq/auto, {drive}: D that auto has found after {seconds} s, over that"
+            yield at_most(claim, found / least, 1.25, f"{command} {drive}", "sim")
+            yield at_least(f"{claim}: not below", found / least, 0.75, f"{command} {drive}", "sim")
+        long = told_auto(drive, 20)
+        none = auto_mib_s(long["none"])
+        for label, what in (("mqfq-auto-t", "t_kib auto, d 256"), ("mqfq-auto", "both auto")):
+            ratio = auto_mib_s(long[label]) / none
+            yield at_least(
+                f"mqfq/auto, {drive}: {what}: throughput over none's, the first 20 s",
+                ratio,
+                0.95,
+                f"{command} {drive}",
+                "sim",
+            )
+
+
 def inversion() -> Iterator[Claim]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
     arguments = ("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
@@ -804,6 +868,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     preempt_rt,
     mqfq_shares,
     mqfq_slowdowns,
+    mqfq_auto,
     rt_over_fair,
     inversion,
     demo,

@@ -67,7 +67,10 @@ class Direction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a simulation. `flows` by name: counted time in ns, and (reads, writes)."""
+    """What came of a simulation. `flows` by name: counted time in ns, and (reads, writes).
+
+    `found` has the knobs that were set to `auto`, where the scheduler says what they were found to be.
+    """
 
     flows: Mapping[str, tuple[float, tuple[Direction, Direction]]]
     idle: float
@@ -75,6 +78,7 @@ class Outcome:
     ios: int
     events: int
     drive: Mapping[str, int]
+    found: Mapping[str, int]
 
     def rate(self, flow: str) -> float:
         """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
@@ -171,7 +175,8 @@ def simulate(simulation: Simulation) -> Outcome:
         name: (flow.runtime_ns, (_direction(flow.directions[0]), _direction(flow.directions[1])))
         for name, flow in zip(simulation.flows, result.flows, strict=True)
     }
-    return Outcome(flows, result.idle, result.now_ns, result.ios, result.events, dict(result.drive))
+    counts = (result.idle, result.now_ns, result.ios, result.events)
+    return Outcome(flows, *counts, dict(result.drive), dict(result.found))
 
 
 def _config(sim: ModuleType, simulation: Simulation) -> Any:

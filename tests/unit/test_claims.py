@@ -5,6 +5,7 @@ import fnmatch
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -309,3 +310,18 @@ def test_a_target_is_held_to_a_tenth_on_each_drive(monkeypatch: pytest.MonkeyPat
     guest = made[f"k2/target on vm, poisson, target-300: {off}"]
     assert (guest.value, guest.holds) == (0.103, False)
     assert not made["k2/target on vm, clock, target-300: background over that of 40 KiB"].holds
+
+
+@pytest.mark.parametrize(("needed", "found", "holds"), [(80, 91, True), (80, 108, False), (150, 91, False)])
+def test_auto_is_compared_with_the_smallest_d_that_is_enough(
+    needed: int, found: int, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "AUTO_DRIVES", ("970evo",))
+    labels = ("none", "mqfq", "mqfq-auto-d", "mqfq-auto-t", "mqfq-auto")
+    monkeypatch.setattr(claims, "told_auto", lambda *_: dict.fromkeys(labels))
+    # A drive that gains nothing above 97 % of its peak, which it reaches with so many.
+    monkeypatch.setattr(claims, "auto_mib_s", lambda _, d=512: min(100.0, 97.0 * d / needed))
+    monkeypatch.setattr("tailgate.simulation.simulate", lambda _: SimpleNamespace(found={"d": found}))
+    made = list(claims.mqfq_auto())
+    assert made[0].value == needed
+    assert all(c.holds for c in made if " over that" in c.claim) == holds

@@ -132,7 +132,7 @@ def test_a_loss_is_noticed(
         shutil.copytree(ROOT / folder, tmp_path / folder)
     mutate(tmp_path, old, new)
     monkeypatch.setattr(scale, "SCALE", tmp_path / "sim/scale")
-    scale.build(tmp_path, "-w")
+    scale.build(tmp_path, "-w", queues=[contender.queue])
     with pytest.raises(UsageError, match=r"waits for ever|was lost"):
         scale.model(tmp_path, contender, 4, us=US)
 

@@ -521,3 +521,17 @@ def test_nothing_is_lost_and_no_law_is_broken(
         counted = sum(d.ios for d in outcome.flows[flows[process.flow]][1])
         alike = [p for p in processes if p.flow == process.flow]
         assert counted == sum(p.ios_max for p in alike), f"{command}\n{job}"
+
+
+def test_what_knobs_find_is_told() -> None:
+    """A drive of two dies needs few requests at a time, whatever waits. What is set is not found."""
+    few = DRIVE | {"dies": 2, "read_fixed_ns": 0}
+    readers = [Process(depth=64, runtime_ns=8_000_000_000) for _ in range(2)]
+    auto = 2**32 - 1  # KNOB_AUTO
+    for knobs, least, most in (({"d": auto}, 2, 12), ({"t_kib": auto}, 4, 1 << 20)):
+        (knob,) = knobs
+        found = run(*readers, drive=few, scheduler="mqfq", knobs=knobs).found
+        assert found.keys() == {knob}
+        assert least <= found[knob] <= most
+    assert run(READER, scheduler="mqfq", knobs={"d": 8}).found == {}
+    assert run(READER).found == {}

@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -134,11 +134,15 @@ ELSEWHERE = (3_900_000, 4_000_000, 4_100_000)
 Figures = Mapping[str, float]
 
 
-def build(folder: Path, *flags: str) -> None:
-    """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too."""
+def build(folder: Path, *flags: str, queues: Iterable[str] | None = None) -> None:
+    """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too.
+
+    For all queues, or for some.
+    """
     common = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", *flags, f"-I{INCLUDE}"]
     _compile([*common, "-pthread", str(SCALE / "ping_pong.c"), "-o", str(folder / "ping_pong")])
-    for queue in sorted({c.queue for c in (*CONTENDERS, *FAIR, *(c for f in PARTS for c in figure(f)))}):
+    everyone = (*CONTENDERS, *FAIR, *(c for name in PARTS for c in figure(name)))
+    for queue in sorted({c.queue for c in everyone} if queues is None else queues):
         # What asserts are there for is tested elsewhere: kernels have none.
         bound = [*common, "-DNDEBUG", f'-DQUEUE="queue_{queue}.h"']
         sources = [str(SCALE / name) for name in ("cpus.c", "threads.c")]

@@ -759,6 +759,66 @@ def rt_over_fair() -> Iterator[Claim]:
     )
 
 
+def mqfq_in_guest() -> Iterator[Claim]:
+    """MQFQ, Figure 5 on four processors, in a guest: the shares, and whether the simulator says the same."""
+    arguments = ("mqfq/fig5-four", "--quick", "--schedulers", "none,mqfq")
+    command = f"tailgate run {shlex.join(arguments)} --target sim --machine guest-6.12, and --target vm"
+    simulated = run_experiment(*arguments, "--target", "sim", "--machine", "guest-6.12")["points"]
+    measured = run_experiment(*arguments, "--target", "vm")["points"]
+    rates = {(p["label"], p["load"]): {f["flow"]: float(f["mib_s"]) for f in p["flows"]} for p in measured}
+    for load, flows in (("size", ("large", "small")), ("queues", ("wide", "narrow"))):
+        for label in ("none", "mqfq"):
+            ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
+            claim = f"mqfq/fig5-four, {load}: {flows[0]} over {flows[1]}, {label}"
+            yield (about_one if label == "mqfq" else stated)(claim, ratio, command)
+    for load, first, others in (
+        ("weights", "one", (("two", 2), ("three", 3))),
+        ("hierarchy", "child-one", (("child-three", 3), ("neighbour", 8))),
+    ):
+        for name, weight in others:
+            ratio = rates["mqfq", load][name] / rates["mqfq", load][first] / weight
+            yield about_one(
+                f"mqfq/fig5-four, {load}: {name} over {weight} times {first}, mqfq", ratio, command
+            )
+    figures = {f["flow"]: ("mib_s",) for p in measured for f in p["flows"]}
+    compared = list(agreements.compare(simulated, measured, figures))
+    differ = sum(not c.agrees for c in compared)
+    claim = f"mqfq/fig5-four: throughput of flows that differs, of {len(compared)}"
+    yield at_most(claim, differ, 0, command, "sim")
+    worst = max(compared, key=lambda c: abs(c.ratio - 1))
+    claim = "mqfq/fig5-four: throughput, the simulator's over the guest's, where that is furthest from 1"
+    yield stated(claim, worst.ratio, command, "sim")
+    print(f"claims: throughput: furthest from 1: {worst}", file=sys.stderr)
+
+
+def rt_over_fair_in_guest() -> Iterator[Claim]:
+    """A real-time reader over two tenants, in a guest: MQFQ beside K2, and what bfq and io.cost do."""
+    labels = "none,k2-8,mqfq-8,bfq,bfq-rt-1000,bfq-no-idle,io-cost-90,io-cost-70"
+    arguments = ("mqfq/rt-over-fair", "--quick", "--schedulers", labels)
+    command = f"tailgate run {shlex.join(arguments)}"
+    found = {p["label"]: p for p in run_experiment(*arguments)["points"]}
+    mib_s = {label: [float(flow(p, name)["mib_s"]) for name in ("a", "b")] for label, p in found.items()}
+    p999 = {label: float(flow(p, "rt")["lat_us"]["p99.9"]) for label, p in found.items()}
+    claim = "mqfq/rt-over-fair, bound 8"
+    yield at_most(f"{claim}: p99.9 of mqfq over k2's", p999["mqfq-8"] / p999["k2-8"], 1.1, command)
+    ratio = sum(mib_s["mqfq-8"]) / sum(mib_s["k2-8"])
+    yield at_least(f"{claim}: tenants of mqfq over k2's", ratio, 0.99, command)
+    for label in found:
+        a, b = mib_s[label]
+        if label == "mqfq-8":
+            yield about_one(f"{claim}: b over 3 times a, mqfq", b / a / 3, command)
+            continue
+        yield stated(
+            f"mqfq/rt-over-fair, {label}: p99.9 over that of mqfq-8", p999[label] / p999["mqfq-8"], command
+        )
+        yield stated(f"mqfq/rt-over-fair, {label}: b over 3 times a", b / a / 3, command)
+        yield stated(
+            f"mqfq/rt-over-fair, {label}: tenants over those of mqfq-8",
+            (a + b) / sum(mib_s["mqfq-8"]),
+            command,
+        )
+
+
 #: Drives for what finds itself: one that it was made with, two drawn by chance, two of the MQFQ paper.
 AUTO_DRIVES = ("970evo", "unseen-1", "unseen-2", "p3700", "nvmf")
 
@@ -870,6 +930,8 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     mqfq_slowdowns,
     mqfq_auto,
     rt_over_fair,
+    rt_over_fair_in_guest,
+    mqfq_in_guest,
     inversion,
     demo,
 )

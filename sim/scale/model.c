@@ -54,7 +54,8 @@ static struct processor processors[CPUS_MAX], *current;
 static char stacks[CPUS_MAX][STACK_BYTES] __attribute__((aligned(64)));
 static ucontext_t outside;
 static unsigned int count;
-static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, interrupt_ps, in_drive_ns, begin_ps, end_ps;
+static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, interrupt_ps, in_drive_ns,
+	begin_ps, end_ps;
 static u64 tickets, transfers, runs, vain_runs;
 
 /* --- whose turn it is ---------------------------------------------------------------------------------------------- */
@@ -396,8 +397,9 @@ int main(int argc, char **argv)
 	static unsigned int cpus, i;
 
 	if (argc != 14) {
-		fprintf(stderr, "usage: model COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS "
-				"CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS\n");
+		fprintf(stderr,
+			"usage: model COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS "
+			"CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS\n");
 		return 2;
 	}
 	cpus = number(argv[1]);

@@ -15,7 +15,7 @@ static struct locked_bfq {
 	spinlock_t lock;
 	u64 inserted, dispatched;
 	struct list_head queued;
-} *bfq;
+} * bfq;
 
 static void queue_create(unsigned int bound, unsigned int t_kib)
 {

@@ -157,8 +157,7 @@ struct Result {
 	uint64_t events = 0;
 	double idle = 1; ///< share of the processors' time while flow 0 ran
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
-	std::map<std::string, uint64_t>
-		found; ///< by name of a knob that was automatic: what it was found to be, at the end
+	std::map<std::string, uint64_t> found; ///< by automatic knob: what it was found to be
 };
 
 /// Name, least, most, value of auto or 0; of a choice the words, by value.

@@ -77,6 +77,7 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 }
 
 #include "../sched/mqfq.c"
+#include "mqfq_statistics.h"
 
 /**
  * struct mqfq_hw_queue - what is kept of a hardware queue
@@ -457,6 +458,7 @@ static void mqfq_show(struct seq_file *m, const struct instance *instance)
 	statistics_print(m, instance, "d_now %u", mqfq->d);
 	statistics_print(m, instance, "t_kib_now %llu", mqfq->t / (2 * SHARES_SECTOR));
 	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / SHARES_SECTOR);
+	mqfq_show_flows(m, instance_with(mqfq));
 }
 
 #define MQFQ_KNOB_CALLBACKS(name, ...) SYSFS_KNOB_CALLBACKS(name, MQFQ_KNOB_##name)

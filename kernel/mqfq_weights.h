@@ -108,11 +108,18 @@ static ssize_t weights_write(struct kernfs_open_file *of, char *line, size_t len
 	return length;
 }
 
+/* mqfq_statistics.h */
+static int mqfq_show_cgroup(struct seq_file *m, void *v);
+
 static struct cftype weights_files[] = { {
 						 .name = "mqfq.weight",
 						 .flags = CFTYPE_NOT_ON_ROOT,
 						 .seq_show = weights_show,
 						 .write = weights_write,
+					 },
+					 {
+						 .name = "mqfq.stat",
+						 .seq_show = mqfq_show_cgroup,
 					 },
 					 {} };
 
@@ -144,7 +151,7 @@ static void __init weights_module_init(void)
 
 	weights_have_files = !err;
 	if (err)
-		pr_warn("mqfq: cgroups have no file io.mqfq.weight (error %d): set weights in /sys/module/mqfq/parameters/weights\n",
+		pr_warn("mqfq: cgroups have no files io.mqfq.* (error %d): set weights in /sys/module/mqfq/parameters/weights\n",
 			-err);
 }
 

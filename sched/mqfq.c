@@ -16,6 +16,8 @@ static const struct knob mqfq_knob_infos[MQFQ_KNOB_COUNT] = { MQFQ_KNOBS(KNOB_IN
 /* Sectors that a request costs at least, and one that moves no data. */
 #define MQFQ_SECTORS_MIN 1
 
+#include "mqfq_accounts.c"
+
 /* --- virtual time ---------------------------------------------------------------------------------------------- */
 
 /* A tag as virtual time has it: without what is below the mindicator's numbers. */
@@ -91,6 +93,7 @@ static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 numb
 	s64 vt = atomic64_read(&m->vt);
 	u64 least;
 
+	mqfq_account_near(m, q);
 	q->published = number;
 	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
 	if (least == MINDICATOR_NONE)
@@ -134,6 +137,7 @@ static void mqfq_set_t(struct mqfq *m, u64 kib)
 	u64 t = 2 * SHARES_SECTOR * kib;
 	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
 
+	mqfq_break(m);
 	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
 	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
 	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
@@ -205,6 +209,7 @@ static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 	spin_lock(&m->lock);
 	mqfq_search(m);
 	spin_unlock(&m->lock);
+	WRITE_ONCE(m->accounts_due, true);
 }
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
@@ -214,10 +219,14 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 				void (*where)(struct mqfq_entry *e, struct share_path *path))
 {
 	struct flow *flow = &m->flows.flows[e->flow];
+	u64 key = READ_ONCE(flow->key), had = READ_ONCE(m->accounts[e->flow].key);
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
 	struct share_path path;
 
 	WRITE_ONCE(flow->period, period);
+	set_bit(e->flow, m->active);
+	if (key != had && cmpxchg(&m->accounts[e->flow].key, had, key) == had)
+		mqfq_account_anew(m, e->flow);
 	if (e->flow == FLOWS_SHARED)
 		return;
 	where(e, &path);
@@ -247,7 +256,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 				void (*where)(struct mqfq_entry *e, struct share_path *path),
 				bool writes)
 {
-	unsigned int period = mqfq_period(m);
+	unsigned int period = mqfq_period(m), sectors;
 	struct flow *flow;
 	bool is_new;
 
@@ -260,7 +269,12 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		flow = &m->flows.flows[e->flow];
 		if (unlikely(is_new || READ_ONCE(flow->period) != period))
 			mqfq_weigh(m, e, period, where);
-		e->start = flow_charge(flow, mqfq_cost(m, flow, mqfq_sectors(e), writes), &m->vt);
+		sectors = mqfq_sectors(e);
+		e->start = flow_charge(flow, mqfq_cost(m, flow, sectors, writes), &m->vt);
+		if (unlikely(sectors - 1 >= READ_ONCE(flow->largest))) /* also if there are none */
+			mqfq_account_size(flow, sectors);
+	} else {
+		e->flow = FLOWS_NONE;
 	}
 	e->state = MQFQ_QUEUED;
 }
@@ -459,8 +473,10 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 		&m->wheel, q->number,
 		span); /* a full barrier, which pairs with those of wheel_turn() and mqfq_set_t() */
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
-	    shift == READ_ONCE(m->span_shift))
+	    shift == READ_ONCE(m->span_shift)) {
+		mqfq_account_far(m, q);
 		return true;
+	}
 	wheel_leave(&m->wheel, q->number, span);
 	set_bit(q->bit, q->runnable);
 	return false;
@@ -478,6 +494,8 @@ static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 /* There is no token for the queue's next request. Return: true if it is blocked until it is given one; false: look again. */
 static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
 {
+	if (level == MQFQ_FAIR)
+		mqfq_account_near(m, q);
 	if (mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	clear_bit(q->bit, q->runnable);
@@ -558,6 +576,15 @@ static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigne
 	return likely(q->waits == WAITING_NONE) && tokens_take(&m->tokens, q->number);
 }
 
+/* Must what is too far ahead go all the same? */
+static noinline bool mqfq_goes_far(struct mqfq *m)
+{
+	if (!mqfq_draining(m))
+		return false;
+	mqfq_break(m);
+	return true;
+}
+
 /* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
 static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 {
@@ -573,7 +600,7 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency))
 			mqfq_stop_waiting(m, q);
 		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
-		    !mqfq_draining(m)) {
+		    !mqfq_goes_far(m)) {
 			if (mqfq_throttle(m, q))
 				return NULL;
 			continue;
@@ -600,6 +627,8 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 		picked(e);
 		mqfq_take_out(m, q, e);
 		e->state = MQFQ_INFLIGHT;
+		if (unlikely(e->flow != q->serving))
+			mqfq_tell(m, q, e->flow);
 		WRITE_ONCE(q->dispatched, q->dispatched + 1);
 		WRITE_ONCE(q->sectors, q->sectors + mqfq_sectors(e));
 	}
@@ -659,6 +688,8 @@ static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, const struct mqfq
 		if (e)
 			return e;
 	}
+	if (unlikely(READ_ONCE(m->accounts_due)))
+		mqfq_account(m);
 	return NULL;
 }
 
@@ -754,6 +785,8 @@ static int mqfq_configure(struct mqfq *m, enum mqfq_knob knob, u64 value)
 		return err;
 	spin_lock(&m->lock);
 	WRITE_ONCE(m->knobs[knob], value);
+	if (knob == MQFQ_KNOB_write_cost_pct)
+		mqfq_break(m);
 	if (knob == MQFQ_KNOB_t_kib && value == KNOB_AUTO) {
 		search_begin(&m->t_search, &mqfq_t_limits);
 		value = search_value(&m->t_search);
@@ -822,7 +855,8 @@ static inline size_t mqfq_lay_out(struct mqfq *m, void *memory)
 	m->wheel.maps = mqfq_carve(&at, WHEEL_BUCKETS * words * sizeof(long));
 	m->wheel.words = words;
 	m->mindicator.words[0] = mqfq_carve(&at, mindicator_size(queues) * sizeof(u64));
-	m->flows.flows = mqfq_carve(&at, (FLOWS_PLACES + 1) * sizeof(struct flow));
+	m->flows.flows = mqfq_carve(&at, FLOWS_COUNT * sizeof(struct flow));
+	m->accounts = mqfq_carve(&at, FLOWS_COUNT * sizeof(struct account));
 	return at - (uintptr_t)memory;
 }
 
@@ -867,6 +901,7 @@ static inline void mqfq_init_queue(struct mqfq *m, unsigned int number, unsigned
 	q->runnable = h->runnable;
 	q->published = MINDICATOR_NONE;
 	q->waits = WAITING_NONE;
+	q->serving = q->throttled = FLOWS_NONE;
 	for (i = 0; i < WAITING_LEVELS; i++)
 		INIT_LIST_HEAD(&q->lists[i]);
 }
@@ -909,6 +944,7 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 		m->knobs[i] = mqfq_knob_infos[i].initial;
 	m->d = m->knobs[MQFQ_KNOB_d];
 	spin_lock_init(&m->lock);
+	spin_lock_init(&m->accounts_lock);
 	m->hctx_count = hctxs;
 	m->queue_count = queues;
 	mqfq_lay_out(m, memory);

@@ -35,12 +35,14 @@
 #define TAILGATE_SCHED_MQFQ_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/cache.h>
 #include <linux/list.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+#include "fair/account.h"
 #include "fair/flows.h"
 #include "fair/mindicator.h"
 #include "fair/search.h"
@@ -96,7 +98,7 @@ enum mqfq_state {
 /**
  * struct mqfq_entry - a request; 16 bytes, so that it fits into the two words of a request that are an elevator's
  * @start: start tag, if it is shared fairly
- * @flow: number of its flow
+ * @flow: number of its flow; FLOWS_NONE: it is not shared fairly
  * @queue: number of the queue that it is, or was, in
  * @level: MQFQ_...
  * @state: enum mqfq_state
@@ -140,6 +142,12 @@ struct mqfq_hctx {
  * @dispatched: those that went to the drive
  * @sectors: of these
  * @idle: requests of it that left the drive, while nothing could take their place as T was too small
+ * @serving: number of the flow of the last request that went
+ * @told_dispatched: @dispatched, as far as flows have been told
+ * @told_sectors: @sectors, as far as flows have been told
+ * @throttled: number of the flow whose first request is too far ahead, or FLOWS_NONE
+ * @throttled_ns: since when
+ * @throttled_idle: @idle then
  * @lists: the other requests, by level, oldest first
  * @joined: the request that a bio joins
  * @ends: where the latest requests end, which bios may join; not protected
@@ -158,6 +166,10 @@ struct mqfq_queue {
 	struct rb_root late;
 	u64 inserted, dispatched, sectors;
 	atomic64_t idle;
+	unsigned int serving;
+	u64 told_dispatched, told_sectors;
+	unsigned int throttled;
+	u64 throttled_ns, throttled_idle;
 	struct list_head lists[WAITING_LEVELS];
 	struct mqfq_entry *joined;
 	struct recent_ends ends;
@@ -199,6 +211,14 @@ struct mqfq_place {
  * @mindicator: the least tag of what waits
  * @flows: who shares the drive
  * @shares: what they weigh
+ * @accounts: statistics of flows, by place
+ * @accounts_lock: of what is compared in them; taken before that of a queue
+ * @accounts_due: a window for that is to end
+ * @window: its number
+ * @active: bitmap of flows that have had requests in it
+ * @unsure: how far virtual time went while its end was looked at
+ * @collection: how often flows that wait were looked for
+ * @breaks: grows when no window of any flow counts, nor the next one: see account.h
  * @vt: virtual time, a start tag; it never falls
  */
 struct mqfq {
@@ -221,6 +241,14 @@ struct mqfq {
 	struct mindicator mindicator;
 	struct flows flows;
 	struct shares shares;
+	struct account *accounts;
+	spinlock_t accounts_lock;
+	bool accounts_due;
+	unsigned int window;
+	unsigned long active[BITS_TO_LONGS(FLOWS_COUNT)];
+	u64 unsure;
+	unsigned int collection;
+	unsigned int breaks;
 	atomic64_t vt ____cacheline_aligned_in_smp;
 };
 

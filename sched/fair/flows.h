@@ -19,10 +19,15 @@
 
 #include "shares.h"
 
-/* Places are a power of two; a key has this many of them to be in. What finds none shares the last place, of weight SHARES_WEIGHT. */
+/*
+ * Places are a power of two; a key has this many of them to be in. What finds none shares the next place, of weight SHARES_WEIGHT. The last
+ * one counts requests that are not shared fairly.
+ */
 #define FLOWS_PLACES 1024
 #define FLOWS_TRIES 16
 #define FLOWS_SHARED FLOWS_PLACES
+#define FLOWS_NONE (FLOWS_PLACES + 1)
+#define FLOWS_COUNT (FLOWS_PLACES + 2)
 /* Virtual time may pass this much between two calls of flows_raise(). */
 #define FLOWS_RAISE_SHIFT 60
 
@@ -32,17 +37,24 @@
  * @end: the tag at which its latest request ends
  * @price: of a sector, as a tag
  * @period: for which it was asked for
+ * @breaks: grows when it leaves a part of its share, or pays for what is no sector: see account.h
+ * @largest: sectors of its largest request
+ * @requests: that went to the drive, of all that had this place
+ * @sectors: of these
  */
 struct flow {
 	u64 key;
 	atomic64_t end;
 	u64 price;
 	unsigned int period;
+	unsigned int breaks;
+	unsigned int largest;
+	atomic64_t requests, sectors;
 } ____cacheline_aligned_in_smp;
 
 /**
  * struct flows - those of one drive
- * @flows: by place, and the shared one
+ * @flows: by place, the shared one, and that of requests in no flow
  */
 struct flows {
 	struct flow *flows;
@@ -54,7 +66,7 @@ static inline bool tag_after(u64 tag, u64 than)
 	return (s64)(tag - than) > 0;
 }
 
-/* @places: FLOWS_PLACES + 1, zeroed. */
+/* @places: FLOWS_COUNT of them, zeroed. */
 static inline void flows_init(struct flows *f, struct flow *places)
 {
 	f->flows = places;
@@ -101,18 +113,30 @@ static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is
 	return gone;
 }
 
+/* The place of a key; FLOWS_NONE: it has none. Any context. */
+static inline unsigned int flows_look_up(const struct flows *f, u64 key)
+{
+	unsigned int at = flows_hash(key), i, place;
+
+	for (i = 0; i < FLOWS_TRIES; i++) {
+		place = (at + i) % FLOWS_PLACES;
+		if (READ_ONCE(f->flows[place].key) == key)
+			return place;
+	}
+	return FLOWS_NONE;
+}
+
 /* The flow of a key, if it is known; else the shared one. Any context. */
 static inline const struct flow *flows_known(const struct flows *f, u64 key)
 {
-	unsigned int at = flows_hash(key), i;
-	const struct flow *flow;
+	unsigned int place = flows_look_up(f, key);
 
-	for (i = 0; i < FLOWS_TRIES; i++) {
-		flow = &f->flows[(at + i) % FLOWS_PLACES];
-		if (READ_ONCE(flow->key) == key)
-			return flow;
-	}
-	return &f->flows[FLOWS_SHARED];
+	return &f->flows[place == FLOWS_NONE ? FLOWS_SHARED : place];
+}
+
+static inline void flow_break(struct flow *flow)
+{
+	WRITE_ONCE(flow->breaks, READ_ONCE(flow->breaks) + 1);
 }
 
 /* A request of this cost comes. Return: its start tag. */
@@ -125,6 +149,8 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 		now = atomic64_read(vt);
 		start = tag_after(end, now) ? (u64)end : now;
 	} while (!atomic64_try_cmpxchg(&flow->end, &end, start + cost));
+	if (unlikely(start != (u64)end))
+		flow_break(flow);
 	return start;
 }
 
@@ -132,6 +158,7 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 static inline void flow_charge_more(struct flow *flow, u64 cost)
 {
 	atomic64_add(cost, &flow->end);
+	flow_break(flow);
 }
 
 /* Virtual time has come from @from to @to: no flow is left half of the range behind. */

@@ -266,6 +266,31 @@ MQFQ_FAULTS = (
         "MQFQ_RETURNED : MQFQ_NEW;\n	mqfq_end(m, e);",
         "MQFQ_RETURNED : MQFQ_NEW;\n	if (!comes_back)\n		mqfq_end(m, e);",
     ),
+    Fault(
+        "a flow's statistics begin with what the flow before it in its place had",
+        "	WRITE_ONCE(a->requests, requests);\n",
+        "",
+    ),
+    Fault(
+        "a slot that is idle as T is small is counted once more when the statistics are read",
+        "	q->throttled_idle = idle;\n",
+        "",
+    ),
+    Fault(
+        "a flow counts as throttled after its request went",
+        "	mqfq_account_near(m, q);\n	q->published = number;",
+        "	q->published = number;",
+    ),
+    Fault(
+        "a flow that left a part of its share is taken for one that was refused it",
+        "	if (unlikely(start != (u64)end))\n		flow_break(flow);\n",
+        "",
+    ),
+    Fault(
+        "a flow's window begins while requests wait that cost something else",
+        "	a->begins = whole && !tag_after(a->settled, vt);",
+        "	a->begins = whole;",
+    ),
 )
 
 #: By scheduler.

@@ -124,13 +124,29 @@ struct law_flow {
 	s64 least[FLOWS];
 };
 
+/**
+ * struct law_place - what the laws know of a place in the table of flows
+ * @requests: that went
+ * @sectors: of these
+ * @before: @requests, when its flow got it
+ * @sectors_before: @sectors then
+ * @idle: requests that left the drive from a queue that waited for the flow to come near, and nothing could take their place
+ */
+struct law_place {
+	u64 requests, sectors, before, sectors_before, idle;
+};
+
 static struct {
 	u64 vt, t;
 	u64 inserted, dispatched, inflight;
 	u32 queued[WAITING_LEVELS];
 	struct law_queue queues[QUEUES];
 	struct law_flow flows[FLOWS];
+	struct law_place places[FLOWS_COUNT];
 } law;
+
+/* Keys of flows: all begin to look for a place at the same one, so that one that was idle for a while loses its own. */
+static u64 keys[FLOWS];
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
 {
@@ -165,6 +181,19 @@ static u64 t_now(void)
 		     (1 << MQFQ_SPAN_SHIFT_MIN) - 1);
 }
 
+static void find_keys(void)
+{
+	unsigned int i;
+	u64 key = 0;
+
+	for (i = 0; i < FLOWS && !keys[i]; i++) {
+		do
+			key++;
+		while ((key * 0x9e3779b97f4a7c15ULL >> 32) % FLOWS_PLACES);
+		keys[i] = key;
+	}
+}
+
 static void subject_create(unsigned int queues)
 {
 	unsigned int i, j;
@@ -172,6 +201,7 @@ static void subject_create(unsigned int queues)
 	free(mqfq.hctxs);
 	create_mqfq(&mqfq, queues, CPUS, BEGIN);
 	memset(&law, 0, sizeof(law));
+	find_keys();
 	law.vt = BEGIN;
 	for (i = 0; i < QUEUES; i++)
 		for (j = 0; j < LINES; j++)
@@ -360,6 +390,8 @@ static void picked(struct mqfq_entry *e)
 	check_urgency(overdue ? MQFQ_URGENT : e->level);
 	if (e->level == MQFQ_FAIR)
 		check_flow(io);
+	law.places[e->flow].requests++;
+	law.places[e->flow].sectors += mqfq_sectors(e);
 	unqueue(io);
 	law.inflight++;
 	law.dispatched++;
@@ -402,6 +434,33 @@ static void check_counters(void)
 			    mqfq_inflight(&mqfq), (unsigned long long)law.inflight);
 }
 
+/* Of each flow, since it has its place: what went is counted, and it was treated no more unfairly than it may be. */
+static void check_statistics(void)
+{
+	unsigned int i;
+
+	mqfq_collect(&mqfq, MQFQ_LOOKS);
+	for (i = 0; i < FLOWS_COUNT; i++) {
+		const struct flow *flow = &mqfq.flows.flows[i];
+		const struct account *a = &mqfq.accounts[i];
+		const struct law_place *place = &law.places[i];
+
+		if ((u64)atomic64_read(&flow->requests) != place->requests ||
+		    (u64)atomic64_read(&flow->sectors) != place->sectors ||
+		    a->requests != place->before || a->sectors != place->sectors_before)
+			player_fail("the statistics of a flow do not balance");
+		if ((u64)atomic64_read(&a->idle) != place->idle)
+			player_fail("the idle slots of a flow do not balance");
+		if (a->unfair > a->bound)
+			player_fail("the statistics of a flow say that it was treated unfairly");
+		if ((u64)atomic64_read(&a->throttled_ns) > mqfq.queue_count * player_now_ns)
+			player_fail("a flow was throttled for longer than there was time");
+	}
+	for (i = 0; i < mqfq.queue_count; i++)
+		if (mqfq.queues[i].throttled != FLOWS_NONE && !mqfq.queues[i].first)
+			player_fail("a flow counts as throttled in a queue that has none of it");
+}
+
 static bool subject_has_work(u32 hctx)
 {
 	return mqfq_has_work(&mqfq.hctxs[hctx]);
@@ -414,6 +473,8 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 	(void)armed_ns;
 	check_time();
 	check_counters();
+	if (!(law.inserted % 16))
+		check_statistics();
 	for (i = 0; i < mqfq.queue_count; i++) {
 		struct law_queue *q = &law.queues[i];
 
@@ -488,12 +549,21 @@ static void check_charge(struct io *io, bool writes)
 	f->queued++;
 }
 
+/* A flow gets a place. */
+static void begin_place(struct law_place *place)
+{
+	place->before = place->requests;
+	place->sectors_before = place->sectors;
+	place->idle = 0;
+}
+
 static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 {
 	bool by_process = mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
 	unsigned int i, number = ios[0]->queue * CPUS + ios[0]->task % CPUS;
 	struct law_queue *q = &law.queues[number];
 	struct mqfq_insertion insertion;
+	bool is_new;
 
 	mqfq_insert_begin(&insertion, &mqfq.queues[number]);
 	for (i = 0; i < count; i++) {
@@ -503,7 +573,10 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		bool returned = e->state == MQFQ_RETURNED;
 
 		io->law_line = by_process ? CGROUPS + io->task : io->cgroup % CGROUPS;
-		mqfq_prepare(&mqfq, e, level_of(io, urgent), 1 + io->law_line, path_of, writes);
+		is_new = flows_look_up(&mqfq.flows, keys[io->law_line]) == FLOWS_NONE;
+		mqfq_prepare(&mqfq, e, level_of(io, urgent), keys[io->law_line], path_of, writes);
+		if (is_new && e->level == MQFQ_FAIR && e->flow != FLOWS_SHARED)
+			begin_place(&law.places[e->flow]);
 		if (returned && e->level != MQFQ_URGENT)
 			player_fail("what the driver gave back does not go first");
 		if (e->level == MQFQ_FAIR)
@@ -538,7 +611,12 @@ static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 
 static void leave(struct io *io, bool comes_back)
 {
+	const struct mqfq_queue *q = &mqfq.queues[mqfq_entry(io)->queue];
+
 	law.inflight--;
+	if (q->throttled != FLOWS_NONE && atomic_read(&mqfq.wheel.waiting) &&
+	    !waiting_any(&mqfq.waiting))
+		law.places[q->throttled].idle++;
 	mqfq_finish(&mqfq, mqfq_entry(io), comes_back);
 }
 

@@ -5,10 +5,10 @@
 D are in the drive, none goes that is more than T ahead of virtual time, which never falls, what joined a
 queued request ends with it, a queue's tree is in order, and in the end all tokens are back. `fair` lets
 flows of random weights, sizes, merges and queues compete: what is dispatched and what is completed of
-any two differs by no more than a bound, and the drive is always full. `order` goes in the order of
-SFQ(D), if T is 0 and there is one queue. `shares` compares what flows weigh in random hierarchies with
-the weights worked out from the whole tree. `search` lets `d` find itself on modelled drives. `stress` has
-real threads, for the sanitizers.
+any two differs by no more than a bound, the drive is always full, and a flow's statistics say what was
+seen. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what flows
+weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find itself
+on modelled drives. `stress` has real threads, for the sanitizers.
 """
 
 import shutil
@@ -51,8 +51,8 @@ MUTATIONS = [
     ),
     (
         "throttled-without-another-look",
-        "\t    shift == READ_ONCE(m->span_shift))\n\t\treturn true;",
-        "\t    true)\n\t\treturn true;",
+        "\t    shift == READ_ONCE(m->span_shift)) {\n\t\tmqfq_account_far",
+        "\t    true) {\n\t\tmqfq_account_far",
     ),
     ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),
     ("gives-to-idle-in-vain", "(level == MQFQ_IDLE && mind", "(false && mind"),
@@ -127,6 +127,27 @@ LOST = [
     ("never-goes-down", "\t\tstep -= stride;\n", ""),
     ("takes-the-load-for-the-drive", "if (!search_is_high(s) && s->waited", "if (false && s->waited"),
     ("growth-is-a-gain", "return s->window == 1 || s->window == 2;", "return s->window & 1;"),
+]
+
+
+#: Ways to get a flow's statistics wrong.
+MISCOUNTED = [
+    ("never-told", "\t\tif (unlikely(e->flow != q->serving))\n\t\t\tmqfq_tell(m, q, e->flow);\n", ""),
+    ("told-twice", "\tWRITE_ONCE(q->told_sectors, q->sectors);\n", ""),
+    ("throttled-while-it-waits-for-a-token", "\tif (level == MQFQ_FAIR)\n\t\tmqfq_account_near(m, q);\n", ""),
+    ("throttled-from-the-start", "\tq->throttled_ns = mqfq_now(m);\n", ""),
+    ("weights-alike", "a->was.sectors) * now->price", "a->was.sectors) * SHARES_SECTOR"),
+    (
+        "growth-is-unfair",
+        "\tatomic64_add(cost, &flow->end);\n\tflow_break(flow);\n",
+        "\tatomic64_add(cost, &flow->end);\n",
+    ),
+    ("across-a-change-of-t", "\tmqfq_break(m);\n\t/* virtual time", "\t/* virtual time"),
+    (
+        "small-requests-alone",
+        "\t\tWRITE_ONCE(flow->largest, sectors);\n\telse",
+        "\t\tWRITE_ONCE(flow->largest, 1);\n\telse",
+    ),
 ]
 
 
@@ -213,6 +234,16 @@ def test_an_unfair_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
 def test_completed_service_alone_shows_it(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 3000, "completed") != ""
+
+
+def test_statistics_say_what_was_seen(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 1000, "statistics") == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in MISCOUNTED], ids=[m[0] for m in MISCOUNTED])
+def test_wrong_statistics_are_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("fair", old, new, tmp_path), 0, 1000, "statistics") != ""
 
 
 def differs_from_sfq(program: Path, first: int, count: int) -> str:

@@ -11,6 +11,7 @@ a failed run printed.
 
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,7 @@ from tailgate import kernels, modules
 from tailgate.vm import machine, qemu
 
 GUEST = Path(__file__).parent / "guest"
+TEST_MODULES = Path(__file__).parent / "modules"
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
 STOCK_MODULES: tuple[str, ...] = (
     "null_blk",
@@ -67,7 +69,7 @@ OTHER_CONDITIONS = (
     *of("mqfq", "data vflash0", "data nullb0"),
     *of("fifo", "sysfs", "data vflash0"),
 )
-OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags")
+OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags", "policies")
 #: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
 MORE_OF_OTHERS = of("mqfq", "loads", "scsi", "neighbours", "unplug", "paged")
 #: With failures that the kernel injects.
@@ -160,6 +162,24 @@ class ComplaintError(Exception):
     """The kernel complained during a part: its guest is of no use for the next."""
 
 
+def own_modules(kernel: kernels.Kernel) -> list[Path]:
+    """Modules of tests/vm/modules for a kernel, built with kernel/Makefile."""
+    folder = modules.CHECKOUT / "build" / f"{kernel.release}-tests"
+    sources = folder / "checkout" / "kernel"
+    (sources / "compat").mkdir(parents=True, exist_ok=True)
+    for file in (modules.CHECKOUT / "kernel/Makefile", *TEST_MODULES.iterdir()):
+        copy_if_changed(file, sources / file.name)
+    for file in (modules.CHECKOUT / "kernel/compat").iterdir():
+        copy_if_changed(file, sources / "compat" / file.name)
+    return sorted(modules.build(kernel, out=folder / "built", checkout=folder / "checkout").glob("*.ko"))
+
+
+def copy_if_changed(source: Path, to: Path) -> None:
+    """Copy a file, so that what is made from it is made again only when it has changed."""
+    if not to.exists() or to.read_bytes() != source.read_bytes():
+        shutil.copy(source, to)
+
+
 def boot(name: str, programs: Path, out: Path, parts: Sequence[str], ended: Ended) -> str:
     """Boot a machine for these parts, as run_parts() wants it."""
     label, _, kind = name.rpartition("-")
@@ -187,7 +207,7 @@ def boot(name: str, programs: Path, out: Path, parts: Sequence[str], ended: Ende
         "\n".join([settings, ". /root/k2/lib.sh", *(f"run_part {part}" for part in parts)]),
         files={f"root/k2/{file.name}": file for file in [*GUEST.glob("*.sh"), *programs.iterdir()]},
         modules=STOCK_MODULES,
-        module_files=sorted(built.glob("*.ko")),
+        module_files=[*sorted(built.glob("*.ko")), *own_modules(kernel)],
         programs=PROGRAMS,
         limit_s=3600 * len(parts),
         wall_s=WALL_S,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is MQFQ fair? fair FIRST_SEED COUNT [full | dispatched | completed | staleness]: looks at all laws, or at one
+ * Is MQFQ fair? fair FIRST_SEED COUNT [full | dispatched | completed | staleness | statistics]: looks at all laws, or at one
  *
  * Flows that always have requests waiting, of one size each, on some of the queues; a drive that ends requests in any order, or those of
  * one flow first for a while. T and D are the knobs, l is what a request costs, r the weight. For any two flows, f and m, and any interval:
@@ -15,6 +15,10 @@
  *
  * staleness: virtual time is never later than the least start tag of the requests that wait, and at most a span of T / 8 earlier. Alone, this
  * law prints the largest distance.
+ *
+ * statistics: what they say of a flow is what was seen: requests and sectors that went, time for which first requests of queues were too far
+ * ahead, requests that left the drive from such a queue and nothing could take their place. The largest unfairness is no more than what was
+ * seen in any interval, nor than its bound; alone, this law also changes T. It is of use: in one of ten plays at least it is above half of its bound.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,18 +55,21 @@ static struct flow_now {
 	u64 grown; /* tags, by which its requests grew */
 	u64 grown_before[DEPTH]; /* when each was queued */
 	u64 unpaid_max; /* the most that had grown since a request was queued that went */
+	u64 requests, service; /* that went; in sectors */
+	u64 throttled_ns, idle;
 	struct io ios[DEPTH];
 } flows[FLOWS];
 
 static unsigned int flow_count, in_drive, d;
 static bool all_wait; /* each flow has requests waiting */
 static bool merges;
+static bool changes_t; /* what waits for a token then may be too far ahead */
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
 static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */
 static unsigned long long seed;
 
-enum law { FULL, DISPATCHED, COMPLETED, STALENESS, ALL };
+enum law { FULL, DISPATCHED, COMPLETED, STALENESS, STATISTICS, ALL };
 
 static enum law law;
 
@@ -70,7 +77,10 @@ static enum law law;
 static struct service {
 	u64 got[FLOWS];
 	s64 least[FLOWS][FLOWS]; /* of what one had more than the other */
+	u64 most[FLOWS]; /* that it had more than another, or less, in any interval */
 } dispatched, completed;
+
+static unsigned int plays, plays_unfair;
 
 /* The largest distance from virtual time to the least start tag of the requests that wait, in units of T. */
 static double staleness;
@@ -108,7 +118,10 @@ static void serve(struct service *s, const struct io *io, unsigned int requests,
 		more = s->got[f] - s->got[m];
 		bound = 2 * t + requests * (cost(&flows[f]) + cost(&flows[m])) +
 			flows[f].unpaid_max + flows[m].unpaid_max;
-		if (more - s->least[f][m] > (s64)bound)
+		s->most[f] = max(s->most[f], (u64)(more - s->least[f][m]));
+		s->most[m] = max(s->most[m], (u64)(more - s->least[f][m]));
+		if (more - s->least[f][m] > (s64)bound &&
+		    looks_at(s == &dispatched ? DISPATCHED : COMPLETED))
 			broken(what, (double)(more - s->least[f][m]) / bound);
 		s->least[m][f] = min(s->least[m][f], -more);
 	}
@@ -153,6 +166,8 @@ static void went(const struct io *io)
 	struct flow_now *f = &flows[io->flow - 1];
 
 	f->unpaid_max = max(f->unpaid_max, f->grown - f->grown_before[io - f->ios]);
+	f->requests++;
+	f->service += (1 + io->joined) * f->sectors;
 }
 
 static void run(void)
@@ -171,7 +186,7 @@ static void run(void)
 			if (in_drive > d && looks_at(FULL))
 				broken("in the drive:", in_drive);
 			went(io);
-			if (looks_at(DISPATCHED))
+			if (looks_at(DISPATCHED) || looks_at(STATISTICS))
 				serve(&dispatched, io, 1, "dispatched, of what is fair:");
 		}
 	}
@@ -196,6 +211,7 @@ static void create(void)
 	in_drive = 0;
 	all_wait = false;
 	merges = !draw(3);
+	changes_t = law == STATISTICS && !draw(3);
 	for (i = 0; i < flow_count; i++) {
 		flows[i].weight = weights[draw(6)];
 		flows[i].sectors = sizes[draw(6)];
@@ -215,6 +231,64 @@ static void create(void)
 	all_wait = true;
 }
 
+/* The flow whose request is the first of a queue, and too far ahead; NULL: none is. */
+static struct flow_now *far_in(unsigned int queue)
+{
+	const struct mqfq_queue *q = &drive.queues[queue];
+
+	if (!q->first || !tag_after(q->first->start, atomic64_read(&drive.vt) + drive.t))
+		return NULL;
+	return &flows[container_of(q->first, struct io, entry)->flow - 1];
+}
+
+static void let_time_pass(void)
+{
+	struct flow_now *f;
+	unsigned int i;
+
+	for (i = 0; i < drive.queue_count; i++) {
+		f = far_in(i);
+		if (f)
+			f->throttled_ns += 1 << 25;
+	}
+	if (!draw(8))
+		mqfq_collect(&drive, draw(MQFQ_LOOKS));
+	period++;
+}
+
+static void check_statistics(void)
+{
+	bool above_half = false;
+	unsigned int i, place;
+
+	mqfq_collect(&drive, 0);
+	for (i = 0; i < flow_count; i++) {
+		const struct flow_now *f = &flows[i];
+		const struct account *a;
+
+		place = flows_look_up(&drive.flows, i + 1);
+		a = &drive.accounts[place];
+		if (atomic64_read(&drive.flows.flows[place].requests) != (s64)f->requests ||
+		    atomic64_read(&drive.flows.flows[place].sectors) != (s64)f->service)
+			broken("statistics, requests or sectors of flow", i);
+		if (atomic64_read(&a->throttled_ns) != (s64)f->throttled_ns && !changes_t)
+			broken("statistics, time throttled, of what was seen:",
+			       (double)atomic64_read(&a->throttled_ns) / f->throttled_ns);
+		if (atomic64_read(&a->idle) != (s64)f->idle && !changes_t)
+			broken("statistics, slots idle less those seen:",
+			       (double)atomic64_read(&a->idle) - f->idle);
+		if (a->unfair > dispatched.most[i])
+			broken("statistics, unfairness, of what was seen:",
+			       (double)a->unfair / dispatched.most[i]);
+		if (a->unfair > a->bound)
+			broken("statistics, unfairness, of its bound:",
+			       (double)a->unfair / a->bound);
+		above_half |= a->bound && a->unfair > a->bound / 2;
+	}
+	plays++;
+	plays_unfair += above_half;
+}
+
 /* The drive ends a request. */
 static struct io *end(void)
 {
@@ -227,6 +301,8 @@ static struct io *end(void)
 		k = (k + 1) % in_drive;
 	io = drive_ios[k];
 	drive_ios[k] = drive_ios[--in_drive];
+	if (far_in(io->queue) && atomic_read(&drive.wheel.waiting) && !waiting_any(&drive.waiting))
+		far_in(io->queue)->idle++;
 	mqfq_finish(&drive, &io->entry, false);
 	if (looks_at(COMPLETED))
 		serve(&completed, io, d + 1, "completed, of what is fair:");
@@ -243,13 +319,22 @@ static void play(void)
 		run();
 		if (in_drive < d && looks_at(FULL))
 			broken("not full:", in_drive);
+		if (!draw(64))
+			let_time_pass();
+		if (changes_t && !draw(512)) {
+			mqfq_configure(&drive, MQFQ_KNOB_t_kib, draw(1024));
+			run();
+		}
 	}
+	if (looks_at(STATISTICS))
+		check_statistics();
 	free(drive.hctxs);
 }
 
 int main(int argc, char **argv)
 {
-	static const char *const laws[] = { "full", "dispatched", "completed", "staleness" };
+	static const char *const laws[] = { "full", "dispatched", "completed", "staleness",
+					    "statistics" };
 	unsigned long long first, count;
 
 	if (argc < 3)
@@ -262,6 +347,9 @@ int main(int argc, char **argv)
 		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
 		play();
 	}
+	if (law == STATISTICS && plays_unfair * 10 < plays)
+		broken("statistics, unfairness, plays in which it is above half of its bound:",
+		       (double)plays_unfair / plays);
 	if (law == STALENESS)
 		printf("virtual time is at most %.3f T behind what waits\n", staleness);
 	return 0;

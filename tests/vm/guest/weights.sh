@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that cgroups share a drive by io.mqfq.weight, in a hierarchy too, while weights change and cgroups come and go.
+# Tests that cgroups share a drive by io.mqfq.weight, in a hierarchy too, while weights change and cgroups come and go, and that io.mqfq.stat
+# says what each had.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 load_module $MODULE
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
@@ -22,6 +23,17 @@ in_cgroup() ( # NAME COMMAND...
 	shift
 	exec "$@"
 )
+told() { # CGROUP KEY: what io.mqfq.stat says of vflash0
+	sed -n "s/^$(cat /sys/block/vflash0/dev) \(.* \)*$2=\([-0-9]*\).*/\2/p" /cg/$1/io.mqfq.stat
+}
+of_flow() { # CGROUP KEY: what the module's statistics say
+	flow=$(statistics vflash0 | sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$1)$/\1/p")
+	statistics vflash0 | sed -n "s/^flow$flow\.$2 //p"
+}
+some() { # CGROUP KIB SIZE_KIB: reads so much
+	begin some-$1 in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=s --rw=randread --bs=${2}k --ioengine=libaio \
+		--iodepth=16 --norandommap --io_size=${3}k --size=100%
+}
 reader() { # CGROUP KIB
 	begin load-${1#p/} in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=${2}k --ioengine=libaio \
 		--iodepth=32 --norandommap $FOREVER
@@ -43,12 +55,33 @@ shares() { # WHAT CGROUP=SHARE...: in the next four seconds each gets its share,
 				if (off < 0.95 || off > 1.05) wrong = 1 }
 			exit wrong }' || fail "$what: not by weight"
 }
+expect "before any request" "$(cat /cg/a/io.mqfq.stat)" ""
+weigh a 100
+some a 4 3000
+some b 16 32000
+end some-a
+end some-b
+for group in a b; do
+	[ $group = a ] && size=3000 kib=4 || size=32000 kib=16
+	expect "bytes of $group" "$(told $group bytes)" $((size * 1024))
+	expect "requests of $group" "$(told $group requests)" $((size / kib))
+	for key in bytes requests throttled_us idle_slots unfairness_kib bound_kib; do
+		expect "$key of $group in two files" "$(of_flow $group $key)" "$(told $group $key)"
+	done
+	expect "lag of $group, which waits for nothing" "$(told $group lag_kib)" 0
+done
+[ -e /cg/io.mqfq.stat ] || fail "the root has no io.mqfq.stat"
 reader a 4
 reader b 16
-weigh a 100
 shares "sizes" a=1 b=1
 weigh b 300
 shares "weights" a=1 b=3
+cat /cg/a/io.mqfq.stat /cg/b/io.mqfq.stat
+for group in a b; do # both wait all the time, for virtual time, or for a token
+	[ $(told $group throttled_us) -gt 0 ] || fail "$group was never throttled"
+	[ $(told $group unfairness_kib) -gt 0 ] || fail "$group was never compared"
+	[ $(told $group unfairness_kib) -le $(told $group bound_kib) ] || fail "$group was treated unfairly"
+done
 weigh b 100
 reader p/c 4
 reader p/d 4
@@ -79,5 +112,5 @@ shares "after that" a=1 b=1 p/c=1 p/d=3
 stop load-a load-b load-c load-d
 scheduler vflash0 none
 rmmod $MODULE || fail "$MODULE does not unload"
-[ ! -e /cg/a/io.mqfq.weight ] || fail "the file stays"
+ls /cg/a/io.mqfq.* /cg/io.mqfq.* 2> /dev/null && fail "files stay"
 rmdir /cg/a /cg/b /cg/p/c /cg/p/d /cg/p

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Statistics of flows, in the module's file in /proc and in a cgroup's io.mqfq.stat. Both are printed under the lock of instances, so that
+ * none of these goes meanwhile: a scheduler that is switched off, with its disk or without, leaves the list first.
+ */
+#ifndef TAILGATE_MQFQ_STATISTICS_H
+#define TAILGATE_MQFQ_STATISTICS_H
+
+#include <linux/seq_file.h>
+
+#include "elevator/statistics.h"
+
+/* As /proc and io.mqfq.stat have it. */
+struct mqfq_flow_statistics {
+	u64 key, requests, bytes, throttled_us, idle_slots, unfairness_kib, bound_kib;
+	s64 lag_kib;
+};
+
+/* A tag, or a difference of two, in KiB of a flow of weight SHARES_WEIGHT. */
+static s64 mqfq_kib(s64 tag)
+{
+	return div_s64(tag, 2 * SHARES_SECTOR);
+}
+
+/* Of a place in the table; under the lock for accounts, after mqfq_collect(). Return: false: it is free. */
+static bool mqfq_statistics_of(const struct mqfq *m, unsigned int place,
+			       struct mqfq_flow_statistics *s)
+{
+	const struct flow *flow = &m->flows.flows[place];
+	const struct account *a = &m->accounts[place];
+	u64 start;
+
+	s->key = READ_ONCE(flow->key);
+	s->requests = atomic64_read(&flow->requests) - READ_ONCE(a->requests);
+	s->bytes = (atomic64_read(&flow->sectors) - READ_ONCE(a->sectors)) << SECTOR_SHIFT;
+	s->lag_kib = mqfq_waits(m, place, &start) ? mqfq_kib(atomic64_read(&m->vt) - start) : 0;
+	s->throttled_us = div_u64(atomic64_read(&a->throttled_ns), NSEC_PER_USEC);
+	s->idle_slots = atomic64_read(&a->idle);
+	s->unfairness_kib = a->was.key == s->key ? mqfq_kib(a->unfair) : 0;
+	s->bound_kib = a->was.key == s->key ? mqfq_kib(a->bound) : 0;
+	return s->key ? READ_ONCE(a->key) == s->key : s->requests;
+}
+
+static void mqfq_show_flow(struct seq_file *m, const struct instance *instance, unsigned int place,
+			   const struct mqfq_flow_statistics *s)
+{
+	if (place == FLOWS_NONE)
+		statistics_print(m, instance, "flow%u.not_fair 1", place);
+	else if (place == FLOWS_SHARED)
+		statistics_print(m, instance, "flow%u.others 1", place);
+	else if (s->key & BIT_ULL(63))
+		statistics_print(m, instance, "flow%u.process %llu", place, s->key & ~BIT_ULL(63));
+	else
+		statistics_print(m, instance, "flow%u.cgroup %llu", place, s->key);
+	statistics_print(m, instance, "flow%u.requests %llu", place, s->requests);
+	statistics_print(m, instance, "flow%u.bytes %llu", place, s->bytes);
+	if (place == FLOWS_NONE)
+		return;
+	statistics_print(m, instance, "flow%u.lag_kib %lld", place, s->lag_kib);
+	statistics_print(m, instance, "flow%u.throttled_us %llu", place, s->throttled_us);
+	statistics_print(m, instance, "flow%u.idle_slots %llu", place, s->idle_slots);
+	statistics_print(m, instance, "flow%u.unfairness_kib %llu", place, s->unfairness_kib);
+	statistics_print(m, instance, "flow%u.bound_kib %llu", place, s->bound_kib);
+}
+
+/* Those of all flows of a disk. */
+static void mqfq_show_flows(struct seq_file *m, struct instance *instance)
+{
+	struct mqfq *mqfq = &instance->algorithm;
+	struct mqfq_flow_statistics s;
+	unsigned int place;
+
+	spin_lock(&mqfq->accounts_lock);
+	mqfq_collect(mqfq, MQFQ_LOOKS);
+	for (place = 0; place < FLOWS_COUNT; place++)
+		if (mqfq_statistics_of(mqfq, place, &s))
+			mqfq_show_flow(m, instance, place, &s);
+	spin_unlock(&mqfq->accounts_lock);
+}
+
+#if KAPI_BLKCG
+/* io.mqfq.stat: a line for each disk on which the cgroup is a flow, as io.stat has them. */
+static int mqfq_show_cgroup(struct seq_file *m, void *v)
+{
+	u64 key = cgroup_id(seq_css(m)->cgroup);
+	struct mqfq_flow_statistics s;
+	struct instance *instance;
+	unsigned int place;
+	bool is_flow;
+
+	mutex_lock(&instances_lock);
+	kcsan_disable_current(); /* as in statistics_show() */
+	list_for_each_entry(instance, &instances, node) {
+		struct mqfq *mqfq = &instance->algorithm;
+		dev_t dev = instance_dev(instance);
+
+		spin_lock(&mqfq->accounts_lock);
+		mqfq_collect(mqfq, MQFQ_LOOKS);
+		place = flows_look_up(&mqfq->flows, key);
+		is_flow = place != FLOWS_NONE && mqfq_statistics_of(mqfq, place, &s) &&
+			  s.key == key;
+		spin_unlock(&mqfq->accounts_lock);
+		if (!is_flow || !dev)
+			continue;
+		seq_printf(
+			m,
+			"%u:%u bytes=%llu requests=%llu lag_kib=%lld throttled_us=%llu idle_slots=%llu unfairness_kib=%llu bound_kib=%llu\n",
+			MAJOR(dev), MINOR(dev), s.bytes, s.requests, s.lag_kib, s.throttled_us,
+			s.idle_slots, s.unfairness_kib, s.bound_kib);
+	}
+	kcsan_enable_current();
+	mutex_unlock(&instances_lock);
+	return 0;
+}
+#endif
+
+#endif

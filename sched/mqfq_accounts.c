@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * MQFQ: statistics of each flow (fair/account.h). A queue counts what goes from it, and tells a flow when requests of another one follow, and
+ * when somebody wants to know. So a request's path compares a number, and writes nothing that CPUs share. All else is counted where a
+ * queue is blocked.
+ */
+
+/* What of flows was served from now on, or before, cannot be compared: see account.h. */
+static void mqfq_break(struct mqfq *m)
+{
+	WRITE_ONCE(m->breaks, READ_ONCE(m->breaks) + 1);
+}
+
+/* Waiting requests of a queue that are looked at, to find those of each flow. */
+#define MQFQ_LOOKS 64
+
+/* From now on requests of another flow go from a queue, or what went is to be seen: its flow is told. Under the queue's lock. */
+static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned int next)
+{
+	struct flow *flow = &m->flows.flows[q->serving];
+
+	atomic64_add(q->dispatched - q->told_dispatched, &flow->requests);
+	atomic64_add(q->sectors - q->told_sectors, &flow->sectors);
+	WRITE_ONCE(q->told_dispatched, q->dispatched);
+	WRITE_ONCE(q->told_sectors, q->sectors);
+	WRITE_ONCE(q->serving, next);
+}
+
+/* A place has another key. What went so far was not of that. May hold the lock of one queue, which then does not change. */
+static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
+{
+	struct account *a = &m->accounts[place];
+	struct flow *flow = &m->flows.flows[place];
+	u64 requests = atomic64_read(&flow->requests), sectors = atomic64_read(&flow->sectors);
+	unsigned int i;
+	bool locked;
+
+	for (i = 0; i < m->queue_count; i++) {
+		struct mqfq_queue *q = &m->queues[i];
+
+		if (READ_ONCE(q->serving) != place)
+			continue;
+		locked = spin_trylock(&q->lock);
+		requests += READ_ONCE(q->dispatched) - READ_ONCE(q->told_dispatched);
+		sectors += READ_ONCE(q->sectors) - READ_ONCE(q->told_sectors);
+		if (locked)
+			spin_unlock(&q->lock);
+	}
+	WRITE_ONCE(a->requests, requests);
+	WRITE_ONCE(a->sectors, sectors);
+	WRITE_ONCE(flow->largest, 0);
+	atomic64_set(&a->throttled_ns, 0);
+	atomic64_set(&a->idle, 0);
+}
+
+/* Adds the time that a queue's first request was too far ahead, until now. */
+static noinline void mqfq_account_throttled(struct mqfq *m, struct mqfq_queue *q)
+{
+	struct account *a = &m->accounts[q->throttled];
+	u64 now = mqfq_now(m), idle = atomic64_read(&q->idle);
+
+	atomic64_add(now - q->throttled_ns, &a->throttled_ns);
+	atomic64_add(idle - q->throttled_idle, &a->idle);
+	q->throttled_ns = now;
+	q->throttled_idle = idle;
+}
+
+/* A request was charged that is larger than all before, or moves no data. */
+static noinline void mqfq_account_size(struct flow *flow, unsigned int sectors)
+{
+	if (sectors > READ_ONCE(flow->largest))
+		WRITE_ONCE(flow->largest, sectors);
+	else
+		flow_break(flow);
+}
+
+/* The queue's first request is not too far ahead any more. */
+static inline void mqfq_account_near(struct mqfq *m, struct mqfq_queue *q)
+{
+	if (likely(q->throttled == FLOWS_NONE))
+		return;
+	mqfq_account_throttled(m, q);
+	q->throttled = FLOWS_NONE;
+}
+
+/* It is. */
+static inline void mqfq_account_far(struct mqfq *m, struct mqfq_queue *q)
+{
+	if (q->throttled == q->first->flow)
+		return;
+	mqfq_account_near(m, q);
+	q->throttled = q->first->flow;
+	q->throttled_ns = mqfq_now(m);
+	q->throttled_idle = atomic64_read(&q->idle);
+}
+
+/* A request waits. */
+static inline void mqfq_look_at(struct mqfq *m, const struct mqfq_entry *e)
+{
+	struct account *a = &m->accounts[e->flow];
+
+	if (a->seen != m->collection || tag_after(a->first, e->start))
+		a->first = e->start;
+	a->seen = m->collection;
+}
+
+/* Finds the least start tag of each flow in a queue: looks at the first so many in its list and its tree, and at all that virtual time has passed. */
+static void mqfq_look(struct mqfq *m, const struct mqfq_queue *q, unsigned int looks)
+{
+	const struct list_head *list = &q->lists[MQFQ_FAIR];
+	u64 vt = atomic64_read(&m->vt);
+	struct mqfq_entry *e;
+	struct list_head *node;
+	struct rb_node *late;
+	unsigned int i;
+
+	for (node = list->next, i = 0; node != list; node = node->next, i++) {
+		e = mqfq_entry_of(node);
+		if (i >= looks && !tag_after(vt, e->start))
+			break;
+		mqfq_look_at(m, e);
+	}
+	for (late = rb_first(&q->late), i = 0; late; late = rb_next(late), i++) {
+		e = mqfq_entry_of_rb(late);
+		if (i >= looks && !tag_after(vt, e->start))
+			break;
+		mqfq_look_at(m, e);
+	}
+}
+
+/* Brings flows' statistics up to date. Under the lock for accounts; process context. */
+static void mqfq_collect(struct mqfq *m, unsigned int looks)
+{
+	struct mqfq_queue *q;
+	unsigned int i;
+
+	m->collection++;
+	for (i = 0; i < m->queue_count; i++) {
+		q = &m->queues[i];
+		spin_lock(&q->lock);
+		mqfq_tell(m, q, q->serving);
+		if (q->throttled != FLOWS_NONE)
+			mqfq_account_throttled(m, q);
+		mqfq_look(m, q, looks);
+		if (q->leaves)
+			mqfq_break(m);
+		spin_unlock(&q->lock);
+	}
+}
+
+/* Does a flow wait? Of what mqfq_collect() has looked at. @start: its least start tag. */
+static bool mqfq_waits(const struct mqfq *m, unsigned int place, u64 *start)
+{
+	*start = m->accounts[place].first;
+	return m->accounts[place].seen == m->collection;
+}
+
+/* The next flow, from a place on, that has had requests in this window; FLOWS_NONE: there is none. */
+static inline unsigned int mqfq_next_active(const struct mqfq *m, unsigned int place)
+{
+	return waiting_find(m->active, place, FLOWS_NONE);
+}
+
+/* The window ends for a flow. Return: its account, if that window counts. */
+static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 vt)
+{
+	const struct flow *flow = &m->flows.flows[place];
+	struct account *a = &m->accounts[place];
+	struct account_sample now = {
+		.key = READ_ONCE(flow->key),
+		.sectors = atomic64_read(&flow->sectors),
+		.end = atomic64_read(&flow->end),
+		.price = READ_ONCE(flow->price),
+		.largest = READ_ONCE(flow->largest),
+		.breaks = READ_ONCE(flow->breaks) | (u64)READ_ONCE(m->breaks) << 32,
+	};
+	u64 start;
+
+	now.passed = mqfq_waits(m, place, &start) && tag_after(vt, start);
+	if (READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]) !=
+	    100) /* sectors do not tell the service */
+		now.breaks = ~READ_ONCE(a->was.breaks);
+	account_window(a, &now, vt, m->window);
+	return a->counts ? a : NULL;
+}
+
+/* A window for the comparison of flows ends. Process context; holds no lock. */
+static noinline void mqfq_account(struct mqfq *m)
+{
+	struct account *most = NULL, *least = NULL, *a;
+	u64 vt = atomic64_read(&m->vt), unsure;
+	unsigned int place;
+
+	if (!spin_trylock(&m->accounts_lock))
+		return;
+	WRITE_ONCE(m->accounts_due, false);
+	mqfq_collect(m, 0);
+	unsure = atomic64_read(&m->vt) - vt;
+	m->window++;
+	for (place = mqfq_next_active(m, 0); place != FLOWS_NONE;
+	     place = mqfq_next_active(m, place + 1)) {
+		a = mqfq_end_window(m, place, vt + unsure);
+		if (!a)
+			continue;
+		most = !most || a->served > most->served ? a : most;
+		least = !least || a->served < least->served ? a : least;
+	}
+	for (place = most == least ? FLOWS_NONE : mqfq_next_active(m, 0); place != FLOWS_NONE;
+	     place = mqfq_next_active(m, place + 1)) {
+		a = &m->accounts[place];
+		if (a->number != m->window || !a->counts)
+			continue;
+		account_compare(a, most, m->t, m->unsure + unsure);
+		account_compare(a, least, m->t, m->unsure + unsure);
+	}
+	for (place = 0; place < ARRAY_SIZE(m->active); place++)
+		xchg(&m->active[place], 0);
+	m->unsure = unsure;
+	spin_unlock(&m->accounts_lock);
+}

@@ -457,6 +457,7 @@ static void mqfq_show(struct seq_file *m, const struct instance *instance)
 	statistics_print(m, instance, "idle_slots %llu", idle);
 	statistics_print(m, instance, "d_now %u", mqfq->d);
 	statistics_print(m, instance, "t_kib_now %llu", mqfq->t / (2 * SHARES_SECTOR));
+	statistics_print(m, instance, "write_cost_pct_now %u", READ_ONCE(mqfq->write_cost.pct));
 	statistics_print(m, instance, "vt %llu", atomic64_read(&mqfq->vt) / SHARES_SECTOR);
 	mqfq_show_flows(m, instance_with(mqfq));
 }

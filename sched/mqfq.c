@@ -172,28 +172,44 @@ static struct search_sample mqfq_sample(struct mqfq *m)
 
 	for (i = 0; i < m->queue_count; i++) {
 		s.requests += READ_ONCE(m->queues[i].dispatched);
-		s.sectors += READ_ONCE(m->queues[i].sectors);
+		s.written += READ_ONCE(m->queues[i].sectors[1]);
+		s.sectors += READ_ONCE(m->queues[i].sectors[0]);
 	}
+	s.sectors += s.written;
 	s.waits = atomic_read(&m->wheel.waiting) ||
 		  waiting_level(&m->waiting, WAITING_LEVELS) != WAITING_LEVELS;
 	return s;
 }
 
-/* One search at a time: T rests while D is looked for, and D's rest does not end while T is looked for. */
+/*
+ * One search at a time, and no rest ends while another is on: D first, then T while D rests, then what a write costs while both rest. Until that
+ * is found it goes first, as it is found in seconds; what the others measure begins again then.
+ */
 static void mqfq_search(struct mqfq *m)
 {
 	bool d = mqfq_is_auto(m, MQFQ_KNOB_d), t = mqfq_is_auto(m, MQFQ_KNOB_t_kib);
+	bool cost = mqfq_is_auto(m, MQFQ_KNOB_write_cost_pct);
+	bool d_is_on = d && !m->d_search.rest, t_is_on = t && !m->t_search.rest;
 	struct search_sample s = mqfq_sample(m);
 	unsigned int kib = t ? search_value(&m->t_search) : 0;
 
-	if (d && (!m->d_search.rest || !t || m->t_search.rest))
-		search_tick(&m->d_search, &s);
-	if (t && (!d || m->d_search.rest))
-		search_tick(&m->t_search, &s);
+	if (cost && (m->write_cost.window || !m->write_cost.is_found || !(d_is_on || t_is_on)))
+		write_cost_tick(&m->write_cost, &s);
+	if (cost && m->write_cost.window) {
+		search_measure(&m->d_search, m->d_search.step);
+		search_measure(&m->t_search, m->t_search.step);
+	} else {
+		if (d && (d_is_on || !t_is_on))
+			search_tick(&m->d_search, &s);
+		if (t && !d_is_on)
+			search_tick(&m->t_search, &s);
+	}
 	if (d && search_value(&m->d_search) != m->d)
 		mqfq_set_d(m, search_value(&m->d_search));
 	if (t && search_value(&m->t_search) != kib)
 		mqfq_set_t(m, search_value(&m->t_search));
+	if (cost)
+		WRITE_ONCE(m->write_cost_pct, write_cost_value(&m->write_cost));
 }
 
 /* Once a period, while requests come. */
@@ -238,7 +254,7 @@ static inline u64 mqfq_cost(const struct mqfq *m, const struct flow *flow, u64 s
 {
 	u64 cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
 
-	return writes ? div_u64(cost * READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]), 100) : cost;
+	return writes ? div_u64(cost * READ_ONCE(m->write_cost_pct), 100) : cost;
 }
 
 /**
@@ -264,6 +280,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		mqfq_tick(m, period);
 	/* what the driver gave back was paid for, and may have no tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
+	e->writes = writes;
 	if (likely(e->level == MQFQ_FAIR)) {
 		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
 		flow = &m->flows.flows[e->flow];
@@ -630,7 +647,7 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 		if (unlikely(e->flow != q->serving))
 			mqfq_tell(m, q, e->flow);
 		WRITE_ONCE(q->dispatched, q->dispatched + 1);
-		WRITE_ONCE(q->sectors, q->sectors + mqfq_sectors(e));
+		WRITE_ONCE(q->sectors[e->writes], q->sectors[e->writes] + mqfq_sectors(e));
 	}
 	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
 		mqfq_publish(m, q, mqfq_number(m, q));
@@ -795,6 +812,10 @@ static int mqfq_configure(struct mqfq *m, enum mqfq_knob knob, u64 value)
 		search_begin(&m->d_search, &mqfq_d_limits);
 		value = search_value(&m->d_search);
 	}
+	if (knob == MQFQ_KNOB_write_cost_pct) {
+		write_cost_begin(&m->write_cost, value == KNOB_AUTO ? m->write_cost.pct : value);
+		WRITE_ONCE(m->write_cost_pct, m->write_cost.pct);
+	}
 	if (knob == MQFQ_KNOB_t_kib)
 		mqfq_set_t(m, value);
 	if (knob == MQFQ_KNOB_d)
@@ -943,6 +964,8 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	for (i = 0; i < MQFQ_KNOB_COUNT; i++)
 		m->knobs[i] = mqfq_knob_infos[i].initial;
 	m->d = m->knobs[MQFQ_KNOB_d];
+	m->write_cost_pct = m->knobs[MQFQ_KNOB_write_cost_pct];
+	write_cost_begin(&m->write_cost, m->write_cost_pct);
 	spin_lock_init(&m->lock);
 	spin_lock_init(&m->accounts_lock);
 	m->hctx_count = hctxs;

@@ -50,6 +50,7 @@
 #include "fair/tokens.h"
 #include "fair/waiting.h"
 #include "fair/wheel.h"
+#include "fair/write_cost.h"
 #include "ends.h"
 #include "knobs.h"
 
@@ -64,7 +65,7 @@ static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
 	     "most requests in the drive at a time, over all hardware queues") \
 	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "how far a flow of weight 100 may be ahead of the one that has had least") \
-	knob(write_cost_pct, "percent", 1, 10000, 1, 100, "log", NULL, 0, \
+	knob(write_cost_pct, "percent", 1, 10000, 1, 100, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "what a write costs beside a read of the same size") \
 	knob(flow_by, "mode", 0, 1, 1, 0, "choice", mqfq_flow_bys, 0, \
 	     "who shares the drive: cgroups, by io.mqfq.weight, or processes, which weigh the same")
@@ -102,6 +103,7 @@ enum mqfq_state {
  * @queue: number of the queue that it is, or was, in
  * @level: MQFQ_...
  * @state: enum mqfq_state
+ * @writes: it is a write
  */
 struct mqfq_entry {
 	u64 start;
@@ -109,6 +111,7 @@ struct mqfq_entry {
 	u16 queue;
 	u8 level;
 	u8 state;
+	bool writes;
 };
 
 /**
@@ -140,7 +143,7 @@ struct mqfq_hctx {
  * @late: those of them that came after one with a later tag, by start tag: of two flows, the one that is behind
  * @inserted: requests, since the start; read without the lock, as the next two are
  * @dispatched: those that went to the drive
- * @sectors: of these
+ * @sectors: of these, what was read and what was written
  * @idle: requests of it that left the drive, while nothing could take their place as T was too small
  * @serving: number of the flow of the last request that went
  * @told_dispatched: @dispatched, as far as flows have been told
@@ -164,7 +167,7 @@ struct mqfq_queue {
 	unsigned int idle_due;
 	struct mqfq_entry *first;
 	struct rb_root late;
-	u64 inserted, dispatched, sectors;
+	u64 inserted, dispatched, sectors[2];
 	atomic64_t idle;
 	unsigned int serving;
 	u64 told_dispatched, told_sectors;
@@ -196,9 +199,11 @@ struct mqfq_place {
  * @d: D
  * @d_search: if that is automatic
  * @t_search: if T, in KiB, is
+ * @write_cost: what a write costs, set or found
  * @period: when these were last looked at
  * @t: T, as a tag
  * @span_shift: a span is 2 to this power, as a tag
+ * @write_cost_pct: what is charged for a write, in percent of a read of the same size; another price while the cost is measured
  * @hctxs: hardware queues, by number
  * @hctx_count: of them
  * @runnable: their bitmaps
@@ -226,9 +231,10 @@ struct mqfq {
 	spinlock_t lock;
 	unsigned int d;
 	struct search d_search, t_search;
+	struct write_cost write_cost;
 	unsigned int period;
 	u64 t;
-	unsigned int span_shift;
+	unsigned int span_shift, write_cost_pct;
 	struct mqfq_hctx *hctxs;
 	unsigned int hctx_count;
 	void *runnable;

@@ -14,15 +14,22 @@ static void mqfq_break(struct mqfq *m)
 /* Waiting requests of a queue that are looked at, to find those of each flow. */
 #define MQFQ_LOOKS 64
 
+/* Sectors of what went from a queue. */
+static inline u64 mqfq_sectors_of(const struct mqfq_queue *q)
+{
+	return READ_ONCE(q->sectors[0]) + READ_ONCE(q->sectors[1]);
+}
+
 /* From now on requests of another flow go from a queue, or what went is to be seen: its flow is told. Under the queue's lock. */
 static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned int next)
 {
 	struct flow *flow = &m->flows.flows[q->serving];
+	u64 sectors = mqfq_sectors_of(q);
 
 	atomic64_add(q->dispatched - q->told_dispatched, &flow->requests);
-	atomic64_add(q->sectors - q->told_sectors, &flow->sectors);
+	atomic64_add(sectors - q->told_sectors, &flow->sectors);
 	WRITE_ONCE(q->told_dispatched, q->dispatched);
-	WRITE_ONCE(q->told_sectors, q->sectors);
+	WRITE_ONCE(q->told_sectors, sectors);
 	WRITE_ONCE(q->serving, next);
 }
 
@@ -42,7 +49,7 @@ static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 			continue;
 		locked = spin_trylock(&q->lock);
 		requests += READ_ONCE(q->dispatched) - READ_ONCE(q->told_dispatched);
-		sectors += READ_ONCE(q->sectors) - READ_ONCE(q->told_sectors);
+		sectors += mqfq_sectors_of(q) - READ_ONCE(q->told_sectors);
 		if (locked)
 			spin_unlock(&q->lock);
 	}

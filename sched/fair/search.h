@@ -49,11 +49,12 @@ struct search_limits {
  * @now_ns: time
  * @requests: that went to the drive, since the start
  * @sectors: of these
+ * @written: of these sectors, those of writes
  * @depth: requests that may be in the drive
  * @waits: something waits
  */
 struct search_sample {
-	u64 now_ns, requests, sectors;
+	u64 now_ns, requests, sectors, written;
 	unsigned int depth;
 	bool waits;
 };

@@ -138,7 +138,7 @@ struct law_place {
 
 static struct {
 	u64 vt, t;
-	u64 inserted, dispatched, inflight;
+	u64 inserted, dispatched, inflight, sectors[2];
 	u32 queued[WAITING_LEVELS];
 	struct law_queue queues[QUEUES];
 	struct law_flow flows[FLOWS];
@@ -192,6 +192,13 @@ static void find_keys(void)
 		while ((key * 0x9e3779b97f4a7c15ULL >> 32) % FLOWS_PLACES);
 		keys[i] = key;
 	}
+}
+
+
+static u64 write_cost_now(void)
+{
+	return mqfq_is_auto(&mqfq, MQFQ_KNOB_write_cost_pct) ? mqfq.write_cost_pct :
+							       mqfq.knobs[MQFQ_KNOB_write_cost_pct];
 }
 
 static void subject_create(unsigned int queues)
@@ -395,6 +402,7 @@ static void picked(struct mqfq_entry *e)
 	unqueue(io);
 	law.inflight++;
 	law.dispatched++;
+	law.sectors[io->op == IO_WRITE] += mqfq_sectors(e);
 }
 
 /* --- laws after each event ------------------------------------------------------------------------------------- */
@@ -420,14 +428,17 @@ static void check_rest(void)
 /* As the module's statistics have them. */
 static void check_counters(void)
 {
-	u64 inserted = 0, dispatched = 0;
+	u64 inserted = 0, dispatched = 0, read = 0, written = 0;
 	unsigned int i;
 
 	for (i = 0; i < mqfq.queue_count; i++) {
 		inserted += mqfq.queues[i].inserted;
 		dispatched += mqfq.queues[i].dispatched;
+		read += mqfq.queues[i].sectors[0];
+		written += mqfq.queues[i].sectors[1];
 	}
-	if (inserted != law.inserted || dispatched != law.dispatched)
+	if (inserted != law.inserted || dispatched != law.dispatched || read != law.sectors[0] ||
+	    written != law.sectors[1])
 		player_fail("the counters do not balance");
 	if (mqfq_inflight(&mqfq) != (int)law.inflight)
 		player_fail("%d requests have tokens, and %llu are in the drive",
@@ -541,7 +552,7 @@ static void check_charge(struct io *io, bool writes)
 		f->price = mqfq.flows.flows[mqfq_entry(io)->flow].price;
 	io->law_cost = max_t(u64, mqfq_sectors(mqfq_entry(io)), 1) * f->price;
 	if (writes)
-		io->law_cost = io->law_cost * mqfq.knobs[MQFQ_KNOB_write_cost_pct] / 100;
+		io->law_cost = io->law_cost * write_cost_now() / 100;
 	if (tag_after(f->start, start) || tag_after(law.vt, start))
 		player_fail("a request begins before an earlier one, or before virtual time");
 	f->start = start;

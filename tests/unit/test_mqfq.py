@@ -8,7 +8,7 @@ flows of random weights, sizes, merges and queues compete: what is dispatched an
 any two differs by no more than a bound, the drive is always full, and a flow's statistics say what was
 seen. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what flows
 weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find itself
-on modelled drives. `stress` has real threads, for the sanitizers.
+on modelled drives, and `write_cost` what a write costs. `stress` has real threads, for the sanitizers.
 """
 
 import shutil
@@ -127,6 +127,20 @@ LOST = [
     ("never-goes-down", "\t\tstep -= stride;\n", ""),
     ("takes-the-load-for-the-drive", "if (!search_is_high(s) && s->waited", "if (false && s->waited"),
     ("growth-is-a-gain", "return s->window == 1 || s->window == 2;", "return s->window & 1;"),
+]
+
+#: Ways to misjudge what a write costs.
+MISPRICED = [
+    ("growth-is-a-mix", "return c->window == 2 || c->window == 3;", "return !(c->window & 1);"),
+    ("does-not-settle", "#define WRITE_COST_SETTLES 4", "#define WRITE_COST_SETTLES 0"),
+    ("short-windows", "#define WRITE_COST_TICKS_MIN 16", "#define WRITE_COST_TICKS_MIN 1"),
+    ("noise-is-a-mix", "if (4 * c->read[1] * c->written[0] <", "if (false &&"),
+    ("takes-the-load-for-the-drive", "if (c->waited * 16 < ticks * 15) {", "if (false) {"),
+    ("upside-down", "div64_u64(100 * read, written)", "div64_u64(100 * written, read)"),
+    ("believed-at-once", "\tif (8 * c->pct <= 9 * was && 8 * c->pct >= 7 * was) {\n", "\t{\n"),
+    ("never-rests", "if (8 * c->pct <= 9 * was && 8 * c->pct >= 7 * was) {", "if (!measured) {"),
+    ("no-other-price", "#define WRITE_COST_TIMES 4", "#define WRITE_COST_TIMES 1"),
+    ("old-ones-count", "\tc->read[0] = c->read[1] = c->written[0] = c->written[1] = 0;\n", ""),
 ]
 
 
@@ -287,3 +301,13 @@ def test_a_search_finds_the_depth_of_a_drive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in LOST], ids=[m[0] for m in LOST])
 def test_a_search_that_gets_lost_is_noticed(old: str, new: str, tmp_path: Path) -> None:
     assert run_program(compile_mutated("search", old, new, tmp_path), 0, 1000) != ""
+
+
+def test_what_a_write_costs_is_found(tmp_path: Path) -> None:
+    """From another seed each time."""
+    assert run_program(compile_program("write_cost", tmp_path, *SANITIZED), SEED, 1000) == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [m[1:] for m in MISPRICED], ids=[m[0] for m in MISPRICED])
+def test_a_wrong_price_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    assert run_program(compile_mutated("write_cost", old, new, tmp_path), 0, 1000) != ""

@@ -32,7 +32,7 @@ random_knobs() { # of whichever scheduler the disk has now
 	[ ! -e $Q/iosched/t_kib ] || {
 		knob d auto 1 8 64
 		knob t_kib auto 0 1 64 512 65536
-		knob write_cost_pct 25 100 1000
+		knob write_cost_pct auto 25 100 1000
 		knob flow_by cgroup process
 	}
 }

@@ -67,6 +67,5 @@ expect "first line" "$(head -1 /proc/tailgate-$SCHEDULER)" "$SCHEDULER $version"
 	refused EINVAL flow_by thread
 	taken flow_by process process
 	taken flow_by 'cgroup\n' cgroup
-	for name in d t_kib; do taken $name auto auto; done
-	refused EINVAL write_cost_pct auto
+	for name in d t_kib write_cost_pct; do taken $name auto auto; done
 }

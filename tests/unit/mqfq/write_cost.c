@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Is it found what a write costs a drive? write_cost FIRST_SEED COUNT
+ *
+ * Drives whose dies read at most R sectors a second or program at most W, or some of both, behind a buffer for writes, and whose speed changes
+ * slowly. Readers and writers get what their shares say, with noise; some of both goes whatever a write costs. The cost that is found must be
+ * R / W, also after W has changed for good, as where a cache is full. Where there are not enough reads, or writes, to make use of a share,
+ * the cost must stay, or come nearer to R / W; where the price does not change the mix, or the drive has too little to do, it must stay.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../sched/fair/write_cost.h"
+
+/* Steps of the model in a tick. */
+#define STEPS 33
+#define STEP_S (1 / 30.0 / STEPS)
+/* Ticks in which a cost must be found. */
+#define TICKS_MAX 3000
+
+enum kind { BOTH_WAIT, FEW_READS, FEW_WRITES, ALIKE, IDLE, KINDS };
+
+static struct {
+	double reads, writes; /* R and W, sectors a second */
+	double buffer, filled; /* sectors */
+} drive;
+
+static struct {
+	enum kind kind;
+	double weight; /* of the readers; of the writers: 1 */
+	double fixed; /* of the drive's time, for reads, and for writes, whatever they cost */
+	double few, few_now; /* of what the drive can do, where there are few */
+	double size; /* sectors of a request */
+	bool pauses; /* has too little to do at times */
+} load;
+
+static u64 state;
+
+static double uniform(void)
+{
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return (state * 0x2545f4914f6cdd1dULL >> 33) / 2147483648.0;
+}
+
+static double between(double least, double most)
+{
+	return least * pow(most / least, uniform());
+}
+
+static double true_pct(void)
+{
+	return 100 * drive.reads / drive.writes;
+}
+
+/*
+ * A step of a drive that is full of work, with @mix reads for a write. While the buffer is being filled or worked off, dies have both reads
+ * and programs, and half of their time goes to each; then writes are taken in as fast as they are programmed.
+ */
+static void buffered(double mix, double *read, double *written)
+{
+	double programmed;
+
+	*written = 1 / (mix / drive.reads + 1 / drive.writes);
+	*read = mix * *written;
+	if (*read < drive.reads / 2 ? drive.filled >= 0.999 * drive.buffer :
+				      drive.filled <= 0.001 * drive.buffer)
+		return;
+	*read = drive.reads / 2;
+	programmed = fmin(drive.writes / 2, *read / mix + drive.filled / STEP_S);
+	*written = fmin(*read / mix, programmed + (drive.buffer - drive.filled) / STEP_S);
+	drive.filled += (*written - programmed) * STEP_S;
+	drive.filled = fmin(fmax(drive.filled, 0), drive.buffer);
+}
+
+/* What goes in a step, in sectors a second, at a price. */
+static void step(double pct, bool is_idle, double *read, double *written)
+{
+	double mix = load.weight * pct / 100, own = 1 - 2 * load.fixed;
+
+	buffered(load.kind == ALIKE ? 1.5 : mix, read, written);
+	*read = own * *read + load.fixed * drive.reads;
+	*written = own * *written + load.fixed * drive.writes;
+	if (is_idle) {
+		*read = load.few_now * drive.reads;
+		*written = (0.2 - load.few_now) * drive.writes;
+	}
+	if (load.kind == FEW_READS && *read > load.few * drive.reads) {
+		*read = load.few * drive.reads;
+		*written = (1 - load.few) * drive.writes;
+	}
+	if (load.kind == FEW_WRITES && *written > load.few * drive.writes) {
+		*written = load.few * drive.writes;
+		*read = (1 - load.few) * drive.reads;
+	}
+}
+
+/* Until a cost is found. Return: ticks. */
+static unsigned int find(struct write_cost *cost, struct search_sample *sample)
+{
+	static double all_read, all_written;
+	double read, written, speed;
+	unsigned int i, j;
+	bool is_idle;
+
+	if (!sample->now_ns)
+		all_read = all_written = 0;
+	for (i = 0; i < TICKS_MAX && (i < 600 || !cost->rest); i++) {
+		is_idle = load.kind == IDLE || (load.pauses && i % 211 < 20);
+		if (i % 30 == 0)
+			load.few_now = 0.1 * uniform() + 0.05;
+		for (j = 0; j < STEPS; j++) {
+			step(write_cost_value(cost), is_idle, &read, &written);
+			speed = STEP_S * (1 + 0.3 * sin(i / 150.0));
+			all_read += read * speed * (1 + 0.2 * (uniform() - 0.5));
+			all_written += written * speed * (1 + 0.2 * (uniform() - 0.5));
+		}
+		sample->now_ns += 1000000000 / 30;
+		sample->sectors = (u64)all_read + (u64)all_written;
+		sample->written = all_written;
+		sample->requests = sample->sectors / load.size;
+		sample->depth = 64;
+		sample->waits = !is_idle || (load.kind == IDLE && uniform() < 0.6);
+		write_cost_tick(cost, sample);
+	}
+	return i;
+}
+
+static bool is_about(double found, double wanted)
+{
+	return fabs(found - wanted) <= 0.1 * wanted + 1;
+}
+
+/* Is a cost right that was found, from another? Few requests change little, and tell little. */
+static bool is_right(double was, double found)
+{
+	double wanted = true_pct();
+
+	if (load.kind == BOTH_WAIT)
+		return is_about(found, wanted);
+	if (load.kind == FEW_READS || load.kind == FEW_WRITES)
+		return found >= fmin(was, wanted) / 4 && found <= fmax(was, wanted) * 4;
+	return found == was;
+}
+
+static bool check(unsigned long long seed)
+{
+	struct search_sample sample = {};
+	struct write_cost cost;
+	unsigned int i, ticks, was;
+	double faster;
+
+	drive.writes = between(300000, 3000000);
+	drive.reads = drive.writes * between(0.15, 50);
+	drive.buffer = uniform() < 0.3 ? 0 : uniform() * 0.01 * drive.writes;
+	drive.filled = 0;
+	load.kind = uniform() < 0.5 ? BOTH_WAIT : uniform() * KINDS;
+	load.weight = between(0.3, 3);
+	load.fixed = uniform() < 0.5 ? 0 : 0.1 * uniform();
+	load.few = 0.02 + 0.1 * uniform();
+	load.pauses = uniform() < 0.3;
+	load.size = uniform() < 0.5 ? 8 : 128;
+	write_cost_begin(&cost, 100);
+	for (i = 0; i < 3; i++) {
+		was = cost.pct;
+		ticks = find(&cost, &sample);
+		if ((ticks == TICKS_MAX && load.kind == BOTH_WAIT) || !is_right(was, cost.pct)) {
+			printf("seed %llu, kind %d, change %u: %u after %u ticks, not %.0f\n", seed,
+			       load.kind, i, cost.pct, ticks, true_pct());
+			return false;
+		}
+		faster = between(fmax(0.2, fmax(drive.reads / 50, 200000) / drive.writes),
+				 fmin(5, drive.reads / 0.15 / drive.writes));
+		drive.writes *= faster;
+		drive.buffer *= faster;
+		drive.filled *= faster;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long first, count, seed;
+
+	if (argc != 3)
+		return 2;
+	first = strtoull(argv[1], NULL, 10);
+	count = strtoull(argv[2], NULL, 10);
+	for (seed = first; seed < first + count; seed++) {
+		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
+		if (!check(seed))
+			return 1;
+	}
+	return 0;
+}

@@ -60,9 +60,10 @@ def at_most(claim: str, value: float, most: float, command: str, target: str = "
     return Claim(claim, target, round(value, 3), f"<= {most:g}", value <= most, command)
 
 
-def about_one(claim: str, value: float, command: str, target: str = "vm") -> Claim:
-    """A claim that a ratio is 1 within 5 %."""
-    return Claim(claim, target, round(value, 3), "0.95 to 1.05", 0.95 <= value <= 1.05, command)
+def about_one(claim: str, value: float, command: str, target: str = "vm", off: float = 0.05) -> Claim:
+    """A claim that a ratio is 1 within 5 %, or as far off as is said."""
+    bound = f"{1 - off:g} to {1 + off:g}"
+    return Claim(claim, target, round(value, 3), bound, 1 - off <= value <= 1 + off, command)
 
 
 def stated(claim: str, value: float, command: str, target: str = "vm") -> Claim:
@@ -679,9 +680,9 @@ def target_in_guest() -> Iterator[Claim]:
         yield at_least(f"{claim}: background over that of 40 KiB", mib_s / least, 0.9, command)
 
 
-def shares_of(name: str) -> tuple[dict[tuple[str, str], dict[str, float]], str]:
+def shares_of(name: str, labels: str = "none,mqfq") -> tuple[dict[tuple[str, str], dict[str, float]], str]:
     """MiB/s by label of scheduler and load, then by flow, on target sim; and the command."""
-    arguments = (name, "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+    arguments = (name, "--claims", "--target", "sim", "--schedulers", labels)
     points = run_experiment(*arguments)["points"]
     rates = {(p["label"], p["load"]): {f["flow"]: float(f["mib_s"]) for f in p["flows"]} for p in points}
     return rates, f"tailgate run {shlex.join(arguments)}"
@@ -736,6 +737,27 @@ def mqfq_slowdowns() -> Iterator[Claim]:
     yield about_one(
         "mqfq/fig7: store-stand-in over fio, mqfq", both["store-stand-in"] / both["fio"], command, "sim"
     )
+
+
+def mqfq_read_write() -> Iterator[Claim]:
+    """MQFQ: a reading and a writing tenant on a preconditioned drive, each slowed by the same factor."""
+    rates, command = shares_of("mqfq/read-write", "none,mqfq-100,mqfq-auto")
+    for load, flows in (
+        ("4k", ("read-4k", "write-4k")),
+        ("64k", ("read-64k", "write-64k")),
+        ("small-reads", ("read-4k", "write-64k")),
+        ("small-writes", ("read-64k", "write-4k")),
+    ):
+        for label in ("none", "mqfq-100", "mqfq-auto"):
+            claim = f"mqfq/read-write, {load}, {label}"
+            slowed = [rates["none", name][name] / rates[label, load][name] for name in flows]
+            for name, times in zip(flows, slowed, strict=True):
+                yield stated(f"{claim}: {name} slowed, times", times, command, "sim")
+            ratio, what = slowed[0] / slowed[1], f"{claim}: slowing of {flows[0]} over that of {flows[1]}"
+            if label == "mqfq-auto":
+                yield about_one(what, ratio, command, "sim", 0.1)
+            else:
+                yield stated(what, ratio, command, "sim")
 
 
 def rt_over_fair() -> Iterator[Claim]:
@@ -929,6 +951,7 @@ STEPS: tuple[Callable[[], Iterator[Claim]], ...] = (
     mqfq_shares,
     mqfq_slowdowns,
     mqfq_auto,
+    mqfq_read_write,
     rt_over_fair,
     rt_over_fair_in_guest,
     mqfq_in_guest,

@@ -194,7 +194,6 @@ static void find_keys(void)
 	}
 }
 
-
 static u64 write_cost_now(void)
 {
 	return mqfq_is_auto(&mqfq, MQFQ_KNOB_write_cost_pct) ? mqfq.write_cost_pct :

@@ -61,7 +61,7 @@ static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int n
 }
 
 /* A token that a queue does not need: who waits gets it, or it is put into the tree. Any context. */
-static void mqfq_give(struct mqfq *m, unsigned int number)
+static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 {
 	unsigned int to;
 
@@ -239,6 +239,7 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
 	struct share_path path;
 
+	mqfq_tick(m, period);
 	WRITE_ONCE(flow->period, period);
 	set_bit(e->flow, m->active);
 	if (key != had && cmpxchg(&m->accounts[e->flow].key, had, key) == had)
@@ -276,8 +277,6 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	struct flow *flow;
 	bool is_new;
 
-	if (unlikely(READ_ONCE(m->period) != period))
-		mqfq_tick(m, period);
 	/* what the driver gave back was paid for, and may have no tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
 	e->writes = writes;
@@ -291,6 +290,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		if (unlikely(sectors - 1 >= READ_ONCE(flow->largest))) /* also if there are none */
 			mqfq_account_size(flow, sectors);
 	} else {
+		mqfq_tick(m, period);
 		e->flow = FLOWS_NONE;
 	}
 	e->state = MQFQ_QUEUED;
@@ -331,12 +331,16 @@ static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct list_head *list = &q->lists[MQFQ_FAIR];
 
-	if (likely(list_empty(list) || !tag_after(mqfq_entry_of(list->prev)->start, e->start)))
-		mqfq_append(mqfq_node(e), list);
-	else
-		mqfq_add_late(q, e);
-	if (!q->first || tag_after(q->first->start, e->start))
+	if (!q->first) {
 		q->first = e;
+		q->filled |= BIT(MQFQ_FAIR);
+	} else if (unlikely(tag_after(mqfq_entry_of(list->prev)->start, e->start))) {
+		mqfq_add_late(q, e);
+		if (tag_after(q->first->start, e->start))
+			q->first = e;
+		return;
+	}
+	mqfq_append(mqfq_node(e), list);
 }
 
 /**
@@ -369,11 +373,12 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 
 	e->queue = q->number;
 	WRITE_ONCE(q->inserted, q->inserted + 1);
-	q->filled |= BIT(level);
-	if (likely(level == MQFQ_FAIR))
+	if (likely(level == MQFQ_FAIR)) {
 		mqfq_add_fair(q, e);
-	else
-		mqfq_append(mqfq_node(e), &q->lists[level]);
+		return;
+	}
+	q->filled |= BIT(level);
+	mqfq_append(mqfq_node(e), &q->lists[level]);
 }
 
 /* All that there are in a queue. Afterwards the caller runs the hardware queue. */

@@ -72,7 +72,7 @@ MUTATIONS = [
         "}\n\nstatic inline void mqfq_merge_end(struct mqfq_queue *q)\n{\n",
     ),
     ("late-wait-for-all", "return tag_after(first->start, late->start) ?", "return false ?"),
-    ("late-are-appended", "!tag_after(mqfq_entry_of(list->prev)->start, e->start)", "true"),
+    ("late-are-appended", "tag_after(mqfq_entry_of(list->prev)->start, e->start)", "false"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
     ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
 ]

@@ -157,8 +157,8 @@ static void mqfq_set_d(struct mqfq *m, unsigned int d)
 }
 
 /* D: 97 % of what any brings. T, in KiB: almost all of that, as both searches may be on. */
-static const struct search_limits mqfq_d_limits = { 16, 0, 56, 1, 28 };
-static const struct search_limits mqfq_t_limits = { 32, 8, 72, 4, 12 };
+static const struct search_limits mqfq_d_limits = { 32, 0, 112, 1, 28 };
+static const struct search_limits mqfq_t_limits = { 64, 16, 144, 4, 12 };
 
 static inline bool mqfq_is_auto(const struct mqfq *m, enum mqfq_knob knob)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A bound that finds itself: the least with which the drive does nearly all that it can. What it does with a value and with four times that,
- * which stands for any value, is measured in turn, so that a load which changes meanwhile changes both. Values are steps of a fourth of
- * a doubling, or of some of those. The search goes up while a value is not enough, and down while the next one is enough too; then it
- * rests.
+ * which stands for any value, is measured in turn, so that a load which changes meanwhile changes both. Values are steps of an eighth
+ * of a doubling, or of some of those. The search goes up while a value is not enough, or down while it is, then halves the steps that are
+ * left between one that is not and one that is; then it rests.
  *
  * A measurement with a value counts only if something waited all the time: otherwise the load is what limits, and nothing is learned.
  */
@@ -14,7 +14,9 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 
-/* More than this is gained, in a thousand: the search goes up in bigger steps. */
+/* So many strides the search goes up or down at once until it has been on both sides; more if more than this is gained, in a thousand. */
+#define SEARCH_STRIDES 2
+#define SEARCH_LARGE_STRIDES 6
 #define SEARCH_LARGE_GAIN 150
 /*
  * Windows of one measurement: one with the value, two with four times that, one with the value, so that a load which grows steadily is no
@@ -34,10 +36,10 @@
 
 /**
  * struct search_limits - what is searched
- * @first: the first value's step; a step is a fourth of a doubling, and step 0 is 1
+ * @first: the first value's step; a step is an eighth of a doubling, and step 0 is 1
  * @least: step of the least value
  * @most: step of the greatest
- * @stride: steps from a value to the next one
+ * @stride: steps between what is too small and what is enough, in the end
  * @gain: in a thousand: a value is enough if four times as much does not bring more
  */
 struct search_limits {
@@ -63,7 +65,8 @@ struct search_sample {
  * struct search - one search
  * @limits: of what is searched
  * @step: of the value that is looked at
- * @too_small: step of the value that was last found to be not enough; UINT_MAX: none
+ * @too_small: the greatest step that was not enough in this search; UINT_MAX: none
+ * @enough: the least that was; UINT_MAX: none
  * @rest: ticks until it is looked at again
  * @window: 0 to SEARCH_WINDOWS - 1
  * @ticks: of the window, with one for what was in the drive before
@@ -73,7 +76,7 @@ struct search_sample {
  */
 struct search {
 	const struct search_limits *limits;
-	unsigned int step, too_small, rest;
+	unsigned int step, too_small, enough, rest;
 	unsigned int window, ticks, waited;
 	struct search_sample begin;
 	u64 rate[2];
@@ -81,7 +84,12 @@ struct search {
 
 static inline void search_begin(struct search *s, const struct search_limits *limits)
 {
-	*s = (struct search){ .limits = limits, .step = limits->first, .too_small = UINT_MAX };
+	*s = (struct search){
+		.limits = limits,
+		.step = limits->first,
+		.too_small = UINT_MAX,
+		.enough = UINT_MAX,
+	};
 }
 
 /* Is this a window with four times the value? */
@@ -93,9 +101,9 @@ static inline bool search_is_high(const struct search *s)
 /* What is to be set now. */
 static inline unsigned int search_value(const struct search *s)
 {
-	static const unsigned int fourths[] = { 64, 76, 91, 108 };
+	static const unsigned int eighths[] = { 64, 70, 76, 83, 91, 99, 108, 117 };
 
-	return (fourths[s->step % 4] << s->step / 4) / 64 << 2 * search_is_high(s);
+	return (eighths[s->step % 8] << s->step / 8) / 64 << 2 * search_is_high(s);
 }
 
 /* The next measurement. */
@@ -106,25 +114,37 @@ static inline void search_measure(struct search *s, unsigned int step)
 	s->rate[0] = s->rate[1] = 0;
 }
 
+/* The step to look at next, at first away from what was looked at, then between the two sides. */
+static inline unsigned int search_next(const struct search *s, bool is_enough, bool gains_much)
+{
+	const struct search_limits *l = s->limits;
+	unsigned int strides = (gains_much ? SEARCH_LARGE_STRIDES : SEARCH_STRIDES) * l->stride;
+
+	if (s->enough != UINT_MAX && s->too_small != UINT_MAX)
+		return s->too_small + (s->enough - s->too_small) / 2 / l->stride * l->stride;
+	if (is_enough)
+		return max(s->step, l->least + strides) - strides;
+	return min(s->step + strides, l->most);
+}
+
 /* A measurement is over. */
 static inline void search_decide(struct search *s)
 {
 	u64 gain = div64_u64(s->rate[1] * 1000, max_t(u64, s->rate[0], 1));
-	const struct search_limits *l = s->limits;
-	unsigned int step = s->step, stride = l->stride;
+	bool is_enough = gain <= 1000 + s->limits->gain;
+	unsigned int next;
 
-	if (gain > 1000 + l->gain && step + stride <= l->most) {
-		s->too_small = step;
-		if (gain > 1000 + SEARCH_LARGE_GAIN && step + 3 * stride <= l->most)
-			stride *= 3;
-		step += stride;
-	} else if (step >= l->least + stride && s->too_small != step - stride) {
-		step -= stride;
-	} else {
-		s->too_small = UINT_MAX;
+	if (is_enough)
+		s->enough = s->step;
+	else
+		s->too_small = s->step;
+	next = search_next(s, is_enough, gain > 1000 + SEARCH_LARGE_GAIN);
+	if (next == s->step || next == s->too_small) {
+		next = s->enough != UINT_MAX ? s->enough : s->step;
+		s->too_small = s->enough = UINT_MAX;
 		s->rest = SEARCH_REST;
 	}
-	search_measure(s, step);
+	search_measure(s, next);
 }
 
 /* A tick, some 30 a second while requests come. Afterwards search_value() may have changed. */

@@ -4,8 +4,8 @@
  *
  * Drives whose throughput grows with the depth as that of so many independent dies does, or up to a knee, with noise, under a load that
  * changes slowly; a limited number of requests is outstanding. The depth that is found must be near the least one that reaches 97 % of
- * what the drive does with all of them, two steps off at most for the noise; and where the load does not fill the first
- * depth, that must stay.
+ * what the drive does with all of them, after the first search and after two more; and where the load does not fill the first depth, that
+ * must stay. "Near" is within a half, for the noise: of 20000 drives 11 end more than a third off.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,9 @@
 
 #include "../../../sched/fair/search.h"
 
-static const struct search_limits limits = { 16, 0, 56, 1, 28 };
+static const struct search_limits limits = { 32, 0, 112, 1, 28 };
+
+#define SEARCHES 3
 
 static struct drive {
 	bool has_knee;
@@ -49,12 +51,20 @@ static double least_depth(void)
 	return depth;
 }
 
+static bool is_near(double depth)
+{
+	double least = least_depth();
+
+	return depth <= fmax(1.5 * least, least + 1) && depth >= fmin(0.64 * least, least - 1);
+}
+
 static bool check(unsigned long long seed)
 {
 	struct search_sample sample = {};
-	double depth, found, requests = 0;
+	unsigned int i, searches = 0;
+	double depth, requests = 0;
+	bool ok = true, rested;
 	struct search s;
-	unsigned int i;
 
 	drive.has_knee = uniform() < 0.3;
 	drive.dies = drive.has_knee ? 4 + floor(uniform() * 60) : 1 + floor(uniform() * 12);
@@ -64,7 +74,7 @@ static bool check(unsigned long long seed)
 	if (uniform() < 0.2)
 		drive.outstanding = 1 + floor(uniform() * 12); /* fewer than the first depth */
 	search_begin(&s, &limits);
-	for (i = 0; i < 20000 && !s.rest; i++) {
+	for (i = 0; i < 60000 && searches < SEARCHES && ok; i++) {
 		depth = search_value(&s);
 		requests += throughput(depth) * (1 + 0.03 * sin(i / 300.0)) *
 			    (1 + 0.004 * (uniform() - 0.5)) / 30;
@@ -73,16 +83,21 @@ static bool check(unsigned long long seed)
 		sample.sectors = requests * drive.sectors;
 		sample.depth = depth;
 		sample.waits = drive.outstanding > depth;
+		rested = s.rest;
 		search_tick(&s, &sample);
+		if (!s.rest || rested)
+			continue;
+		searches++;
+		ok = is_near(search_value(&s));
 	}
-	found = search_value(&s);
-	if (drive.outstanding < 16 ? found != 16 :
-				     !s.rest || found > fmax(1.5 * least_depth(), 1) ||
-					     found < 0.64 * least_depth()) {
-		printf("seed %llu: %.0f after %u ticks, not %.0f\n", seed, found, i, least_depth());
-		return false;
-	}
-	return true;
+	if (drive.outstanding < 16)
+		ok = !searches && search_value(&s) == 16;
+	else if (searches < SEARCHES)
+		ok = false;
+	if (!ok)
+		printf("seed %llu: %u after %u searches and %u ticks, not %.0f\n", seed,
+		       search_value(&s), searches, i, least_depth());
+	return ok;
 }
 
 int main(int argc, char **argv)

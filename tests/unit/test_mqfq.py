@@ -45,11 +45,6 @@ MUTATIONS = [
     ("never-steals", "!mqfq_must_yield(m, level) && tokens_steal(&m->tokens))", "false)"),
     ("keeps-what-it-was-given", "\t\tmqfq_give_back(m, q);\n\tspin_unlock", "\t\t;\n\tspin_unlock"),
     (
-        "waits-on-after-it-found-one",
-        "\t\t\tmqfq_stop_waiting(m, q); /* there may be",
-        "\t\t\t; /* there may be",
-    ),
-    (
         "throttled-without-another-look",
         "\t    shift == READ_ONCE(m->span_shift)) {\n\t\tmqfq_account_far",
         "\t    true) {\n\t\tmqfq_account_far",
@@ -148,7 +143,7 @@ MISPRICED = [
 #: Ways to get a flow's statistics wrong.
 MISCOUNTED = [
     ("never-told", "\t\tif (unlikely(e->flow != q->serving))\n\t\t\tmqfq_tell(m, q, e->flow);\n", ""),
-    ("told-twice", "\tWRITE_ONCE(q->told_sectors, q->sectors);\n", ""),
+    ("told-twice", "\tWRITE_ONCE(q->told_sectors, sectors);\n", ""),
     ("throttled-while-it-waits-for-a-token", "\tif (level == MQFQ_FAIR)\n\t\tmqfq_account_near(m, q);\n", ""),
     ("throttled-from-the-start", "\tq->throttled_ns = mqfq_now(m);\n", ""),
     ("weights-alike", "a->was.sectors) * now->price", "a->was.sectors) * SHARES_SECTOR"),

@@ -33,25 +33,24 @@ static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned in
 	WRITE_ONCE(q->serving, next);
 }
 
-/* A place has another key. What went so far was not of that. May hold the lock of one queue, which then does not change. */
+/*
+ * A place has another key. What went so far was not of that: what the flow was told, and what it will be told of these queues. They are read
+ * without their locks, of which the caller may hold one: who had the place before is idle, so they hardly change.
+ */
 static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 {
 	struct account *a = &m->accounts[place];
 	struct flow *flow = &m->flows.flows[place];
 	u64 requests = atomic64_read(&flow->requests), sectors = atomic64_read(&flow->sectors);
 	unsigned int i;
-	bool locked;
 
 	for (i = 0; i < m->queue_count; i++) {
-		struct mqfq_queue *q = &m->queues[i];
+		const struct mqfq_queue *q = &m->queues[i];
 
 		if (READ_ONCE(q->serving) != place)
 			continue;
-		locked = spin_trylock(&q->lock);
 		requests += READ_ONCE(q->dispatched) - READ_ONCE(q->told_dispatched);
 		sectors += mqfq_sectors_of(q) - READ_ONCE(q->told_sectors);
-		if (locked)
-			spin_unlock(&q->lock);
 	}
 	WRITE_ONCE(a->requests, requests);
 	WRITE_ONCE(a->sectors, sectors);

@@ -33,5 +33,7 @@ def test_builds_without_a_warning(label: str, tmp_path: Path) -> None:
         line for line in (out / "log").read_text().splitlines() if re.search("(warning|error): ", line)
     ]
     if not unlock_is_annotated(kernel):
-        findings = [line for line in findings if "context imbalance in 'k2_merge'" not in line]
+        findings = [
+            line for line in findings if not re.search("context imbalance in '(k2_merge|mqfq_account)'", line)
+        ]
     assert findings == []

@@ -42,6 +42,20 @@ def test_price_of_what_is_switched_on() -> None:
     assert text.count("> $queue/iosched/bound_mode") == 2
 
 
+def test_parts_of_mqfq_are_all_that_it_adds() -> None:
+    figures = {
+        "none": 1000,
+        "none without merging": 980,
+        "mqfq": 2000,
+        "mqfq by process": 1990,
+        "mqfq by process without merging": 1930,
+        "mqfq real-time without merging": 1800,
+    }
+    parts = instructions.parts(figures)
+    assert list(parts.values()) == [10, 40, 130, 820]
+    assert sum(parts.values()) == figures["mqfq"] - figures["none"]
+
+
 def test_the_guest_loads_the_module_of_the_contender() -> None:
     text = instructions.script(
         instructions.LOADS[:1], (*instructions.CONTENDERS, instructions.before("527fb48"))

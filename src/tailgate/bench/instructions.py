@@ -84,6 +84,24 @@ WITHOUT = (
 
 FEATURES = ("rt_tags", "statistics", "merging")
 
+# What mqfq does for a request in steps: each contender does more than the one below it.
+STEPS = (
+    Contender("mqfq by process", "mqfq", settings=(("iosched/flow_by", "process"),)),
+    Contender(
+        "mqfq by process without merging",
+        "mqfq",
+        settings=(("iosched/flow_by", "process"), ("nomerges", "2")),
+    ),
+    Contender("mqfq real-time without merging", "mqfq", settings=(("nomerges", "2"),), rt=True),
+)
+#: A part of mqfq -> the contender that has it, and the one that has not.
+PARTS: Mapping[str, tuple[str, str]] = {
+    "cgroup": ("mqfq", STEPS[0].name),
+    "merging": (STEPS[0].name, STEPS[1].name),
+    "flow, tag and virtual time": (STEPS[1].name, STEPS[2].name),
+    "queue, token and the rest": (STEPS[2].name, "none without merging"),
+}
+
 # What is off by default, each switched on for itself, with values that hold nothing back here: what is left
 # is its price.
 SWITCHED_ON: Mapping[str, tuple[str, str]] = {
@@ -227,7 +245,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
     bare = modules.build(
         kernel, ["KCFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
     )
-    contenders = (*CONTENDERS, *(() if quick else (*WITHOUT, *ON)), *map(before, since))
+    contenders = (*CONTENDERS, *(() if quick else (*WITHOUT, *STEPS, *ON)), *map(before, since))
     figures: dict[str, dict[str, float]] = {load.name: {} for load in LOADS}
 
     def on_record(name: str, content: bytes) -> None:
@@ -288,6 +306,9 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
         for feature, share in shares(by_contender).items():
             name = f"instructions_per_io.share.{feature}.{load}.{series}"
             out.append(Result(name, share, "instructions", False, context))
+        for part, cost in parts(by_contender).items():
+            name = f"instructions_per_io.mqfq_part.{part}.{load}.{series}"
+            out.append(Result(name, cost, "instructions", False, context))
     out.append(
         Result(
             f"instructions_per_io.vflash_own.{series}",
@@ -316,6 +337,15 @@ def shares(by_contender: dict[str, float]) -> dict[str, float]:
     return out
 
 
+def parts(by_contender: Mapping[str, float]) -> dict[str, float]:
+    """Instructions per I/O of each part of mqfq, all that it adds; empty if they were not measured."""
+    if STEPS[0].name not in by_contender:
+        return {}
+    out = {part: by_contender[has] - by_contender[has_not] for part, (has, has_not) in PARTS.items()}
+    out["merging"] -= by_contender["none"] - by_contender["none without merging"]
+    return {part: round(cost, 1) for part, cost in out.items()}
+
+
 def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool], float]:
     """Instructions per I/O that each feature takes when it is on, by whether the I/O is real-time."""
     return {
@@ -337,6 +367,17 @@ def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> T
     }
     for feature, (knob, _) in SWITCHED_ON.items():
         out.add_row(knob, *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
+    return out
+
+
+def part_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
+    """What each part of mqfq takes."""
+    out = Table(title=f"mqfq: instructions per I/O by part, Linux {kernel.release}", title_justify="left")
+    out.add_column("load")
+    for part in PARTS:
+        out.add_column(part, justify="right")
+    for load, by_contender in figures.items():
+        out.add_row(load, *(f"{cost:+.0f}" for cost in parts(by_contender).values()))
     return out
 
 
@@ -378,7 +419,7 @@ def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequenc
 
     kernels = resolve(labels, say)
     rows = 1 + len(LOADS) * (len(CONTENDERS) + (0 if quick else len(WITHOUT)) + len(since))
-    rows += 0 if quick else len(ON)
+    rows += 0 if quick else len(ON) + len(LOADS) * len(STEPS)
     say(f"bench: {rows} figures on each of {len(kernels)} kernels, about 2 minutes each")
     with ThreadPoolExecutor(len(kernels)) as pool:
         runs = {k: pool.submit(count, k, quick, since) for k in kernels}
@@ -388,5 +429,6 @@ def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequenc
         console.print(table(kernel, by_load))
         if not quick:
             console.print(price_table(kernel, by_load))
+            console.print(part_table(kernel, by_load))
         out += results(kernel, by_load)
     return out

@@ -85,12 +85,12 @@ ORDINARY_ONLY = {
     "mqfq sysfs",
     *of("fifo", "sysfs", "data vflash0"),
 }
-#: Of the older kernel with PREEMPT_RT: what its locks could break. The newer one has all parts.
+#: Of kernels with PREEMPT_RT: what their locks could break. The newer one has all parts by the host's clock.
 OLD_RT_CONDITIONS = (
     *("levels", "order", "unplug", "hotplug", "data vflash0"),
     *of("mqfq", "order", "data vflash0"),
 )
-OLD_RT_TIMES = ("bounds", "debt", "starve", "returned", "mqfq returned")
+RT_TIMES = ("bounds", "debt", "starve", "returned", *of("mqfq", "returned", "latecomer"))
 ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS)
 ALL_TIMES = (*TIMES, *OTHER_TIMES)
 #: By machine: each kernel by the host's clock (smp) and in virtual time (icount), with the number of CPUs.
@@ -102,10 +102,10 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-rt-smp2": OLD_RT_CONDITIONS,
     "backports-rt-smp2": tuple(p for p in ALL_CONDITIONS if p not in ORDINARY_ONLY),
     "stable-icount2": ALL_TIMES,
-    "backports-icount1": (*TIMES, "tags", "back"),
+    "backports-icount1": (*ALL_TIMES, "tags", "back"),
     "backports-icount2": ("back",),
-    "stable-rt-icount2": OLD_RT_TIMES,
-    "backports-rt-icount2": tuple(p for p in ALL_TIMES if p not in ORDINARY_ONLY),
+    "stable-rt-icount2": RT_TIMES,
+    "backports-rt-icount2": RT_TIMES,
     "backports-rt-icount1": ("tags",),
     "stable-slab2": SLAB,
     "stable-rt-slab2": ("resize",),

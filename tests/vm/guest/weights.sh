@@ -78,7 +78,8 @@ weigh b 300
 shares "weights" a=1 b=3
 cat /cg/a/io.mqfq.stat /cg/b/io.mqfq.stat
 for group in a b; do # both wait all the time, for virtual time, or for a token
-	[ $(told $group throttled_us) -gt 0 ] || fail "$group was never throttled"
+	# with one CPU there is one queue, whose order alone shares the drive
+	[ $CPUS = 1 ] || [ $(told $group throttled_us) -gt 0 ] || fail "$group was never throttled"
 	[ $(told $group unfairness_kib) -gt 0 ] || fail "$group was never compared"
 	[ $(told $group unfairness_kib) -le $(told $group bound_kib) ] || fail "$group was treated unfairly"
 done

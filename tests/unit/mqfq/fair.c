@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "seeds.h"
 
 #define HCTXS 8
 #define FLOWS 6
@@ -34,20 +35,11 @@
 
 static struct mqfq drive;
 static unsigned long runs;
-static u64 state;
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
 {
 	(void)m;
 	runs |= BIT(hctx);
-}
-
-static unsigned int draw(unsigned int n)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
 }
 
 static struct flow_now {
@@ -344,7 +336,7 @@ int main(int argc, char **argv)
 	for (law = FULL; law < ALL && !(argc > 3 && !strcmp(argv[3], laws[law])); law++)
 		;
 	for (seed = first; seed < first + count; seed++) {
-		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
+		seed_begin(seed);
 		play();
 	}
 	if (law == STATISTICS && plays_unfair * 10 < plays)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../../../sched/fair/shares.h"
+#include "seeds.h"
 
 #define GROUPS 40
 
@@ -20,16 +21,6 @@ static struct group {
 	unsigned int depth, weight, children;
 	bool is_asked, competes;
 } groups[GROUPS];
-
-static u64 state;
-
-static unsigned int draw(unsigned int n)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
-}
 
 /* Does any flow in or below a group compete? */
 static bool competes(int group)
@@ -126,16 +117,5 @@ static bool check(unsigned long long seed)
 
 int main(int argc, char **argv)
 {
-	unsigned long long first, count, seed;
-
-	if (argc != 3)
-		return 2;
-	first = strtoull(argv[1], NULL, 10);
-	count = strtoull(argv[2], NULL, 10);
-	for (seed = first; seed < first + count; seed++) {
-		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
-		if (!check(seed))
-			return 1;
-	}
-	return 0;
+	return play_seeds(argc, argv, check);
 }

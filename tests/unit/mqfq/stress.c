@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "seeds.h"
 
 #define THREADS 4
 #define HCTXS 2
@@ -32,16 +33,6 @@ static struct mqfq drive;
 static unsigned int count, ended;
 static int runs[HCTXS];
 static u64 seed;
-static _Thread_local u64 state;
-
-static unsigned int draw(unsigned int n)
-{
-	/* xorshift64* */
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
-}
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
 {
@@ -111,7 +102,7 @@ static void *thread_main(void *argument)
 	unsigned int number = (size_t)argument, left = count, i;
 	struct slot *own = slots[number], *others = slots[(number + 1) % THREADS];
 
-	state = (seed * THREADS + number + 1) * 0x9e3779b97f4a7c15ULL;
+	seed_begin(seed * THREADS + number);
 	while (shared_load(&ended) < THREADS * count) {
 		i = draw(OUTSTANDING);
 		if (left && shared_load_acquire(&own[i].state) == SLOT_FREE) {

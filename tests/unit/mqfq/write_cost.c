@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../../../sched/fair/write_cost.h"
+#include "seeds.h"
 
 /* Steps of the model in a tick. */
 #define STEPS 33
@@ -35,16 +36,6 @@ static struct {
 	double size; /* sectors of a request */
 	bool pauses; /* has too little to do at times */
 } load;
-
-static u64 state;
-
-static double uniform(void)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1dULL >> 33) / 2147483648.0;
-}
 
 static double between(double least, double most)
 {
@@ -183,16 +174,5 @@ static bool check(unsigned long long seed)
 
 int main(int argc, char **argv)
 {
-	unsigned long long first, count, seed;
-
-	if (argc != 3)
-		return 2;
-	first = strtoull(argv[1], NULL, 10);
-	count = strtoull(argv[2], NULL, 10);
-	for (seed = first; seed < first + count; seed++) {
-		state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
-		if (!check(seed))
-			return 1;
-	}
-	return 0;
+	return play_seeds(argc, argv, check);
 }

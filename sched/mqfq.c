@@ -54,7 +54,7 @@ static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int
 	return waiting_nearest(&m->waiting, &m->tokens, number, level);
 }
 
-/* Who gets the next token, seen from a queue; WAITING_NONE: nobody waits. */
+/* The queue that is to get the token that queue @number has no use for; WAITING_NONE: no queue waits for one. */
 static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
 {
 	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
@@ -491,9 +491,8 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* who clears the bit in the wheel then sees that the queue is not runnable, and runs it */
 	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
-	wheel_wait(
-		&m->wheel, q->number,
-		span); /* a full barrier, which pairs with those of wheel_turn() and mqfq_set_t() */
+	/* a full barrier, which pairs with those of wheel_turn() and mqfq_set_t() */
+	wheel_wait(&m->wheel, q->number, span);
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
 	    shift == READ_ONCE(m->span_shift)) {
 		mqfq_account_far(m, q);
@@ -738,9 +737,11 @@ static inline bool mqfq_any_waits(const struct mqfq *m)
 static inline unsigned int mqfq_tags(const struct mqfq *m, unsigned int tags, unsigned int level,
 				     u64 key)
 {
-	const struct flow *flow = flows_known(&m->flows, key);
-	bool is_ahead = level == MQFQ_IDLE || !mqfq_is_near(m, atomic64_read(&flow->end));
+	unsigned int place = flows_look_up(&m->flows, key);
+	bool is_ahead = level == MQFQ_IDLE;
 
+	if (place != FLOWS_NONE)
+		is_ahead |= !mqfq_is_near(m, atomic64_read(&m->flows.flows[place].end));
 	return max(tags - DIV_ROUND_UP(is_ahead ? tags : tags / 2, 4), 1U);
 }
 

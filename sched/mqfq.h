@@ -8,8 +8,8 @@
  * as long as its first tag is at most T above virtual time, and one of D tokens is to be had. What queues share is in
  * fair/: virtual time (mindicator.h), tokens (tokens.h), who waits for virtual time (wheel.h) and for a token (waiting.h).
  *
- * Requests of I/O priority class RT go before all others, by their level, within the same D; of class idle, when nothing else is queued, and
- * of each queue one in a second whatever is queued, so that nobody who waits for one is blocked for ever.
+ * Requests of I/O priority class RT go before all others, by their level, within the same D. Those of class idle go when nothing else is
+ * queued; and each queue lets one of them go in a second whatever else is queued, so that a task that waits for one is never blocked for ever.
  *
  * Who decides. The dispatcher of a queue, under its lock. A queue that may not go is blocked: it is not in its hardware queue's map of
  * runnable queues, and in a map of those that wait, for virtual time or for a token. Who moves virtual time on, or gives it a token, runs
@@ -65,7 +65,7 @@ static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
 	     "most requests in the drive at a time, over all hardware queues") \
 	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "how far a flow of weight 100 may be ahead of the one that has had least") \
-	knob(write_cost_pct, "percent", 1, 10000, 1, 100, "log", NULL, KNOB_MAY_BE_AUTO, \
+	knob(write_cost_pct, "percent", WRITE_COST_MIN, WRITE_COST_MAX, 1, 100, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "what a write costs beside a read of the same size") \
 	knob(flow_by, "mode", 0, 1, 1, 0, "choice", mqfq_flow_bys, 0, \
 	     "who shares the drive: cgroups, by io.mqfq.weight, or processes, which weigh the same")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * MQFQ: statistics of each flow (fair/account.h). A queue counts what goes from it, and tells a flow when requests of another one follow, and
- * when somebody wants to know. So a request's path compares a number, and writes nothing that CPUs share. All else is counted where a
- * queue is blocked.
+ * MQFQ: statistics of each flow (fair/account.h). A queue counts requests and sectors that go from it, for the flow that they are of. It
+ * adds them to the flow's own counters when a request of another flow goes, or when the statistics are read. So for most requests
+ * nothing is written that CPUs share. All other statistics are counted when a queue is blocked.
  */
 
 /* What of flows was served from now on, or before, cannot be compared: see account.h. */
@@ -110,7 +110,10 @@ static inline void mqfq_look_at(struct mqfq *m, const struct mqfq_entry *e)
 	a->seen = m->collection;
 }
 
-/* Finds the least start tag of each flow in a queue: looks at the first so many in its list and its tree, and at all that virtual time has passed. */
+/*
+ * Finds the least start tag of each flow in a queue. @looks: so many requests of its list, and of its tree, are looked at, and all with a start
+ * tag before virtual time.
+ */
 static void mqfq_look(struct mqfq *m, const struct mqfq_queue *q, unsigned int looks)
 {
 	const struct list_head *list = &q->lists[MQFQ_FAIR];
@@ -183,8 +186,8 @@ static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 v
 	u64 start;
 
 	now.passed = mqfq_waits(m, place, &start) && tag_after(vt, start);
-	if (READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]) !=
-	    100) /* sectors do not tell the service */
+	/* if a write costs something else than a read, sectors do not tell the service */
+	if (READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]) != 100)
 		now.breaks = ~READ_ONCE(a->was.breaks);
 	account_window(a, &now, vt, m->window);
 	return a->counts ? a : NULL;

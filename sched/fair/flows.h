@@ -126,14 +126,6 @@ static inline unsigned int flows_look_up(const struct flows *f, u64 key)
 	return FLOWS_NONE;
 }
 
-/* The flow of a key, if it is known; else the shared one. Any context. */
-static inline const struct flow *flows_known(const struct flows *f, u64 key)
-{
-	unsigned int place = flows_look_up(f, key);
-
-	return &f->flows[place == FLOWS_NONE ? FLOWS_SHARED : place];
-}
-
 static inline void flow_break(struct flow *flow)
 {
 	WRITE_ONCE(flow->breaks, READ_ONCE(flow->breaks) + 1);

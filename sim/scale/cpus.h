@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that do nothing but I/O: each keeps its requests outstanding, inserts a new one for each that ends, runs the queue after
- * that as blk-mq does, and ends what it submitted itself, whoever dispatched it. The drive takes no time, and a CPU that
- * can submit does; or each request takes the same time there, whatever else is in it, and what has ended comes first, as an interrupt would.
+ * CPUs that do nothing but I/O. Each keeps @depth requests outstanding: when one ends it inserts a new one, and then runs its queue, as
+ * blk-mq does. It also ends the requests that it submitted, whichever CPU dispatched them. There are two drives. In one, requests take no time,
+ * and a CPU ends requests only when it cannot submit. In the other, each takes the same time, whatever else is in the drive, and a CPU
+ * ends what is over before it submits, as an interrupt would make it.
  */
 #ifndef TAILGATE_SIM_SCALE_CPUS_H
 #define TAILGATE_SIM_SCALE_CPUS_H

@@ -319,7 +319,7 @@ def test_auto_is_compared_with_the_smallest_d_that_is_enough(
     monkeypatch.setattr(claims, "AUTO_DRIVES", ("970evo",))
     labels = ("none", "mqfq", "mqfq-auto-d", "mqfq-auto-t", "mqfq-auto")
     monkeypatch.setattr(claims, "told_auto", lambda *_: dict.fromkeys(labels))
-    # A drive that gains nothing above 97 % of its peak, which it reaches with so many.
+    # Throughput in percent of the drive's peak: it grows with D up to 97 at D = `needed`, and then to 100.
     monkeypatch.setattr(claims, "auto_mib_s", lambda _, d=512: min(100.0, 97.0 * d / needed))
     monkeypatch.setattr("tailgate.simulation.simulate", lambda _: SimpleNamespace(found={"d": found}))
     made = list(claims.mqfq_auto())

@@ -126,8 +126,8 @@ class Costs:
 #: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
 #: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
 PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
-#: Each figure with those costs is the median of three runs, in which a request costs so much elsewhere.
-#: Whether CPUs that all take exactly the same time fall into step is chance.
+#: Each figure with those costs is the median of three runs with different costs `elsewhere`: CPUs that all
+#: take exactly the same time for a request may fall into step, by chance.
 ELSEWHERE = (3_900_000, 4_000_000, 4_100_000)
 
 #: What it prints: name -> value.
@@ -174,10 +174,10 @@ def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
 
 
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
-    """`operations_per_s` of so many CPUs, after `us` of their time; transfers and runs for each operation.
+    """What so many CPUs do in `us` of their time: operations a second; for each, transfers and runs.
 
-    A run is one of a CPU's queue because another CPU, a timer, or the end of a request asked for it; it is
-    in vain if nothing could go.
+    A run: another CPU, a timer, or the end of a request makes a CPU run its queue. It is in vain if no
+    request could go.
     """
     program = f"model-{contender.queue}"
     return run(folder, program, cpus, DEPTH, contender.bound, contender.t_kib, us, *costs.words)

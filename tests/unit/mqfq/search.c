@@ -5,7 +5,7 @@
  * Drives whose throughput grows with the depth as that of so many independent dies does, or up to a knee, with noise, under a load that
  * changes slowly; a limited number of requests is outstanding. The depth that is found must be near the least one that reaches 97 % of
  * what the drive does with all of them, after the first search and after two more; and where the load does not fill the first depth, that
- * must stay. "Near" is within a half, for the noise: of 20000 drives 11 end more than a third off.
+ * must stay. "Near" is within a half, because of the noise.
  */
 #include <math.h>
 #include <stdio.h>

@@ -788,11 +788,22 @@ def rt_over_fair() -> Iterator[Claim]:
 
 def mqfq_in_guest() -> Iterator[Claim]:
     """MQFQ, Figure 5 on four processors, in a guest: the shares, and how far off the simulator's are."""
-    arguments = ("mqfq/fig5-four", "--quick", "--schedulers", "none,mqfq")
-    command = f"tailgate run {shlex.join(arguments)} --target sim --machine guest-6.12, and --target vm"
-    simulated = run_experiment(*arguments, "--target", "sim", "--machine", "guest-6.12")["points"]
-    measured = run_experiment(*arguments, "--target", "vm")["points"]
-    rates = {(p["label"], p["load"]): {f["flow"]: float(f["mib_s"]) for f in p["flows"]} for p in measured}
+    figures: list[agreements.Comparison] = []
+    rates: dict[tuple[str, str], dict[str, float]] = {}
+    for options in (
+        ("--quick", "--loads", "size,queues,weights", "--schedulers", "none,mqfq"),
+        # Children weigh as if they were alone until it is known who competes.
+        ("--loads", "hierarchy", "--schedulers", "mqfq"),
+    ):
+        arguments = ("mqfq/fig5-four", *options)
+        simulated = run_experiment(*arguments, "--target", "sim", "--machine", "guest-6.12")["points"]
+        measured = run_experiment(*arguments, "--target", "vm")["points"]
+        rates |= {
+            (p["label"], p["load"]): {f["flow"]: float(f["mib_s"]) for f in p["flows"]} for p in measured
+        }
+        names = {f["flow"]: ("mib_s",) for p in measured for f in p["flows"]}
+        figures += agreements.compare(simulated, measured, names)
+    command = "tailgate run mqfq/fig5-four --target sim --machine guest-6.12, and --target vm"
     for load, flows in (("size", ("large", "small")), ("queues", ("wide", "narrow"))):
         for label in ("none", "mqfq"):
             ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
@@ -807,12 +818,10 @@ def mqfq_in_guest() -> Iterator[Claim]:
             yield about_one(
                 f"mqfq/fig5-four, {load}: {name} over {weight} times {first}, mqfq", ratio, command
             )
-    figures = {f["flow"]: ("mib_s",) for p in measured for f in p["flows"]}
-    compared = list(agreements.compare(simulated, measured, figures))
-    differ = sum(not c.agrees for c in compared)
-    claim = f"mqfq/fig5-four: throughput of flows that differs, of {len(compared)}"
+    differ = sum(not c.agrees for c in figures)
+    claim = f"mqfq/fig5-four: throughput of flows that differs, of {len(figures)}"
     yield at_most(claim, differ, 0, command, "sim")
-    worst = max(compared, key=lambda c: abs(c.ratio - 1))
+    worst = max(figures, key=lambda c: abs(c.ratio - 1))
     claim = "mqfq/fig5-four: throughput, the simulator's over the guest's, where that is furthest from 1"
     yield stated(claim, worst.ratio, command, "sim")
     print(f"claims: throughput: furthest from 1: {worst}", file=sys.stderr)

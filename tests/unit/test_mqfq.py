@@ -152,6 +152,7 @@ MISCOUNTED = [
         "\tatomic64_add(cost, &flow->end);\n\tflow_break(flow);\n",
         "\tatomic64_add(cost, &flow->end);\n",
     ),
+    ("passed-by-virtual-time", "tag_after(now->end, vt) && !now->passed;", "tag_after(now->end, vt);"),
     ("across-a-change-of-t", "\tmqfq_break(m);\n\t/* virtual time", "\t/* virtual time"),
     (
         "small-requests-alone",

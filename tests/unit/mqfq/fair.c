@@ -18,7 +18,8 @@
  *
  * statistics: what they say of a flow is what was seen: requests and sectors that went, time for which first requests of queues were too far
  * ahead, requests that left the drive from such a queue and nothing could take their place. The largest unfairness is no more than what was
- * seen in any interval, nor than its bound; alone, this law also changes T. It is of use: in one of ten plays at least it is above half of its bound.
+ * seen in any interval, nor than its bound; alone, this law also changes T, and leaves a hardware queue alone for a while, so that virtual time
+ * passes what waits there. It is of use: in one of ten plays at least it is above half of its bound.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,8 @@ static unsigned int flow_count, in_drive, d;
 static bool all_wait; /* each flow has requests waiting */
 static bool merges;
 static bool changes_t; /* what waits for a token then may be too far ahead */
+static unsigned int stalled; /* hardware queue that is not run; none: HCTXS */
+static bool stalls;
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
 static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */
@@ -168,9 +171,9 @@ static void run(void)
 	struct io *io;
 	unsigned int hctx;
 
-	while (runs) {
-		hctx = __ffs(runs);
-		runs &= runs - 1;
+	while (runs & ~BIT(stalled)) {
+		hctx = __ffs(runs & ~BIT(stalled));
+		runs &= ~BIT(hctx);
 		while ((e = mqfq_dispatch(&drive, &drive.hctxs[hctx], drive.hctxs[hctx].queues[0],
 					  picked))) {
 			io = container_of(e, struct io, entry);
@@ -204,6 +207,9 @@ static void create(void)
 	all_wait = false;
 	merges = !draw(3);
 	changes_t = law == STATISTICS && !draw(3);
+	stalls = law == STATISTICS && !draw(3);
+	stalled = HCTXS;
+	runs = 0;
 	for (i = 0; i < flow_count; i++) {
 		flows[i].weight = weights[draw(6)];
 		flows[i].sectors = sizes[draw(6)];
@@ -263,10 +269,11 @@ static void check_statistics(void)
 		if (atomic64_read(&drive.flows.flows[place].requests) != (s64)f->requests ||
 		    atomic64_read(&drive.flows.flows[place].sectors) != (s64)f->service)
 			broken("statistics, requests or sectors of flow", i);
-		if (atomic64_read(&a->throttled_ns) != (s64)f->throttled_ns && !changes_t)
+		if (atomic64_read(&a->throttled_ns) != (s64)f->throttled_ns && !changes_t &&
+		    !stalls)
 			broken("statistics, time throttled, of what was seen:",
 			       (double)atomic64_read(&a->throttled_ns) / f->throttled_ns);
-		if (atomic64_read(&a->idle) != (s64)f->idle && !changes_t)
+		if (atomic64_read(&a->idle) != (s64)f->idle && !changes_t && !stalls)
 			broken("statistics, slots idle less those seen:",
 			       (double)atomic64_read(&a->idle) - f->idle);
 		if (a->unfair > dispatched.most[i])
@@ -301,6 +308,20 @@ static struct io *end(void)
 	return io;
 }
 
+/* A hardware queue of which virtual time knows nothing; HCTXS: there is none. */
+static unsigned int empty_hctx(void)
+{
+	unsigned int first = draw(drive.queue_count), i;
+	const struct mqfq_queue *q;
+
+	for (i = 0; i < drive.queue_count; i++) {
+		q = &drive.queues[(first + i) % drive.queue_count];
+		if (q->published == MINDICATOR_NONE)
+			return q->hctx;
+	}
+	return HCTXS;
+}
+
 static void play(void)
 {
 	unsigned int i;
@@ -315,6 +336,10 @@ static void play(void)
 			let_time_pass();
 		if (changes_t && !draw(512)) {
 			mqfq_configure(&drive, MQFQ_KNOB_t_kib, draw(1024));
+			run();
+		}
+		if (stalls && (!in_drive || !draw(stalled == HCTXS ? 64 : 512))) {
+			stalled = stalled == HCTXS ? empty_hctx() : HCTXS;
 			run();
 		}
 	}

@@ -213,8 +213,7 @@ def test_a_broken_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sanitizer", [THREAD_SANITIZED, SANITIZED], ids=["thread", "address"])
 def test_real_threads(sanitizer: tuple[str, ...], tmp_path: Path) -> None:
     program = compile_program("stress", tmp_path, *sanitizer)
-    for seed in (1, 2):
-        assert run_program(program, seed, 5000, prefix=fixed_addresses()) == ""
+    assert run_program(program, 1, 5000, prefix=fixed_addresses()) == ""
 
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in RACES], ids=[m[0] for m in RACES])
@@ -234,7 +233,7 @@ def test_a_stale_root_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 
 def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
     """From another seed each time."""
-    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 3000) == ""
+    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 1500) == ""
 
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])

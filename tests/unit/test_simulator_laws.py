@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.programs import ROOT, SANITIZED, SEED, mutate, run_program
 
-SEEDS = 1000
+SEEDS = 500
 
 #: Mistakes that some law must notice: what stands there, what stands there instead, and the source of sim/
 #: that has it.

@@ -4,7 +4,7 @@
 # again under no lock that covers all three, so that another scheduler may come in between. Wants the kernel command line
 # slub_debug=FZP, or memory that is overwritten is found by nobody.
 grep -q 'slub_debug=FZP' /proc/cmdline || skip "this machine does not check memory"
-ROUNDS=100
+ROUNDS=50
 modprobe null_blk nr_devices=0 || fail "null_blk does not load"
 load_module $MODULE
 forever() { # NAME COMMANDS: until /tmp/NAME.end is there

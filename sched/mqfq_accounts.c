@@ -111,8 +111,8 @@ static inline void mqfq_look_at(struct mqfq *m, const struct mqfq_entry *e)
 }
 
 /*
- * Finds the least start tag of each flow in a queue. @looks: so many requests of its list, and of its tree, are looked at, and all with a start
- * tag before virtual time.
+ * Finds the least start tag of each flow in a queue. It looks at the first @looks requests of the queue's list and of its tree, and at all that
+ * start before virtual time.
  */
 static void mqfq_look(struct mqfq *m, const struct mqfq_queue *q, unsigned int looks)
 {

@@ -85,7 +85,7 @@ ORDINARY_ONLY = {
     *of("mqfq", "sysfs", "flush"),
     *of("fifo", "sysfs", "data vflash0"),
 }
-#: Of these a single CPU shows nothing that several have not; it is for what never happens at once.
+#: Parts in which a machine with one CPU finds nothing that those with several do not find too.
 SEVERAL_CPUS_ONLY = {"sysfs", "loads", "flush", "neighbours", "data nullb0"}
 #: Of kernels with PREEMPT_RT: what their locks could break. The newer one has all parts by the host's clock.
 OLD_RT_CONDITIONS = (

@@ -174,10 +174,10 @@ def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
 
 
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
-    """What so many CPUs do in `us` of their time: operations a second; for each, transfers and runs.
+    """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each.
 
-    A run: another CPU, a timer, or the end of a request makes a CPU run its queue. It is in vain if no
-    request could go.
+    Transfers are of cache lines. A run is a CPU's look at its queue because another CPU, a timer, or the end
+    of a request asked for it; it is in vain if no request could go.
     """
     program = f"model-{contender.queue}"
     return run(folder, program, cpus, DEPTH, contender.bound, contender.t_kib, us, *costs.words)

@@ -58,7 +58,7 @@ static bool all_wait; /* each flow has requests waiting */
 static bool merges;
 static bool changes_t; /* what waits for a token then may be too far ahead */
 static unsigned int stalled; /* hardware queue that is not run; none: HCTXS */
-static bool stalls;
+static bool stalls; /* one is left alone at times */
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
 static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */

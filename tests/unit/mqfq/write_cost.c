@@ -4,9 +4,11 @@
  *
  * Drives whose dies read at most R sectors a second or program at most W, or some of both, behind a buffer for writes, and whose speed changes
  * slowly. Readers and writers get what their shares say, with noise; some of both goes whatever a write costs. The cost that is found must be
- * R / W, also after W has changed for good, as where a cache is full. Where there are not enough reads, or writes, to make use of a share,
- * or so much goes whatever a write costs that the price hardly changes the mix, the cost must stay, or come nearer to R / W; where the price
- * does not change the mix at all, or the drive has too little to do, it must stay.
+ * R / W, also after W has changed for good, as where a cache is full.
+ *
+ * Where the price hardly changes the mix of reads and writes, little can be learned, and the cost must stay or come nearer to R / W: if there are
+ * too few reads or writes to use a share, or if most requests go at any price. If the price does not change the mix at all, or the drive
+ * has too little to do, the cost must stay.
  */
 #include <math.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@ demo: ## K2 against none, mq-deadline, kyber and bfq in a virtual machine: table
 	@setup/stages.sh demo \
 		"60|Debian packages|setup/host.sh demo" \
 		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
-		"10|kernel modules|$(BIN)/python -m tailgate.modules backports" \
+		"10|kernel modules|$(BIN)/python -m tailgate.guest.modules backports" \
 		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick --fresh"
 
 check: ## set-up and every test: lint, unit, modules' build, virtual machines on all kernels
@@ -81,7 +81,7 @@ setup-demo: ## only the set-up of demo
 	@setup/stages.sh setup-demo \
 		"60|Debian packages|setup/host.sh demo" \
 		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
-		"10|kernel modules|$(BIN)/python -m tailgate.modules backports"
+		"10|kernel modules|$(BIN)/python -m tailgate.guest.modules backports"
 
 setup-check: ## only the set-up of check
 	@setup/stages.sh setup-check \
@@ -97,11 +97,12 @@ clean-host: ## remove what set-up wrote below /etc/apt, name the packages it ins
 
 # --- the parts ---------------------------------------------------------------------------------------------
 
-lint: ## clang-format, ruff, mypy
+lint: ## clang-format, ruff, mypy, and which package of the lab may import which
 	clang-format --dry-run -Werror $(C_SOURCES)
 	$(BIN)/ruff format --quiet --check src tests
 	$(BIN)/ruff check --quiet src tests
 	$(BIN)/mypy --no-error-summary
+	@mkdir -p build; $(BIN)/lint-imports --no-logo --no-cache > build/imports.log || { cat build/imports.log; exit 1; }
 
 format: ## let clang-format and ruff rewrite the sources
 	clang-format -i $(C_SOURCES)
@@ -137,18 +138,18 @@ vm-test-debug: ## the modules' parts on debug kernels
 
 # The kernels need nothing but Python's own library, so they come while pip is at work.
 kernel-demo:
-	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels backports
+	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels backports
 kernels:
-	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels $(KERNELS)
+	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels $(KERNELS)
 
 kernels-debug: ## guest kernels built with KASAN and lockdep, and with KCSAN (setup/kernels)
-	@PYTHONPATH=src $(PYTHON) -m tailgate.kernels $(DEBUG_KERNELS)
+	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels $(DEBUG_KERNELS)
 
 modules: ## kernel modules for all guests, in build/
-	@$(BIN)/python -m tailgate.modules $(KERNELS)
+	@$(BIN)/python -m tailgate.guest.modules $(KERNELS)
 
 modules-debug:
-	@$(BIN)/python -m tailgate.modules $(DEBUG_KERNELS)
+	@$(BIN)/python -m tailgate.guest.modules $(DEBUG_KERNELS)
 
 sim: $(VENV)/sim.stamp ## the simulator, into .venv
 

@@ -16,8 +16,9 @@ from tests.faults.rows import SOURCES, SWARM, Edit
 from tests.swarm.faults import WITHIN, compile_swarm, play
 from tests.unit.programs import ROOT, mutate
 
-#: Of the checkout, what no test reads.
-LEFT_OUT = (".git", ".venv", "build", "runs", "__pycache__", ".*_cache", ".hypothesis")
+#: Of the checkout's own folder, and anywhere, what no test reads.
+LEFT_OUT_OF_ROOT = (".git", ".venv", "build", "runs")
+LEFT_OUT = ("__pycache__", ".*_cache", ".hypothesis")
 #: How long a guest with a fault awaits a condition, in seconds of the host: shorter than usual.
 PATIENCE_S = 100
 
@@ -26,12 +27,18 @@ class BrokenEditError(Exception):
     """With the edit a test could not even begin: it does not compile, or needs something that is missing."""
 
 
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """Those of a folder's names that are not copied, as shutil.copytree() asks for them."""
+    of_root = set(LEFT_OUT_OF_ROOT) if Path(folder) == ROOT else set()
+    return of_root.intersection(names) | shutil.ignore_patterns(*LEFT_OUT)(folder, names)
+
+
 @contextmanager
 def copy_with(edits: Iterable[Edit]) -> Iterator[Path]:
     """A copy of the checkout with these edits."""
     with tempfile.TemporaryDirectory(prefix="tailgate-fault-") as scratch:
         tree = Path(scratch) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        shutil.copytree(ROOT, tree, ignore=left_out)
         put_in(tree, edits)
         yield tree
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.kernels import LABELS, Kernel, resolve
-from tailgate.modules import CHECKOUT, build
+from tailgate.base.paths import ROOT
+from tailgate.guest.kernels import Kernel, resolve
+from tailgate.guest.labels import LABELS
+from tailgate.guest.modules import build
 
 
 def unlock_is_annotated(kernel: Kernel) -> bool:
@@ -27,7 +29,7 @@ def test_builds_without_a_warning(label: str, tmp_path: Path) -> None:
     assert shutil.which("sparse"), "sparse is missing: run `make setup-check`"
     (kernel,) = resolve([label], print)
     out = build(kernel, ["W=1", "C=1"], out=tmp_path / "strict")
-    listed = set(re.findall(r"(\w+)\.o\b", (CHECKOUT / "kernel/Kbuild").read_text()))
+    listed = set(re.findall(r"(\w+)\.o\b", (ROOT / "kernel/Kbuild").read_text()))
     assert {ko.stem for ko in out.glob("*.ko")} == listed > {"k2", "vflash"}
     findings = [
         line for line in (out / "log").read_text().splitlines() if re.search("(warning|error): ", line)

@@ -12,10 +12,11 @@ import pytest
 from tests.unit.k2_programs import Script, compile_program
 from tests.unit.programs import SANITIZED
 
-from tailgate import experiment as experiments
-from tailgate import results
-from tailgate.experiment import ModeName
-from tailgate.results import Run
+from tailgate.runs.folder import write_run
+from tailgate.spec import experiment as experiments
+from tailgate.spec import plan
+from tailgate.spec.experiment import ModeName
+from tailgate.spec.plan import Run
 
 
 def timer_list(now_ns: int, idle_ns: int, cpus: int = 1) -> str:
@@ -120,11 +121,11 @@ def write(
     (folder / "sources").mkdir(parents=True)
     for file in (path, *(path.parent / job for job in spec.jobs), path.parent / run.spec.paper.file):
         shutil.copy(file, folder / "sources")
-    results.write_run(folder, run)
+    write_run(folder, run)
     (folder / "environment.json").write_text(
         json.dumps({"kernel": "1.2.3", "qemu": "QEMU emulator", "fio": "3.33", "command": "tailgate run"})
     )
-    for chunk in results.chunks(run):
+    for chunk in plan.chunks(run):
         place = folder / "chunks" / chunk.name
         place.mkdir(parents=True)
         bound = int(chunk.scheduler.knobs.get("inflight_max", 96))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tailgate.errors import UsageError
+from tailgate.base.errors import UsageError
 
 
 @contextmanager

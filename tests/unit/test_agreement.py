@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tailgate import agreement
+from tailgate.papers import agreement
 
 
 def point(

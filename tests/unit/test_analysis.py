@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, t
 
-from tailgate import analysis
-from tailgate.analysis import Histogram
+from tailgate.runs import statistics as analysis
+from tailgate.runs.statistics import Histogram
 
 SAMPLES = st.lists(st.integers(1, 500), min_size=1, max_size=300)
 SHARES = st.sampled_from([0.01, 0.5, 0.9, 0.99, 0.999, 1.0])

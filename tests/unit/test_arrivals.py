@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from tests.unit.refusal import refused
 
-from tailgate import arrivals, drive, experiment, fiojob, lab, results, workload
-from tailgate.arrivals import Arrivals
-from tailgate.fiojob import JobFile
-from tailgate.targets.loads import Loads
+from tailgate.base import paths
+from tailgate.load import arrivals, fiojob, workload
+from tailgate.load.fiojob import JobFile
+from tailgate.load.loads import Loads
+from tailgate.load.traces import read_trace
+from tailgate.spec import drive, experiment, plan
+from tailgate.spec.arrivals import Arrivals
+from tailgate.targets.resolve import resolve
 
 PERIOD_US = 2_000
 MIB = 1 << 20
@@ -111,18 +115,16 @@ def traces(job: JobFile, name: str, seed: int = 1, requests: int = 30) -> list[s
 def test_processes_take_the_requests_in_turn(tmp_path: Path) -> None:
     job = read(tmp_path)
     texts = traces(job, "rt1")
-    found = [workload.read_trace(tmp_path / "t", text.splitlines(), 64 * MIB) for text in texts]
+    found = [read_trace(tmp_path / "t", text.splitlines(), 64 * MIB) for text in texts]
     assert len(found) == 3
     in_turn = [io for turn in itertools.zip_longest(*found) for io in turn if io]
     assert len(in_turn) == 30 + 4
     assert [io.at_ns for io in in_turn] == sorted(io.at_ns for io in in_turn)
     assert {(io.direction, io.bytes) for io in in_turn} == {(0, 8192)}
     assert len({io.offset for io in in_turn}) > 25
-    single = workload.read_trace(
-        tmp_path / "t", traces(read(tmp_path, processes=1), "rt1")[0].splitlines(), 64 * MIB
-    )
+    single = read_trace(tmp_path / "t", traces(read(tmp_path, processes=1), "rt1")[0].splitlines(), 64 * MIB)
     assert [io.at_ns for io in single] == [io.at_ns for io in in_turn][: len(single)]
-    writes = workload.read_trace(tmp_path / "t", traces(job, "rt2")[0].splitlines(), 64 * MIB)
+    writes = read_trace(tmp_path / "t", traces(job, "rt2")[0].splitlines(), 64 * MIB)
     assert {(io.direction, io.bytes) for io in writes} == {(1, 4096)}
 
 
@@ -176,7 +178,7 @@ def test_options_that_a_replay_excludes(tmp_path: Path, old: str, new: str, mess
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, new: str, message: str) -> None:
-    folder = experiment.EXPERIMENTS / "k2"
+    folder = paths.EXPERIMENTS / "k2"
     for name in ("arrivals.fio", "closed-loops.fio", "fig11.fio", "paper.csv"):
         shutil.copy(folder / name, tmp_path)
     old, text = 'kind = "periodic", period_us = 2000', (folder / "arrivals.toml").read_text()
@@ -191,15 +193,13 @@ def test_refused_in_one_line(tmp_path: Path, new: str, message: str) -> None:
 
 def loads(mode: experiment.ModeName = "quick", seeds: tuple[int, ...] = (1, 2)) -> Loads:
     path = experiment.find("k2/arrivals")
-    run = lab.resolve(
-        path, mode, ["none", "ahead-auto"], seeds, loads=["jitter-20", "jitter-20-4", "poisson"]
-    )
+    run = resolve(path, mode, ["none", "ahead-auto"], seeds, loads=["jitter-20", "jitter-20-4", "poisson"])
     return Loads(run, path, drive.load("970evo")[1])
 
 
 def test_every_scheduler_meets_the_same_arrivals() -> None:
     made = loads()
-    chunks = results.chunks(made.run)
+    chunks = plan.chunks(made.run)
     by_scheduler: dict[str, list[object]] = {}
     for chunk in chunks:
         by_scheduler.setdefault(chunk.scheduler.label, []).append(made.generated(chunk))
@@ -216,7 +216,7 @@ def test_every_scheduler_meets_the_same_arrivals() -> None:
 
 def test_derived_job_names_its_traces_and_carries_them_dilated() -> None:
     made = loads()
-    chunk = next(c for c in results.chunks(made.run) if c.sweep.label == "poisson")
+    chunk = next(c for c in plan.chunks(made.run) if c.sweep.label == "poisson")
     for dilation in (1, 16):
         job = made.derive(chunk, 1.0, dilation)
         names = job.section("rt1", "the test").options["read_iolog"].value.split(":")
@@ -236,7 +236,7 @@ def test_the_mode_decides_how_many() -> None:
     quick, full = loads(), loads("full")
     counts = []
     for made in (quick, full):
-        chunk = next(c for c in results.chunks(made.run) if c.sweep.label == "jitter-20")
+        chunk = next(c for c in plan.chunks(made.run) if c.sweep.label == "jitter-20")
         (text,) = made.generated(chunk)["rt1"].values()
         counts.append(text.count(" read "))
     assert counts == [quick.run.mode.rt_samples, full.run.mode.rt_samples]

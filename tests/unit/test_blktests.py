@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.blktests import command, guests
-from tailgate.blktests.store import Store
-from tailgate.blktests.verdicts import (
+from tailgate.base.errors import UsageError
+from tailgate.guest.kernels import Kernel
+from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.upkeep.blktests import command, guests
+from tailgate.upkeep.blktests.store import Store
+from tailgate.upkeep.blktests.verdicts import (
     Complaint,
     Result,
     Verdict,
@@ -21,9 +24,6 @@ from tailgate.blktests.verdicts import (
     parse,
     unpack,
 )
-from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
-from tailgate.vm.machine import Job, Machine, Outcome
 
 # --- parsing -----------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ TESTS = ["block/001", "block/002", "block/003"]
 def judged(
     guest: guests.Guest, lives: Guests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, str]]:
-    monkeypatch.setattr("tailgate.vm.machine.run", lives.run)
+    monkeypatch.setattr("tailgate.guest.machine.run", lives.run)
     results: list[Result] = []
 
     def keep(result: Result, sent: Mapping[str, bytes]) -> None:
@@ -316,7 +316,7 @@ def test_only_what_the_console_says_of_the_test_is_its_own(
     guest: guests.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "tailgate.vm.machine.run",
+        "tailgate.guest.machine.run",
         Guests(
             (
                 "kernel died",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.kernels import Kernel, cached_kernels
+from tailgate.guest.kernels import Kernel, cached_kernels
 
 KERNEL = Path(__file__).parents[2] / "kernel"
 HEADER = struct.Struct("<HBBIIIII")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import calibrate, drive
-from tailgate.calibrate import ClosedLoop
-from tailgate.errors import UsageError
-from tailgate.published import FACTS, Facts
+from tailgate.base.errors import UsageError
+from tailgate.papers.published import FACTS, Facts
+from tailgate.spec import drive
+from tailgate.upkeep import calibrate
+from tailgate.upkeep.calibrate import ClosedLoop
 
 EVO, FORESEE = FACTS["970evo"], FACTS["foresee-emmc"]
 

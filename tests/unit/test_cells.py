@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tailgate import cells, report, results, table
-from tailgate.cells import Cell
-from tailgate.experiment import Scheduler, Sweep
-from tailgate.results import Run
+from tailgate.papers import cells
+from tailgate.papers.answers import published_in, read_points
+from tailgate.papers.cells import Cell
+from tailgate.runs import export
+from tailgate.show import report, table
+from tailgate.spec import plan
+from tailgate.spec.plan import Run
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
 
 FakeRun = Callable[..., Run]
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
@@ -60,8 +65,8 @@ def test_every_cell_of_the_tables(fake_run: FakeRun, tmp_path: Path) -> None:
     for name, source in (("k2/table2", "Table II"), ("k2/table3", "Table III")):
         folder = tmp_path / source
         run = fake_run(folder, name=name, mode_name="sim", schedulers=SIMULATED)
-        _, points = results.read_points(folder, run)
-        found = cells.of(run.spec, [("sim", p) for p in points], results.published_in(folder, run.spec))
+        _, points = read_points(folder, run)
+        found = cells.of(run.spec, [("sim", p) for p in points], published_in(folder, run.spec))
         assert len(found) == 140  # of 70 cells, throughput and latency
         assert {c.source for c in found} == {source}
         assert {c.scheduler.label for c in found if not c.ours} == {"bfq"}
@@ -69,7 +74,7 @@ def test_every_cell_of_the_tables(fake_run: FakeRun, tmp_path: Path) -> None:
 
 def test_highest_latency_answers_table_3(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table3", mode="full", mode_name="sim", schedulers=("none",))
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     answers = [p for p in points if p.published]
     assert len(answers) == 10
     for answer in answers:
@@ -83,7 +88,7 @@ def test_marks_are_shown_below_the_tables(
     fake_run: FakeRun, tmp_path: Path, schedulers: tuple[str, ...]
 ) -> None:
     run = fake_run(tmp_path, name="k2/table3", mode_name="sim", schedulers=schedulers)
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     points = [replace(p, status="short") for p in points]
     out = io.StringIO()
     table.show(Console(file=out, width=4000), run, points, tmp_path)
@@ -93,8 +98,8 @@ def test_marks_are_shown_below_the_tables(
 
 def test_throughput_of_both_flows_is_told_apart(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2-split/table3", mode_name="sim")
-    _, points = results.read_points(tmp_path, run)
-    found = cells.of(run.spec, [("sim", p) for p in points], results.published_in(tmp_path, run.spec))
+    _, points = read_points(tmp_path, run)
+    found = cells.of(run.spec, [("sim", p) for p in points], published_in(tmp_path, run.spec))
     assert len(found) == 8 * 7 * 2
     for c in found:
         assert c.source == "Table 3"
@@ -112,7 +117,7 @@ def test_throughput_of_both_flows_is_told_apart(fake_run: FakeRun, tmp_path: Pat
 
 def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2-split/section5-1", mode_name="sim")
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     facts = cells.stated(tmp_path / "sources" / "paper.csv", run.spec)
     answers = {(f["scheduler"], f["metric"]): cells.answer(f, run.spec, points) for f in facts}
     assert answers["K2", "rt_p99_latency@bg_bs=512KiB"].endswith(" ms")
@@ -126,18 +131,18 @@ def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> No
 
 def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table1", mode_name="sim")
-    for chunk in results.chunks(run):
+    for chunk in plan.chunks(run):
         assert (chunk.rt_samples, chunk.duration_s) == (0, 0.5)
         place = tmp_path / "chunks" / chunk.name
         side = json.loads((place / "p0.fio.json").read_text())["jobs"][1]
         side["jobname"] = "load"
         (place / "p0.fio.json").write_text(json.dumps({"jobs": [side]}))
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     assert {p.status for p in points} == {"ok"}
     depth_1 = next(p for p in points if p.sweep.label == "random-read-1x1")
     assert depth_1.published
     assert depth_1.published.values == {"iops": 12_700}
-    out = results.to_json(run, [depth_1])["points"]
+    out = export.to_json(run, [depth_1])["points"]
     assert isinstance(out, list)
     assert out[0]["flows"][0]["paper"] == {"iops": 12_700}
     assert out[0]["sweep"]["processes"] == 1
@@ -145,7 +150,7 @@ def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> Non
 
 def test_delay_in_the_scheduler(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/fig7", mode_name="sim", schedulers=SIMULATED)
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     for p in points:
         assert p.rt
         assert p.rt.delay
@@ -156,7 +161,7 @@ def test_delay_in_the_scheduler(fake_run: FakeRun, tmp_path: Path) -> None:
 
 def test_rows_that_the_simulator_lacks_come_from_a_run_of_the_vm(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path / "aaa", name="k2/table2", mode_name="sim", schedulers=SIMULATED)
-    _, points = results.read_points(tmp_path / "aaa", run)
+    _, points = read_points(tmp_path / "aaa", run)
 
     def shown() -> str:
         out = io.StringIO()

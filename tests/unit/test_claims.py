@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from tailgate import cells, claims, experiment, results
-from tailgate.results import Run
+from tailgate.papers import cells
+from tailgate.papers.answers import read_points
+from tailgate.runs import export
+from tailgate.spec import experiment
+from tailgate.spec.plan import Run
+from tailgate.upkeep import claims
 
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
 
@@ -96,9 +100,9 @@ def test_splitting_compares_three_ways_beside_512_kib(
         run = fake_run(
             folder, name=name.replace("fig5", "section5-1"), mode_name="sim", schedulers=schedulers
         )
-        _, points = results.read_points(folder, run)
+        _, points = read_points(folder, run)
         points = [p for p in points if fnmatch.fnmatch(p.sweep.label or "", loads)]
-        told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
+        told: dict[str, object] = json.loads(json.dumps(export.to_json(run, points)))
         for point in told["points"]:  # type: ignore[attr-defined]
             way = 10 if point["knobs"]["split_kib"] else 20 if point["knobs"]["max_sectors_kb"] == 4 else 40
             for f in point["flows"]:
@@ -121,8 +125,8 @@ def test_automatic_compares_modes_under_the_same_load(
     def run_experiment(name: str, *arguments: str) -> dict[str, object]:
         folder = tmp_path / arguments[1]
         run = fake_run(folder, name=name, mode_name="quick")
-        _, points = results.read_points(folder, run)
-        told: dict[str, object] = json.loads(json.dumps(results.to_json(run, points)))
+        _, points = read_points(folder, run)
+        told: dict[str, object] = json.loads(json.dumps(export.to_json(run, points)))
         p99 = {"no-pause": 1500.0, "pauses": 1400.0, "bursts": 5000.0, "bursts-deep": 6000.0}
         mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-2ms": 24.0 if arguments[1] == "vm" else 19.0}
         for point in told["points"]:  # type: ignore[attr-defined]
@@ -321,7 +325,9 @@ def test_auto_is_compared_with_the_smallest_d_that_is_enough(
     monkeypatch.setattr(claims, "told_auto", lambda *_: dict.fromkeys(labels))
     # Throughput in percent of the drive's peak: it grows with D up to 97 at D = `needed`, and then to 100.
     monkeypatch.setattr(claims, "auto_mib_s", lambda _, d=512: min(100.0, 97.0 * d / needed))
-    monkeypatch.setattr("tailgate.simulation.simulate", lambda _: SimpleNamespace(found={"d": found}))
+    monkeypatch.setattr(
+        "tailgate.simulator.simulation.simulate", lambda _: SimpleNamespace(found={"d": found})
+    )
     made = list(claims.mqfq_auto())
     assert made[0].value == needed
     assert all(c.holds for c in made if " over that" in c.claim) == holds

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import doctor
+from tailgate.cli import doctor
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -3,7 +3,8 @@
 
 import pytest
 
-from tailgate import draw, drive
+from tailgate.spec import drive
+from tailgate.upkeep import draw
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 from tests.unit.refusal import refused
 
-from tailgate import analysis, drive, experiment, fiojob, paper
-from tailgate.errors import UsageError
+from tailgate.base import paths
+from tailgate.base.errors import UsageError
+from tailgate.load import fiojob
+from tailgate.runs import statistics as analysis
+from tailgate.spec import drive, experiment, paper
+from tailgate.spec.sweep import expand
 
-FIG8 = experiment.EXPERIMENTS / "k2" / "fig8.toml"
+FIG8 = paths.EXPERIMENTS / "k2" / "fig8.toml"
 
 
 def assert_refused(tmp_path: Path, source: Path, old: str, new: str, message: str) -> None:
@@ -104,7 +108,7 @@ def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -
     assert_refused(tmp_path, FIG8, old, new, message)
 
 
-INVERSION = experiment.EXPERIMENTS / "k2" / "inversion.toml"
+INVERSION = paths.EXPERIMENTS / "k2" / "inversion.toml"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_file_systems_refused_in_one_line(tmp_path: Path, old: str, new: str, me
     assert_refused(tmp_path, INVERSION, old, new, message)
 
 
-CONTROLS = experiment.EXPERIMENTS / "k2" / "controls.toml"
+CONTROLS = paths.EXPERIMENTS / "k2" / "controls.toml"
 NUMBER = "a whole number above 0"
 RATES = "rbps, wbps, riops or wiops"
 
@@ -190,7 +194,7 @@ def test_flows_in_cgroups(tmp_path: Path) -> None:
 
 
 def test_default_leaves_a_setting_of_the_queue() -> None:
-    spec = experiment.load(experiment.EXPERIMENTS / "k2-split" / "section5-1.toml")
+    spec = experiment.load(paths.EXPERIMENTS / "k2-split" / "section5-1.toml")
     queues = {s.label: spec.queue_of(s) for s in spec.schedulers}
     assert spec.queue["nr_requests"] == 256
     assert queues["k2"] == spec.queue
@@ -198,7 +202,7 @@ def test_default_leaves_a_setting_of_the_queue() -> None:
 
 
 def test_axes_are_every_combination() -> None:
-    found = experiment.expand(
+    found = expand(
         {
             "title": "t",
             "sweep": {"full_rate_mib_s": 1, "variables": {"A": "0"}},
@@ -229,7 +233,7 @@ def test_axes_are_every_combination() -> None:
     ],
 )
 def test_axes_refused_in_one_line(tmp_path: Path, more: str, message: str) -> None:
-    text = (experiment.EXPERIMENTS / "k2-split" / "section5-1.toml").read_text()
+    text = (paths.EXPERIMENTS / "k2-split" / "section5-1.toml").read_text()
     (tmp_path / "bad.toml").write_text(f"{text}\n{more}")
     with refused(f"{tmp_path / 'bad.toml'}: {message}"):
         experiment.load(tmp_path / "bad.toml")

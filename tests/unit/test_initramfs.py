@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
-from tailgate.vm import cpio, initramfs, programs
+from tailgate.base.errors import UsageError
+from tailgate.guest import cpio, initramfs, programs
+from tailgate.guest.kernels import Kernel
 
 DEP = """\
 kernel/block/bfq.ko:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import modules
-from tailgate.bench import instructions
-from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+from tailgate.guest import modules
+from tailgate.guest.kernels import Kernel
+from tailgate.upkeep.bench import instructions
 
 KERNEL = Kernel("stable", "6.1.0-1-amd64", *[Path("/nowhere")] * 4)
 
@@ -80,7 +81,7 @@ def test_the_module_of_a_commit_is_built_from_its_sources(monkeypatch: pytest.Mo
         assert kernel is KERNEL
         assert (checkout / "kernel" / "k2.c").is_file()
         assert (checkout / "sched" / "k2.h").is_file()
-        assert checkout != modules.CHECKOUT
+        assert checkout != ROOT
         return out
 
     monkeypatch.setattr(modules, "build", build)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import kernel_build, kernels
-from tailgate.errors import UsageError
-from tailgate.kernel_build import Source
+from tailgate.base.errors import UsageError
+from tailgate.guest import apt, kernel_build, kernels
+from tailgate.guest.kernel_build import Source
 
 SOURCE = Source("linux-source-9.1", "9.1.7-2", "kasan")
 #: A kernel's build as far as it is looked at from outside; it compiles the host's `true`.
@@ -151,12 +151,12 @@ def test_source_of_the_same_version_or_else_the_newest(wanted: str, chosen: str)
         name, _, version = arguments[1].partition("=")
         return f"Package: {name}\nVersion: {version}\nSize: 1\n"
 
-    assert kernels.find_source(Source("linux-source-9.1", wanted, "kasan"), apt_cache).version == chosen
+    assert apt.find_source(Source("linux-source-9.1", wanted, "kasan"), apt_cache).version == chosen
 
 
 def test_no_source_names_the_way_out() -> None:
     with pytest.raises(UsageError, match=r"apt knows no linux-source-9\.1: run `sudo apt-get update`"):
-        kernels.find_source(SOURCE, lambda _: "")
+        apt.find_source(SOURCE, lambda _: "")
 
 
 def test_debug_kernel_is_built_once_for_a_configuration(
@@ -178,7 +178,7 @@ def test_debug_kernel_is_built_once_for_a_configuration(
     monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
     monkeypatch.setattr(kernel_build, "build", build)
     monkeypatch.setattr(kernels, "elf_section", lambda *_: b"")
-    monkeypatch.setattr(kernels, "_apt_cache", lambda a: MADISON if a[0] == "madison" else SHOWN)
+    monkeypatch.setattr(kernels, "run_apt_cache", lambda a: MADISON if a[0] == "madison" else SHOWN)
     for _ in range(2):
         (kernel,) = kernels.resolve(["stable-kasan"], print)
         assert (kernel.label, kernel.release) == ("stable-kasan", "9.1.7-kasan")
@@ -199,7 +199,7 @@ def test_one_folder_of_a_source_is_fetched_once(
     (tmp_path / "cache/kernels").mkdir(parents=True)
     record = {"release": "9.1.0-amd64", "packages": {"linux-image-9.1.0-amd64": "9.1.7-2"}}
     (tmp_path / "cache/kernels/kernels.json").write_text(json.dumps({"stable": record}))
-    package = kernels.Package("linux-source-9.1", "9.1.7-2", 1, "")
+    package = apt.Package("linux-source-9.1", "9.1.7-2", 1, "")
     asked = []
 
     def download(label: str, packages: object, into: Path, progress: object) -> list[Path]:
@@ -208,7 +208,7 @@ def test_one_folder_of_a_source_is_fetched_once(
         return [deb]
 
     monkeypatch.setattr(kernels, "find_source", lambda *_: package)
-    monkeypatch.setattr(kernels, "_download", download)
+    monkeypatch.setattr(kernels, "download", download)
     for _ in range(2):
         version, block = kernels.block_layer("stable", lambda _: None)
         assert version == "9.1.7-2"

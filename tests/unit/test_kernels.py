@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import kernels
-from tailgate.errors import UsageError
+from tailgate.base.errors import UsageError
+from tailgate.guest import apt, kernels, packages
 
 MADISON = """\
  linux-image-amd64 | 9.12.5-1~bpo | http://mirror/debian bookworm-backports/main amd64 Packages
@@ -54,7 +54,7 @@ def fake_apt(stable: bool = True, flavour: str = "amd64") -> Callable[[Sequence[
 
 @pytest.fixture
 def on_bookworm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_codename", lambda _: "bookworm")
+    monkeypatch.setattr(apt, "_codename", lambda _: "bookworm")
 
 
 @pytest.mark.usefixtures("on_bookworm")
@@ -71,10 +71,10 @@ def test_meta_package_leads_to_the_kernels_own_packages(
     label: str, suite: str, release: str, common: str
 ) -> None:
     flavour = "rt-amd64" if label.endswith("-rt") else "amd64"
-    apt = fake_apt(stable=label.startswith("stable"), flavour=flavour)
-    found_suite, packages = kernels.find_packages(label, apt)
+    archive = fake_apt(stable=label.startswith("stable"), flavour=flavour)
+    found_suite, packages = apt.find_packages(label, archive)
     assert found_suite == suite
-    assert kernels.image_release(packages) == release
+    assert apt.image_release(packages) == release
     assert {p.name for p in packages} == {
         f"linux-image-{release}",
         f"linux-headers-{release}",
@@ -87,7 +87,7 @@ def test_meta_package_leads_to_the_kernels_own_packages(
 @pytest.mark.usefixtures("on_bookworm")
 def test_unknown_suite_names_the_way_out() -> None:
     with pytest.raises(UsageError, match="bookworm-backports: run `make setup-demo`"):
-        kernels.find_packages("backports", lambda _: "")
+        apt.find_packages("backports", lambda _: "")
 
 
 def test_unknown_label() -> None:
@@ -96,9 +96,9 @@ def test_unknown_label() -> None:
 
 
 def test_only_debian_has_suites() -> None:
-    assert kernels._codename('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
+    assert apt._codename('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
     with pytest.raises(UsageError, match="use Debian 12 or later"):
-        kernels._codename("ID=ubuntu\nVERSION_CODENAME=noble\n")
+        apt._codename("ID=ubuntu\nVERSION_CODENAME=noble\n")
 
 
 def put_in_cache(cache: Path, label: str, release: str) -> None:
@@ -140,7 +140,7 @@ def test_relocated_headers_find_each_other(tmp_path: Path, lib: str) -> None:
     )
     (common / "Makefile").write_text("all:\n\t@echo $(O)\n")
     (modules / "build").symlink_to("/usr/src/linux-headers-9.1.0-7-amd64")
-    kernels.relocate_headers(tmp_path, "9.1.0-7-amd64")
+    packages.relocate_headers(tmp_path, "9.1.0-7-amd64")
     command = ["make", "-s", "-C", str(modules / "build")]
     made = subprocess.run(
         command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
@@ -169,14 +169,14 @@ def bzimage(payload: bytes, release: str) -> bytes:
     ids=["xz", "gzip"],
 )
 def test_image_is_unpacked(payload: bytes) -> None:
-    assert kernels.unpack_image(bzimage(payload, "9.1.0-7-amd64")) == ("9.1.0-7-amd64", b"content")
+    assert packages.unpack_image(bzimage(payload, "9.1.0-7-amd64")) == ("9.1.0-7-amd64", b"content")
 
 
 def test_unknown_packing_and_no_image() -> None:
     with pytest.raises(UsageError, match="packed in an unknown way"):
-        kernels.unpack_image(bzimage(b"????", "9.1.0-7-amd64"))
+        packages.unpack_image(bzimage(b"????", "9.1.0-7-amd64"))
     with pytest.raises(UsageError, match="no x86 bzImage"):
-        kernels.unpack_image(bytes(4096))
+        packages.unpack_image(bytes(4096))
 
 
 def test_elf_section() -> None:
@@ -191,6 +191,6 @@ def test_elf_section() -> None:
         return struct.pack("<IIQQQQIIQQ", name, 0, 0, 0, start, size, 0, 0, 0, 0)
 
     data += header(0, 0, 0) + header(1, 64, len(names)) + header(11, 64 + len(names), len(content))
-    assert kernels.elf_section(bytes(data), ".BTF") == content
+    assert packages.elf_section(bytes(data), ".BTF") == content
     with pytest.raises(UsageError, match=r"has no \.text"):
-        kernels.elf_section(bytes(data), ".text")
+        packages.elf_section(bytes(data), ".text")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tailgate.bench import lines
+from tailgate.upkeep.bench import lines
 
 TEXT = """\
 /* SPDX-License-Identifier: GPL-2.0-only */

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import experiment, fiojob, lab, results
-from tailgate.fiojob import JobFile
-from tailgate.results import Chunk
-from tailgate.targets.loads import Loads
+from tailgate.load import fiojob
+from tailgate.load.fiojob import JobFile
+from tailgate.load.loads import Loads
+from tailgate.spec import experiment, plan
+from tailgate.spec.plan import Chunk
+from tailgate.targets.resolve import resolve
 
 
 def loads(name: str) -> tuple[Loads, dict[str | None, Chunk]]:
     """The loads of an experiment, and a chunk of each by its label."""
     path = experiment.find(name)
-    run = lab.resolve(path, "full", None, None)
-    return Loads(run, path), {c.sweep.label: c for c in results.chunks(run) if c.variant is None}
+    run = resolve(path, "full", None, None)
+    return Loads(run, path), {c.sweep.label: c for c in plan.chunks(run) if c.variant is None}
 
 
 def options(job: JobFile, section: str) -> dict[str, str]:
@@ -77,9 +79,9 @@ def test_flows_that_take_no_part_are_left_out() -> None:
 def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
     """Rates of cgroups are divided, rounded up; times are multiplied; shares, weights and words are not."""
     path = experiment.find("k2/controls")
-    run = lab.resolve(path, "quick", None, None, loads=["4k", "writes"])
+    run = resolve(path, "quick", None, None, loads=["4k", "writes"])
     made = Loads(run, path)
-    chunks = {(c.scheduler.label, c.sweep.label): c for c in results.chunks(run)}
+    chunks = {(c.scheduler.label, c.sweep.label): c for c in plan.chunks(run)}
     limited, cost = chunks["io-max-310", "4k"], chunks["io-cost-500us", "4k"]
     assert made.cgroups(limited, 1) == f"background io.max rbps={310 * 2**20}\n"
     assert made.cgroups(limited, 16) == f"background io.max rbps={310 * 2**16}\n"
@@ -103,12 +105,12 @@ def test_dilation_is_in_what_is_set_beside_schedulers() -> None:
 
 def test_flows_enter_cgroups_that_are_told_nothing() -> None:
     path = experiment.find("k2/controls")
-    run = lab.resolve(path, "quick", ["none"], None, loads=["4k"])
+    run = resolve(path, "quick", ["none"], None, loads=["4k"])
     flows = {
         name: flow.model_copy(update={"cgroup": f"tenants/{name}"}) for name, flow in run.spec.flows.items()
     }
     made = Loads(replace(run, spec=run.spec.model_copy(update={"flows": flows})), path)
-    [chunk] = results.chunks(made.run)
+    [chunk] = plan.chunks(made.run)
     assert made.cgroups(chunk, 16) == "tenants/rt\ntenants/background\n"
     entered = options(made.derive(chunk, 1.0), "background")["exec_prerun"]
     assert entered.startswith("echo $PPID > /cg/tenants/background/cgroup.procs || exit 1 && ")

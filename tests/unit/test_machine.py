@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailgate.errors import UsageError
-from tailgate.vm import snapshot
-from tailgate.vm.channel import End, Mark, Message, Reader, Record, TimeOut
-from tailgate.vm.machine import Story, kernel_complaint
+from tailgate.base.errors import UsageError
+from tailgate.guest import snapshot
+from tailgate.guest.channel import End, Mark, Message, Reader, Record, TimeOut
+from tailgate.guest.machine import Story, kernel_complaint
 
 SENT = b"M 1.50 begin\nR 7 a name\nab\ncde\nR 0 empty\nD 3 dmesg\nxyzM 2.00 end\nE 3\n"
 MESSAGES: list[Message] = [

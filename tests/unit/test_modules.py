@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
-from tailgate.modules import build, first_error, kernel_compiler
+from tailgate.base.errors import UsageError
+from tailgate.guest.kernels import Kernel
+from tailgate.guest.modules import build, first_error, kernel_compiler
 
 
 def kernel_at(root: Path) -> Kernel:

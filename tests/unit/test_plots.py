@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tailgate import plots, results
-from tailgate.results import Run
+from tailgate.papers.answers import read_points
+from tailgate.show import plots
+from tailgate.spec.plan import Run
 
 FIGURE = re.compile(r"<h3>(.*?)</h3>.*?<script[^>]*>(.*?)</script>", re.DOTALL)
 
@@ -17,7 +18,7 @@ def test_latency_over_sizes_has_a_panel_for_each_kind_of_load(
     fake_run: Callable[..., Run], tmp_path: Path
 ) -> None:
     run = fake_run(tmp_path, name="k2-split/section5-1", mode_name="sim")
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     panels = {
         html.unescape(title): json.loads(data)["data"]
         for title, data in FIGURE.findall(plots.sizes([(run, points)], 0))
@@ -38,7 +39,7 @@ def test_latency_over_sizes_has_a_panel_for_each_kind_of_load(
 
 def test_the_tail_falls_from_all_to_the_slowest(fake_run: Callable[..., Run], tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2-split/fig6", mode_name="sim")
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     panels = [json.loads(data)["data"] for _, data in FIGURE.findall(plots.ccdf([(run, points)], 0))]
     assert len(panels) == 4
     for lines in panels:

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tailgate.progress import Progress, duration
+from tailgate.base.progress import Progress, duration
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
-from tailgate import report
-from tailgate.results import Run
+from tailgate.show import report
+from tailgate.spec.plan import Run
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 #: Without these Chromium looks for its maker's hosts, whose absence it then reports.

@@ -13,18 +13,23 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from tailgate import report, results, table
-from tailgate.errors import UsageError
-from tailgate.experiment import Experiment
-from tailgate.results import Run
+from tailgate.base.errors import UsageError
+from tailgate.papers.answers import read_points
+from tailgate.runs import export, records
+from tailgate.runs.folder import read_run
+from tailgate.runs.measurements import read_measurements
+from tailgate.show import report, table
+from tailgate.spec import plan
+from tailgate.spec.experiment import Experiment
+from tailgate.spec.plan import Run
 
 FakeRun = Callable[..., Run]
 
 
 def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path)
-    _, points = results.read_points(tmp_path, run)
-    out: Any = json.loads(json.dumps(results.to_json(run, points)))
+    _, points = read_points(tmp_path, run)
+    out: Any = json.loads(json.dumps(export.to_json(run, points)))
     assert set(out) == {"experiment", "target", "drive", "seeds", "points"}
     assert (out["experiment"], out["target"], out["drive"], out["seeds"]) == ("k2/fig8", "vm", "970evo", [1])
     assert len(out["points"]) == 7 * len(run.mode.background_rates)
@@ -51,8 +56,8 @@ def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
 
 
 def test_dilation_is_taken_out(fake_run: FakeRun, tmp_path: Path) -> None:
-    plain = results.read_measurements(tmp_path / "a", fake_run(tmp_path / "a"))
-    slow = results.read_measurements(tmp_path / "b", fake_run(tmp_path / "b", dilation=4))
+    plain = read_measurements(tmp_path / "a", fake_run(tmp_path / "a"))
+    slow = read_measurements(tmp_path / "b", fake_run(tmp_path / "b", dilation=4))
     for one, other in zip(plain, slow, strict=True):
         for f, g in zip(one.flows, other.flows, strict=True):
             assert (f.name, f.ios) == (g.name, g.ios)
@@ -63,14 +68,14 @@ def test_dilation_is_taken_out(fake_run: FakeRun, tmp_path: Path) -> None:
 
 def test_fixed_times_are_marked_under_dilation(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, dilation=2)
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     marked = {p.scheduler.label for p in points if any("not dilated" in m for m in p.marks)}
     assert marked == {"mq-deadline", "kyber", "bfq"}
 
 
 def test_fixed_times_beside_schedulers_are_marked(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, dilation=2, schedulers=("none",))
-    _, [point, *_] = results.read_points(tmp_path, run)
+    _, [point, *_] = read_points(tmp_path, run)
     assert point.marks == []
     weight, limit, qos = {"io.weight": 1}, {"io.max": {"rbps": 1}}, {"io.cost.qos": {"enable": 1}}
     for changes, marks in (
@@ -100,7 +105,7 @@ def test_fixed_times_beside_schedulers_are_marked(fake_run: FakeRun, tmp_path: P
 def test_busy_cpu(
     fake_run: FakeRun, tmp_path: Path, idle: float, mode: str, status: str, mark: str | None
 ) -> None:
-    _, points = results.read_points(tmp_path, fake_run(tmp_path, idle=idle, mode_name=mode))
+    _, points = read_points(tmp_path, fake_run(tmp_path, idle=idle, mode_name=mode))
     assert {p.status for p in points} == {status}
     assert [p.idle for p in points] == pytest.approx([idle] * len(points))
     assert all(any(mark in m for m in p.marks) if mark else not p.marks for p in points)
@@ -119,24 +124,24 @@ Totals:
 
 
 def test_longest_time_blocked() -> None:
-    assert results.parse_blocked(HISTOGRAM, 2) == results.Blocked("jbd2/vflash0-8", 2055321476 / 2000)
-    assert results.parse_blocked("# event histogram\n\nTotals:\n", 1) == results.Blocked("", 0)
+    assert records.parse_blocked(HISTOGRAM, 2) == records.Blocked("jbd2/vflash0-8", 2055321476 / 2000)
+    assert records.parse_blocked("# event histogram\n\nTotals:\n", 1) == records.Blocked("", 0)
 
 
 def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
     """What fdatasync waits is a flow of its own; the longest time blocked is in JSON, table and report."""
     run = fake_run(tmp_path, name="k2/inversion", dilation=4)
-    for chunk in results.chunks(run):
+    for chunk in plan.chunks(run):
         assert (chunk.rt_samples, chunk.duration_s) == (0, 1.5)
         place = tmp_path / "chunks" / chunk.name
-        reader = results.parse_fio((place / "p0.fio.json").read_text())["jobs"][0]
+        reader = records.parse_fio((place / "p0.fio.json").read_text())["jobs"][0]
         append = {"jobname": "append", "read": reader["write"], "write": reader["read"], "job_runtime": 2000}
         append["sync"] = {"total_ios": 0, "lat_ns": {"N": 3, "max": 80, "bins": {"40000": 2, "80000": 1}}}
         jobs = [append, reader | {"jobname": "reader", "sync": {"total_ios": 0, "lat_ns": {"N": 0}}}]
         (place / "p0.fio.json").write_text(json.dumps({"jobs": jobs}))
         (place / "p0.blocked").write_text(HISTOGRAM)
-    measurements, points = results.read_points(tmp_path, run)
-    point: Any = results.to_json(run, points)["points"][0]  # type: ignore[index]
+    measurements, points = read_points(tmp_path, run)
+    point: Any = export.to_json(run, points)["points"][0]  # type: ignore[index]
     assert point["sweep"]["file_system"] == "ext4"
     assert point["blocked"] == {"task": "jbd2/vflash0-8", "us": 513830}
     sync = next(f for f in point["flows"] if f["flow"] == "append.sync")
@@ -146,7 +151,7 @@ def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
     table.show(Console(file=out, width=200), run, points, tmp_path)
     said = out.getvalue()
     assert all(word in said for word in ("ext4", "xfs", "f2fs", "k2-8-floor", "0.514", "jbd2/vflash0-8"))
-    results.write_parquet(run, measurements, tmp_path / "points.parquet")
+    export.write_parquet(run, measurements, tmp_path / "points.parquet")
     column = pq.read_table(tmp_path / "points.parquet").column("blocked_max_us").to_pylist()
     assert set(column) == {2055321476 / 4000}
     report.write([tmp_path], tmp_path / "report.html")
@@ -155,8 +160,8 @@ def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
 
 def test_parquet_has_a_row_per_point_and_flow(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path)
-    measurements, _ = results.read_points(tmp_path, run)
-    results.write_parquet(run, measurements, tmp_path / "points.parquet")
+    measurements, _ = read_points(tmp_path, run)
+    export.write_parquet(run, measurements, tmp_path / "points.parquet")
     rows = pq.read_table(tmp_path / "points.parquet").to_pylist()
     assert len(rows) == sum(len(m.flows) for m in measurements)
     for row in rows:
@@ -168,21 +173,21 @@ def test_parquet_has_a_row_per_point_and_flow(fake_run: FakeRun, tmp_path: Path)
 
 def test_run_directory_reads_back(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, mode="full")
-    assert results.read_run(tmp_path) == run
+    assert read_run(tmp_path) == run
     with pytest.raises(UsageError, match="expected the folder of a run"):
-        results.read_run(tmp_path / "chunks")
+        read_run(tmp_path / "chunks")
 
 
 def test_unfinished_chunk_shows_its_points(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path)
     (tmp_path / "chunks" / "kyber.seed1" / "p2.fio.json").unlink()
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     assert [p.background_rate for p in points if p.scheduler.label == "kyber"] == [0.0, 0.25]
 
 
 def test_table_says_what_the_paper_has_and_what_is_missing(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, mode="full", dilation=2, idle=0.7)
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     out = io.StringIO()
     table.show(Console(file=out, width=140), run, points)
     text = out.getvalue()
@@ -201,10 +206,10 @@ def test_counters_of_the_guest() -> None:
         "  .idle_sleeptime : 3000000000 nsecs\n  .iowait_sleeptime: 5 nsecs\n"
         "     400        1    51200       97        0\n"
     )
-    counters = results.parse_counters(text)
-    assert counters == results.Counters(5_000_000_123, 7_000_000_105, 2, 400, 97)
+    counters = records.parse_counters(text)
+    assert counters == records.Counters(5_000_000_123, 7_000_000_105, 2, 400, 97)
     with pytest.raises(ValueError, match="no counters"):
-        results.parse_counters("nothing")
+        records.parse_counters("nothing")
 
 
 def test_mixed_flow_is_split_and_merged() -> None:
@@ -215,7 +220,7 @@ def test_mixed_flow_is_split_and_merged() -> None:
         "bw_bytes": 2**20,
         "clat_ns": {"bins": {"1000": 2}, "mean": 1000.0, "max": 1},
     }
-    flows = results.read_flows({"jobs": [{"jobname": "r", "read": side, "write": side}]}, spec, 1)
+    flows = records.read_flows({"jobs": [{"jobname": "r", "read": side, "write": side}]}, spec, 1)
     assert [(f.name, f.op, f.ios, f.mib_s) for f in flows] == [
         ("rt.read", "read", 2, 1.0),
         ("rt.write", "write", 2, 1.0),
@@ -245,14 +250,14 @@ _SPEC = {
 def test_delays_that_the_kernel_counted(fake_run: FakeRun, tmp_path: Path) -> None:
     """`.delay.json` of a guest becomes the flow's delay, and says how fast its processors were."""
     text = "# trigger info: hist\n\n{ ns:       2000 } hitcount:          3\n{ ns:      40000 } hitcount: 1\n"
-    delays = results.parse_delays(text + "\nTotals:\n    Hits: 4\n")
+    delays = records.parse_delays(text + "\nTotals:\n    Hits: 4\n")
     assert delays == {"min": 2000, "max": 40000, "mean": 11500, "N": 4, "bins": {"2000": 3, "40000": 1}}
-    assert results.parse_delays("Totals:\n    Hits: 0\n") is None
+    assert records.parse_delays("Totals:\n    Hits: 0\n") is None
     run = fake_run(tmp_path, dilation=4, schedulers=("k2-8",))
     (tmp_path / "chunks/k2-8.seed1/p0.delay.json").write_text(
         json.dumps({"rt": {"read": {"scheduler": delays}}})
     )
-    _, points = results.read_points(tmp_path, run)
+    _, points = read_points(tmp_path, run)
     first = points[0]
     assert first.rt
     assert first.rt.delay

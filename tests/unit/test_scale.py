@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 from tests.unit.programs import mutate
 
-from tailgate import bench
-from tailgate.bench import scale, simulator
-from tailgate.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
-from tailgate.errors import UsageError
-from tailgate.experiment import ROOT
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+from tailgate.upkeep import bench
+from tailgate.upkeep.bench import scale, simulator
+from tailgate.upkeep.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
 
 K2, BOUNDED, DEADLINE = CONTENDERS
 REPLACED = {f: {c.name: c for c in scale.figure(f, scale.HOST_D)} for f in PARTS}

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import cli, experiment, lab, results, shares
-from tailgate.errors import UsageError
-from tailgate.targets.loads import Loads
+from tailgate.base import paths
+from tailgate.base.errors import UsageError
+from tailgate.cli import main as cli
+from tailgate.load.loads import Loads
+from tailgate.papers.answers import read_points
+from tailgate.runs.folder import read_run
+from tailgate.show import shares
+from tailgate.spec import experiment, plan
+from tailgate.targets.resolve import resolve
 
 pytest.importorskip("tailgate_sim", reason="make sim builds it")
 
@@ -89,13 +95,13 @@ def own(tmp_path: Path) -> Path:
     path.parent.mkdir()
     path.write_text(EXPERIMENT)
     path.with_name("own.fio").write_text(JOB)
-    path.with_name("paper.csv").write_text((experiment.EXPERIMENTS / "mqfq/paper.csv").read_text())
+    path.with_name("paper.csv").write_text((paths.EXPERIMENTS / "mqfq/paper.csv").read_text())
     return path
 
 
 def test_a_rate_is_that_of_all_background_processes(own: Path) -> None:
-    run = lab.resolve(own, "quick", ["none"], None, "sim")
-    both = results.chunks(run)[0]
+    run = resolve(own, "quick", ["none"], None, "sim")
+    both = plan.chunks(run)[0]
     job = Loads(run, own).derive(both, 0.5)
     rates = {s.name: s.options["rate"].value for s in job.sections}
     assert rates == dict.fromkeys("ab", str(200 * 2**20 // 4))  # of four processes
@@ -119,7 +125,7 @@ def test_shares_are_shown(own: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "slowed" in captured.err
 
     (folder,) = (out / "own" / "own").glob("*/results.json")
-    _, read = results.read_points(folder.parent, results.read_run(folder.parent))
+    _, read = read_points(folder.parent, read_run(folder.parent))
     [here] = shares.loads(read)
     times = {p.scheduler.label: shares.slowed(p, "a", read) for p in here}
     assert times == {

@@ -13,12 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import cli, fiojob, lab, results, simulation, workload
-from tailgate.experiment import EXPERIMENTS, ModeName
-from tailgate.progress import Progress
-from tailgate.results import Measurement
-from tailgate.simulation import BrokenSimulationError, Outcome, Simulation
+from tailgate.base.paths import EXPERIMENTS
+from tailgate.base.progress import Progress
+from tailgate.cli import main as cli
+from tailgate.load import fiojob, workload
+from tailgate.runs.folder import read_run
+from tailgate.runs.measurements import Measurement, digits, read_measurements
+from tailgate.simulator import simulation
+from tailgate.simulator.simulation import BrokenSimulationError, Outcome, Simulation
+from tailgate.spec.experiment import ModeName
 from tailgate.targets import sim
+from tailgate.targets.resolve import resolve
 
 pytest.importorskip("tailgate_sim", reason="make sim builds it")
 
@@ -138,11 +143,11 @@ def the_run(small: Path, suffix: str = "") -> Path:
 
 def measurements(small: Path) -> list[Measurement]:
     folder = the_run(small)
-    return results.read_measurements(folder, results.read_run(folder))
+    return read_measurements(folder, read_run(folder))
 
 
-def made(small: Path, mode: ModeName = "quick", machine: str = "ideal") -> sim.Lab:
-    return sim.Lab(lab.resolve(small, mode, None, None, "sim"), small, machine)
+def made(small: Path, mode: ModeName = "quick", machine: str = "ideal") -> sim.SimTarget:
+    return sim.SimTarget(resolve(small, mode, None, None, "sim"), small, machine)
 
 
 def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,23 +198,23 @@ def test_figures(small: Path, here: None) -> None:
 
 
 def test_same_digits_on_any_number_of_processes(small: Path) -> None:
-    digits = []
+    found = []
     for jobs in ("1", "2"):
         assert run(small, "--jobs", jobs, "--fresh") == 0
-        digits.append([results.digits(m) for m in measurements(small)])
-    assert digits[0] == digits[1]
+        found.append([digits(m) for m in measurements(small)])
+    assert found[0] == found[1]
 
 
 def test_dask_cluster_gives_the_same_digits(small: Path, here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     run(small)
-    here_digits = [results.digits(m) for m in measurements(small)]
+    here_digits = [digits(m) for m in measurements(small)]
     monkeypatch.undo()
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=False
     ) as cluster:
         assert run(small, "--fresh", "--dask", cluster.scheduler_address) == 0
-    assert [results.digits(m) for m in measurements(small)] == here_digits
+    assert [digits(m) for m in measurements(small)] == here_digits
 
 
 def test_complete_run_is_not_simulated_again(
@@ -505,7 +510,7 @@ def test_dask_scheduler_that_is_not_there(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(sim, "DASK_ANSWERS_S", 0.5)
+    monkeypatch.setattr("tailgate.simulator.executor.DASK_ANSWERS_S", 0.5)
     assert run(small, "--dask", "tcp://127.0.0.1:9") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in line

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailgate import fiojob, simulation, workload
-from tailgate.errors import UsageError
-from tailgate.simulation import Outcome, Simulation
-from tailgate.workload import Process
+from tailgate.base.errors import UsageError
+from tailgate.load import fiojob, workload
+from tailgate.load.traces import TracedIo
+from tailgate.load.workload import Process
+from tailgate.simulator import simulation
+from tailgate.simulator.simulation import Outcome, Simulation
 
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 
@@ -153,7 +155,7 @@ def test_a_bound_keeps_a_readers_wait_short() -> None:
 
 
 def test_a_trace_is_replayed_in_its_own_time() -> None:
-    trace = tuple(workload.TracedIo(i * 1_000_000, 0, i * 4096, 4096) for i in range(50))
+    trace = tuple(TracedIo(i * 1_000_000, 0, i * 4096, 4096) for i in range(50))
     outcome = run(Process(depth=4, trace=trace))
     assert reads(outcome).ios == 50
     assert outcome.now_ns == 49 * 1_000_000 + 70_000
@@ -162,7 +164,7 @@ def test_a_trace_is_replayed_in_its_own_time() -> None:
 def test_a_late_trace_counts_from_its_schedule() -> None:
     """Released twice as fast as the drive serves: each request waits 35 us longer than the last."""
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
-    trace = tuple(workload.TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
+    trace = tuple(TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
     latency = reads(run(Process(synchronous=True, trace=trace), drive=one_die)).latency
     assert latency["min"] == 70_000
     assert latency["max"] == pytest.approx(70_000 + 19 * 35_000)

@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailgate import cli, drive, experiment, kernels, lab, modules, results
-from tailgate.kernels import Kernel
+from tailgate.cli import main as cli
+from tailgate.guest import kernels, kvm, machine, modules, programs
+from tailgate.guest.kernels import Kernel
+from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.runs.folder import read_run
+from tailgate.runs.measurements import digits, read_measurements
+from tailgate.spec import drive, experiment, plan
 from tailgate.targets import vm
-from tailgate.vm import kvm, machine, programs
-from tailgate.vm.machine import Job, Machine, Outcome
+from tailgate.targets.resolve import resolve
 
 OnRecord = Callable[[str, bytes], None]
 
@@ -274,7 +278,7 @@ def test_third_measurement_decides(
 ) -> None:
     arguments = ("--schedulers", "none", "--jobs", "1", "--fresh")
     run(tmp_path, *arguments)
-    first = results.read_measurements(the_run(tmp_path), results.read_run(the_run(tmp_path)))
+    first = read_measurements(the_run(tmp_path), read_run(the_run(tmp_path)))
     for odd, verdict in ({2}, "the third equals the first, and stands"), ({5, 6}, "equals the second"):
         guests.odd = odd
         capsys.readouterr()
@@ -282,8 +286,8 @@ def test_third_measurement_decides(
         said = capsys.readouterr().err
         assert "none.seed1 differ from the run before; a third time" in said
         assert verdict in said
-        now = results.read_measurements(the_run(tmp_path), results.read_run(the_run(tmp_path)))
-        same = [results.digits(m) for m in first] == [results.digits(m) for m in now]
+        now = read_measurements(the_run(tmp_path), read_run(the_run(tmp_path)))
+        same = [digits(m) for m in first] == [digits(m) for m in now]
         assert same == (odd == {2})
         guests.jobs.extend(guests.jobs[:1])  # so that the second round's boots are the fifth and the sixth
 
@@ -337,7 +341,7 @@ def test_interrupted_run_goes_on(guests: Guests, tmp_path: Path, capsys: pytest.
 def test_variants_only_where_the_mode_has_them(guests: Guests) -> None:
     def names(mode: experiment.ModeName) -> list[str]:
         path = experiment.find("k2/fig8")
-        return [c.name for c in results.chunks(lab.resolve(path, mode, ["none", "bfq"], None))]
+        return [c.name for c in plan.chunks(resolve(path, mode, ["none", "bfq"], None))]
 
     assert names("quick") == ["none.seed1", "bfq.seed1"]
     assert names("full") == ["none.seed1", "bfq.seed1", "none.seed1.variant0"]
@@ -346,10 +350,10 @@ def test_variants_only_where_the_mode_has_them(guests: Guests) -> None:
 def test_first_dilation_follows_the_rate(guests: Guests) -> None:
     for name, expected in (("k2/fig8", 1), ("k2/fig2", 16)):
         path = experiment.find(name)
-        resolved = lab.resolve(path, "quick", None, None)
+        resolved = resolve(path, "quick", None, None)
         [kernel] = kernels.resolve(["backports"], print)
-        made = vm.Lab(resolved, path, kernel, modules.build(kernel))
-        assert made.attempt(results.chunks(resolved)[0]).dilation == expected
+        made = vm.GuestTarget(resolved, path, kernel, modules.build(kernel))
+        assert made.attempt(plan.chunks(resolved)[0]).dilation == expected
 
 
 def test_slow_points_are_announced(

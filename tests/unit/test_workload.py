@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from tests.unit.refusal import refused
 
-from tailgate import fiojob, workload
-from tailgate.errors import UsageError
-from tailgate.workload import Process, TracedIo
+from tailgate.base.errors import UsageError
+from tailgate.load import fiojob, workload
+from tailgate.load.traces import TracedIo
+from tailgate.load.workload import Process
 
 MIB = 1 << 20
 CAPACITY = 4096 * MIB

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tailgate import agreement
+from tailgate.papers import agreement
 
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 

@@ -22,8 +22,8 @@ import pytest
 from tests.vm.again import AGAIN
 from tests.vm.parts import VERDICTS, Ended, Result, run_parts
 
-from tailgate import kernels, modules
-from tailgate.vm import machine, qemu
+from tailgate.base.paths import ROOT
+from tailgate.guest import kernels, labels, machine, modules, qemu
 
 GUEST = Path(__file__).parent / "guest"
 TEST_MODULES = Path(__file__).parent / "modules"
@@ -120,11 +120,11 @@ APPEND = {"slab": "slub_debug=FZP"}
 if "TAILGATE_ALL_MACHINES" in os.environ:
     ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS, *MORE_OF_OTHERS)
     MACHINES = {
-        **{f"{kernel}-smp{cpus}": ALL_CONDITIONS for kernel in kernels.LABELS for cpus in (1, 2, 4)},
-        **{f"{kernel}-icount1": (*ALL_TIMES, "tags", "back") for kernel in kernels.LABELS},
-        **{f"{kernel}-icount2": (*ALL_TIMES, "back") for kernel in kernels.LABELS},
-        **{f"{kernel}-icount4": ALL_TIMES for kernel in kernels.LABELS},
-        **{f"{kernel}-slab2": SLAB for kernel in kernels.LABELS},
+        **{f"{kernel}-smp{cpus}": ALL_CONDITIONS for kernel in labels.LABELS for cpus in (1, 2, 4)},
+        **{f"{kernel}-icount1": (*ALL_TIMES, "tags", "back") for kernel in labels.LABELS},
+        **{f"{kernel}-icount2": (*ALL_TIMES, "back") for kernel in labels.LABELS},
+        **{f"{kernel}-icount4": ALL_TIMES for kernel in labels.LABELS},
+        **{f"{kernel}-slab2": SLAB for kernel in labels.LABELS},
     }
 
 #: How long a guest may be silent, in the host's seconds: several times what the longest part takes on a host
@@ -142,10 +142,10 @@ if "TAILGATE_DEBUG_KERNELS" in os.environ:
     MACHINES = {
         **{
             f"{kernel}-smp2": (*ALL_CONDITIONS, *(INJECTING if kernel.endswith("kasan") else ()))
-            for kernel in kernels.DEBUG
+            for kernel in labels.DEBUG
         },
-        **{f"{kernel}-icount2": ALL_TIMES for kernel in kernels.DEBUG},
-        **{f"{kernel}-slab2": SLAB for kernel in kernels.DEBUG},
+        **{f"{kernel}-icount2": ALL_TIMES for kernel in labels.DEBUG},
+        **{f"{kernel}-slab2": SLAB for kernel in labels.DEBUG},
     }
     # Not built; only parts with another number of CPUs have them.
     STOCK_MODULES = tuple(name for name in STOCK_MODULES if name not in ("xfs", "f2fs"))
@@ -166,12 +166,12 @@ class ComplaintError(Exception):
 
 def own_modules(kernel: kernels.Kernel) -> list[Path]:
     """Modules of tests/vm/modules for a kernel, built with kernel/Makefile."""
-    folder = modules.CHECKOUT / "build" / f"{kernel.release}-tests"
+    folder = ROOT / "build" / f"{kernel.release}-tests"
     sources = folder / "checkout" / "kernel"
     (sources / "compat").mkdir(parents=True, exist_ok=True)
-    for file in (modules.CHECKOUT / "kernel/Makefile", *TEST_MODULES.iterdir()):
+    for file in (ROOT / "kernel/Makefile", *TEST_MODULES.iterdir()):
         copy_if_changed(file, sources / file.name)
-    for file in (modules.CHECKOUT / "kernel/compat").iterdir():
+    for file in (ROOT / "kernel/compat").iterdir():
         copy_if_changed(file, sources / "compat" / file.name)
     return sorted(modules.build(kernel, out=folder / "built", checkout=folder / "checkout").glob("*.ko"))
 

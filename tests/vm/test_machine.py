@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import kernels
-from tailgate.kernels import Kernel
-from tailgate.vm import kvm, machine, qemu
-from tailgate.vm.machine import Job, Machine, Outcome
+from tailgate.guest import kernels, kvm, labels, machine, qemu
+from tailgate.guest.kernels import Kernel
+from tailgate.guest.machine import Job, Machine, Outcome
 
 pytestmark = pytest.mark.vm
 
@@ -27,7 +26,7 @@ PATIENCE_S = 300
 FOREVER = "echo started > /tmp/r; emit started /tmp/r; while :; do :; done"
 
 
-@pytest.fixture(scope="module", params=kernels.LABELS)
+@pytest.fixture(scope="module", params=labels.LABELS)
 def kernel(request: pytest.FixtureRequest) -> Kernel:
     return kernels.resolve([request.param], print)[0]
 
@@ -217,8 +216,7 @@ PARENT = """
 import signal
 import sys
 from pathlib import Path
-from tailgate import kernels
-from tailgate.vm import machine
+from tailgate.guest import kernels, machine
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 where = machine.Machine(kernels.resolve(["backports"], lambda line: None)[0])
 try:

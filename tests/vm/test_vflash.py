@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tailgate import kernels, modules
-from tailgate.vm import machine, qemu
-from tailgate.vm.machine import Job, Machine, Outcome
+from tailgate.guest import kernels, labels, machine, modules, qemu
+from tailgate.guest.machine import Job, Machine, Outcome
 
 HERE = Path(__file__).parent
 #: fio, the system call and the interrupt: what a request takes beyond the drive, in virtual microseconds.
@@ -31,14 +30,12 @@ def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, byte
 
 
 #: One of each version, one of them with PREEMPT_RT, or with `make vm-test-all` every kernel.
-SOME: tuple[str, ...] = (
-    kernels.LABELS if "TAILGATE_ALL_MACHINES" in os.environ else ("stable", "backports-rt")
-)
-ORDINARY: tuple[str, ...] = kernels.ORDINARY
+SOME: tuple[str, ...] = labels.LABELS if "TAILGATE_ALL_MACHINES" in os.environ else ("stable", "backports-rt")
+ORDINARY: tuple[str, ...] = labels.ORDINARY
 #: With `make vm-test-debug` kernels that look for faults, which need memory for their own accounts.
 MEMORY_MIB = 1024
 if "TAILGATE_DEBUG_KERNELS" in os.environ:
-    SOME = ORDINARY = kernels.DEBUG
+    SOME = ORDINARY = labels.DEBUG
     MEMORY_MIB = 2048
 
 
@@ -89,7 +86,7 @@ def beside_readers(name: str, scheduler: str, attachment: int, bound: int) -> li
 
 
 @pytest.mark.vm
-@pytest.mark.parametrize("label", kernels.ORDINARY)
+@pytest.mark.parametrize("label", labels.ORDINARY)
 def test_what_the_driver_has_taken_is_not_overtaken(label: str, tmp_path: Path) -> None:
     """A request waits for one command behind usb-storage, whatever the scheduler's bound.
 
@@ -121,7 +118,7 @@ def timed(name: str, parameters: Mapping[str, int], load: str) -> list[str]:
 
 
 @pytest.mark.vm
-@pytest.mark.parametrize("label", kernels.LABELS)
+@pytest.mark.parametrize("label", labels.LABELS)
 def test_times(label: str, tmp_path: Path) -> None:
     """A request takes what the parameters say, `dilation` times; one slot serves one request at a time."""
     script = ["set -e"]

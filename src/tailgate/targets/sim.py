@@ -6,44 +6,36 @@ of a Dask cluster; on how many changes no digit. Each is written as it ends.
 """
 
 import hashlib
-import importlib
 import json
-import multiprocessing
 import shlex
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tailgate import cgroups, fiojob, machines, results, simulation, workload
-from tailgate import drive as drives
-from tailgate.errors import UsageError
-from tailgate.experiment import Knob, Scheduler, one_of
-from tailgate.machines import Machine
-from tailgate.progress import Progress, duration
-from tailgate.results import Chunk, Run
-from tailgate.simulation import DIRECTIONS, BrokenSimulationError, Outcome, Simulation
-from tailgate.targets import BrokenRunError, complete, digest, set_complete
-from tailgate.targets.loads import Loads, load_name
+from tailgate.base.progress import Progress, duration
+from tailgate.load import fiojob, workload
+from tailgate.load.loads import Loads, load_name
+from tailgate.runs.folder import complete, digest, set_complete
+from tailgate.simulator import simulation
+from tailgate.simulator.executor import executor
+from tailgate.simulator.settings import check_scheduler, machine_values, queue_settings, simulated, weights
+from tailgate.simulator.simulation import DIRECTIONS, BrokenSimulationError, Outcome, Simulation
+from tailgate.spec import drive as drives
+from tailgate.spec import machines, plan
+from tailgate.spec.plan import Chunk, Run
+from tailgate.targets.protocol import BrokenRunError
 
-#: Settings of the queue that are fields of the simulator's Device.
-DEVICE_SETTINGS = ("nr_requests", "max_sectors_kb")
-#: Settings of the queue that have no say in the model, and those that do with one value only.
-NEUTRAL_SETTINGS = frozenset({"rotational", "add_random", "iostats", "read_ahead_kb"})
-ONLY_SETTINGS: Mapping[str, tuple[int, ...]] = {"wbt_lat_usec": (0,), "io_poll": (0,)}
 #: I/Os that one core simulates in a second, about; for estimates.
 IOS_A_SECOND = 1e6
-DASK_ANSWERS_S = 5.0
 #: A worker's start, its imports included.
 START_S = 1.0
 
 
 @dataclass(frozen=True)
-class Place:
+class PointPlan:
     """One point of a run: the chunk, and which of its rates."""
 
     chunk: Chunk
@@ -60,7 +52,7 @@ class Place:
         return f"{self.chunk.name} at {load_name(self.rate)}"
 
 
-class Lab:
+class SimTarget:
     """Everything that decides a simulated run's digits, and the means to simulate it."""
 
     def __init__(self, run: Run, path: Path, machine: str, dask: str | None = None) -> None:
@@ -79,8 +71,8 @@ class Lab:
     def identity(self) -> dict[str, object]:
         """All that decides the digits; runs with equal identities give equal figures on any host."""
         package = Path(__file__).resolve().parents[1]
-        code = [package / name for name in ("arrivals.py", "fiojob.py", "workload.py", "simulation.py")]
-        code += [Path(__file__), Path(__file__).with_name("loads.py")]
+        code = [Path(__file__), package / "spec" / "drive.py", package / "spec" / "arrivals.py"]
+        code += sorted((package / "load").glob("*.py")) + sorted((package / "simulator").glob("*.py"))
         jobs = [
             *(p.read_bytes() for p in self.loads.files),
             *(t.encode() for t in self.loads.traces.values()),
@@ -123,9 +115,9 @@ class Lab:
     # --- what a point is ----------------------------------------------------------------------------------
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[PointPlan]:
         """The points, in the order of the run's chunks."""
-        return [Place(c, i) for c in results.chunks(self.run) for i in range(len(c.background_rates))]
+        return [PointPlan(c, i) for c in plan.chunks(self.run) for i in range(len(c.background_rates))]
 
     def cpus(self, chunk: Chunk) -> int:
         """The number of processors: the variant's, or the machine's own, or else the experiment's."""
@@ -138,11 +130,11 @@ class Lab:
         """How much slower than life a chunk is simulated: 1, unless the machine is a guest."""
         return self.loads.dilation(chunk) if self.machine.dilated else 1
 
-    def job(self, place: Place) -> fiojob.JobFile:
+    def job(self, place: PointPlan) -> fiojob.JobFile:
         """The fio job of one point, the one that fio would run."""
         return self.loads.derive(place.chunk, place.rate, self.dilation(place.chunk), mount="")
 
-    def simulation(self, place: Place) -> Simulation:
+    def simulation(self, place: PointPlan) -> Simulation:
         """What is simulated for one point. UsageError for what is not modelled."""
         chunk, spec = place.chunk, self.run.spec
         job = self.job(place)
@@ -167,7 +159,7 @@ class Lab:
             build=self.build,
         )
 
-    def replay(self, place: Place, folder: Path) -> str:
+    def replay(self, place: PointPlan, folder: Path) -> str:
         """The command that simulates one point again."""
         told = self.simulation(place)
         words = ["tailgate", "simulate", str(folder / "chunks" / place.chunk.name / f"p{place.i}.fio")]
@@ -203,7 +195,7 @@ class Lab:
 
     def announcement(self, folder: Path, jobs: int) -> str:
         """Points, and an estimate of the time they take."""
-        left = self.left(folder, results.chunks(self.run))
+        left = self.left(folder, plan.chunks(self.run))
         ios = [self.ios(p) for p in left]
         wall = START_S + max([sum(ios) / jobs, *ios], default=0.0) / IOS_A_SECOND
         text = f"{self.run.name}: {len(left)} points, simulated on the machine {self.machine.name}"
@@ -219,7 +211,7 @@ class Lab:
             )
         return text
 
-    def left(self, folder: Path, chunks: Sequence[Chunk]) -> list[Place]:
+    def left(self, folder: Path, chunks: Sequence[Chunk]) -> list[PointPlan]:
         """The points of these chunks that `folder` does not hold yet."""
         names = {c.name for c in chunks}
         return [
@@ -228,7 +220,7 @@ class Lab:
             if p.chunk.name in names and not (folder / "chunks" / p.chunk.name / f"p{p.i}.fio.json").is_file()
         ]
 
-    def ios(self, place: Place) -> float:
+    def ios(self, place: PointPlan) -> float:
         """Estimate of a point's number of I/O operations."""
         return self.loads.estimate(place.chunk, place.rate)[0]
 
@@ -278,7 +270,7 @@ class Lab:
             else:
                 (place / name).write_text(text)
 
-    def _write(self, folder: Path, place: Place, outcome: Outcome) -> None:
+    def _write(self, folder: Path, place: PointPlan, outcome: Outcome) -> None:
         base = folder / "chunks" / place.chunk.name
         sections = {flow.section: name for name, flow in self.run.spec.flows.items()}
         more = {
@@ -310,109 +302,4 @@ class Lab:
 # --- from what users set to what the simulator is told ------------------------------------------------------
 
 
-def simulated(scheduler: Scheduler) -> bool:
-    """Whether the simulator has it, with all that is set beside it.
-
-    Of cgroups it has the weights of mqfq only. It throttles no writeback, and has all of a driver's tags,
-    which are those of `none`.
-    """
-    few_tags = scheduler.name == "none" and "nr_requests" in scheduler.queue
-    files = {file for settings in scheduler.cgroups.values() for file in settings}
-    only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec") or few_tags
-    return scheduler.name not in simulation.NOT_SIMULATED and not only_kernels
-
-
-def weights(scheduler: Scheduler) -> dict[str, int]:
-    """io.mqfq.weight of the cgroups that have one, by path."""
-    return {
-        path: settings["io.mqfq.weight"]
-        for path, settings in scheduler.cgroups.items()
-        if "io.mqfq.weight" in settings
-    }
-
-
-def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Settings below /sys/block/*/queue as fields of the simulator's Device and Machine.
-
-    UsageError, beginning with `where`, for those that are not modelled.
-    """
-    device: dict[str, int] = {}
-    machine: dict[str, int] = {}
-    for name, value in settings.items():
-        if not isinstance(value, int) or value < 0:
-            raise UsageError(f"{where}: queue setting {name}: expected a number of at least 0, got {value!r}")
-        if name in DEVICE_SETTINGS:
-            device[name] = value
-        elif name == "nomerges" and value in (0, 2):
-            device["merges"] = value == 0
-        elif name == "rq_affinity" and value in (0, 1, 2):
-            machine["completes_where_submitted"] = value > 0
-        elif name not in NEUTRAL_SETTINGS and value not in ONLY_SETTINGS.get(name, ()):
-            known = {"nomerges": "0 or 2", "rq_affinity": "0, 1 or 2"}
-            known |= {n: one_of([str(v) for v in values]) for n, values in ONLY_SETTINGS.items()}
-            expected = f"expected {known[name]}, got {value}" if name in known else "not modelled"
-            raise UsageError(f"{where}: queue setting {name}: {expected}")
-    return device, machine
-
-
-def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[str, int]:
-    """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for what does not exist."""
-    known: Mapping[str, Sequence[tuple[str, int, int, int, Sequence[str]]]] = simulation.module().schedulers()
-    if name not in known:
-        raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
-    ranges = {knob: (least, most, automatic, words) for knob, least, most, automatic, words in known[name]}
-    out = {}
-    for knob, value in knobs.items():
-        if knob not in ranges:
-            expected = f"expected {one_of(list(ranges))}" if ranges else "it has none"
-            raise UsageError(f"{where}: {name} has no knob {knob} in the simulator; {expected}")
-        least, most, automatic, words = ranges[knob]
-        if words:
-            if value not in words:
-                raise UsageError(f"{where}: {knob}: expected {one_of(words)}, got {value!r}")
-            out[knob] = words.index(str(value))
-            continue
-        if value == "auto" and automatic:
-            out[knob] = automatic
-            continue
-        if not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"{where}: {knob}: expected a number, {least} to {most}, got {value!r}")
-        out[knob] = value
-    return out
-
-
-def machine_values(machine: Machine) -> dict[str, int]:
-    """The machine's parameters other than its costs."""
-    return {name: p.value for name, p in machine.parameters.items()}
-
-
 # --- where it runs ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
-    """So many processes of this host, or, with the address of a Dask scheduler, its workers."""
-    if dask is None:
-        # A fork would take along the threads' locks; started anew, a worker has none.
-        fresh = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_end_when_interrupted)
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-        return
-    try:
-        distributed = importlib.import_module("distributed")
-    except ImportError as e:
-        raise UsageError("--dask needs the Python package distributed; `make venv-dev` installs it") from e
-    try:
-        client = distributed.Client(dask, timeout=DASK_ANSWERS_S)
-    except (OSError, ValueError) as e:
-        raise UsageError(f"no Dask scheduler answers at {dask} ({e})") from e
-    with client, client.get_executor(pure=False) as workers:
-        yield workers
-
-
-def _end_when_interrupted() -> None:
-    # The terminal interrupts the workers too; what they would print about it helps nobody.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

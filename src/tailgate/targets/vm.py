@@ -27,16 +27,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from tailgate import drive as drives
-from tailgate import experiment as experiments
-from tailgate import fiojob, results
-from tailgate.errors import UsageError
-from tailgate.kernels import Kernel
-from tailgate.progress import Progress, duration
-from tailgate.results import Chunk, Run
-from tailgate.targets import BrokenRunError, complete, digest, set_complete
-from tailgate.targets.loads import LEAD_S, Loads, load_name
-from tailgate.vm import kvm, machine, programs
+from tailgate.base.errors import UsageError
+from tailgate.base.progress import Progress, duration
+from tailgate.guest import kvm, machine, programs
+from tailgate.guest.kernels import Kernel
+from tailgate.load import fiojob
+from tailgate.load.loads import LEAD_S, Loads, load_name
+from tailgate.runs import measurements, records
+from tailgate.runs.folder import complete, digest, set_complete
+from tailgate.runs.measurements import read_chunk
+from tailgate.spec import drive as drives
+from tailgate.spec import experiment as experiments
+from tailgate.spec import plan, scheduler
+from tailgate.spec.plan import Chunk, Run
+from tailgate.targets.protocol import BrokenRunError
 
 DILATION_MAX = 256
 #: The stock kernel's module for a scheduler. Others are ours: kernel/ has a module with a scheduler's name.
@@ -63,7 +67,7 @@ class Attempt:
     dilation: int
 
 
-def our_module(scheduler: experiments.Scheduler) -> str | None:
+def our_module(scheduler: scheduler.Scheduler) -> str | None:
     """The module of a scheduler of ours, of k2 the one with further knobs if one of those is set."""
     if scheduler.name == "none" or scheduler.name in SCHEDULER_MODULES:
         return None
@@ -84,7 +88,7 @@ def our_modules(run: Run, path: Path, folder: Path) -> dict[str, bytes]:
     return {f"{name}.ko": (folder / f"{name}.ko").read_bytes() for name in sorted(needed | {"vflash"})}
 
 
-class Lab:
+class GuestTarget:
     """Everything that decides a run's digits, and the means to measure it."""
 
     def __init__(self, run: Run, path: Path, kernel: Kernel, module_folder: Path) -> None:
@@ -107,9 +111,10 @@ class Lab:
             ["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True
         ).stdout.splitlines()[0]
         package = Path(__file__).resolve().parents[1]
-        here = [Path(__file__), *(Path(__file__).with_name(n) for n in ("loads.py", "points.sh"))]
-        derivation = [package / name for name in ("arrivals.py", "cgroups.py", "fiojob.py")]
-        code = [*sorted((package / "vm").rglob("*")), *here, *derivation]
+        here = [Path(__file__), Path(__file__).with_name("points.sh")]
+        spec = [package / "spec" / name for name in ("arrivals.py", "cgroups.py", "drive.py")]
+        load = [package / "load" / name for name in ("arrivals.py", "fiojob.py", "loads.py")]
+        code = [*sorted((package / "guest").rglob("*")), *here, *spec, *load]
         return {
             "experiment": self.run.spec.model_dump(mode="json"),
             "mode": self.run.mode.model_dump(mode="json"),
@@ -231,7 +236,7 @@ class Lab:
     def check(self) -> None:
         """Let fio itself read the derived jobs. UsageError with fio's own words."""
         seen: set[str] = set()
-        for chunk in results.chunks(self.run):
+        for chunk in plan.chunks(self.run):
             seen |= {self.derived_job(self.attempt(chunk), rate) for rate in chunk.background_rates}
         for text in sorted(seen):
             with tempfile.NamedTemporaryFile("w", suffix=".fio") as file:
@@ -248,7 +253,7 @@ class Lab:
 
     def announcement(self, folder: Path, jobs: int) -> str:
         """Points, boots, and an estimate of the time they take."""
-        attempts = [self.attempt(c) for c in results.chunks(self.run)]
+        attempts = [self.attempt(c) for c in plan.chunks(self.run)]
         left = [a for a in attempts if not complete(folder, a.chunk)]
         costs = [self.chunk_s(a) for a in left]
         wall = max([sum(costs) / jobs, *costs], default=0.0)
@@ -302,7 +307,7 @@ class Lab:
 
         def on_record(name: str, content: bytes) -> None:
             (place / name).write_bytes(content)
-            if name.endswith(".delays") and (delays := results.parse_delays(content.decode())):
+            if name.endswith(".delays") and (delays := records.parse_delays(content.decode())):
                 flow = self.run.spec.real_time(attempt.chunk.sweep)[0]
                 told = {flow: {attempt.chunk.sweep.op: {"scheduler": delays}}}
                 (place / f"{name.removesuffix('.delays')}.delay.json").write_text(json.dumps(told) + "\n")
@@ -357,7 +362,9 @@ def _digest(*files: Path) -> str:
     return digest.hexdigest()
 
 
-def measure_run(lab: Lab, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+def measure_run(
+    lab: GuestTarget, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress
+) -> None:
     """Measure those of the chunks that `folder` does not hold yet, `jobs` at a time, the longest first.
 
     BrokenRunError as soon as one breaks; what was measured until then stays in the folder.
@@ -382,9 +389,9 @@ def measure_run(lab: Lab, folder: Path, chunks: Sequence[Chunk], jobs: int, prog
         while not stop.is_set():
             if not lab.measure_chunk(attempt, folder, on_point):
                 return
-            idle = min(m.idle for m in results.read_chunk(folder, attempt.chunk, lab.run))
+            idle = min(m.idle for m in read_chunk(folder, attempt.chunk, lab.run))
             automatic = attempt.machine.dilation == "auto" and lab.mode == "icount"
-            if not automatic or idle >= results.IDLE_REFUSED or attempt.dilation >= DILATION_MAX:
+            if not automatic or idle >= measurements.IDLE_REFUSED or attempt.dilation >= DILATION_MAX:
                 set_complete(folder, attempt.chunk)
                 return
             doubled = replace(attempt, dilation=attempt.dilation * 2)

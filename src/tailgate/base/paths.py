@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where things lie: the checkout, and what Tailgate can fetch or build again."""
+
+import os
+from pathlib import Path
+
+#: The checkout.
+ROOT = Path(__file__).resolve().parents[3]
+EXPERIMENTS = ROOT / "experiments"
+DRIVES = ROOT / "drives"
+MACHINES = ROOT / "machines"
+
+
+def cache_dir() -> Path:
+    """`$TAILGATE_CACHE`, else `tailgate` in the user's cache folder. The folder need not exist yet."""
+    if own := os.environ.get("TAILGATE_CACHE"):
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tailgate"

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Debug kernels: Debian's source of a guest's kernel, built with a configuration that looks for faults.
+
+A kind of debug kernel (`kasan`, `kcsan`) is a file of options in setup/kernels/ on top of `base.config`. All
+other options are off, so a build takes minutes where Debian's own takes hours. The result is laid out as
+packages.py lays out an unpacked package, type information included, so that everything else takes it for just
+another kernel.
+
+A build that was interrupted goes on where it was: its folder is named after all that decides the result.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+
+Progress = Callable[[str], None]
+
+CONFIGURATIONS = ROOT / "setup" / "kernels"
+KINDS = ("kasan", "kcsan")
+#: By kind, variables of the kernel's own Makefiles. A boot with PVH begins in
+#: arch/x86/platform/pvh/enlighten.c and calls memcmp() before the memory is there in which KASAN keeps
+#: books: a kernel that lets KASAN into these files dies without a word.
+VARIABLES: Mapping[str, Sequence[str]] = {
+    "kasan": ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n"),
+    "kcsan": (),
+}
+#: What must be there, with the Debian package that has it.
+PROGRAMS = {"bc": "bc", "bison": "bison", "flex": "flex", "gcc": "gcc", "make": "make", "pahole": "dwarves"}
+#: For free space: the tree with its objects takes 3 GB, what is kept 0.3 GB.
+NEEDED_GB = 5
+#: One line of progress every so many seconds.
+SHOW_S = 30
+#: Of a built tree, what the build of modules reads besides programs, which are kept all.
+HEADER_FILES = re.compile(
+    r"(Makefile|Kbuild|Kconfig|Platform).*|.*\.(h|include|lds|mk|sh|pl|awk|tbl|symvers)"
+)
+HEADER_FOLDERS = ("arch/x86", "include", "scripts", "tools/objtool", "tools/bpf/resolve_btfids")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's source: Debian's package of it and what the kernel is to be built as.
+
+    `version` is the package's. `kind` is one of KINDS, or empty if nothing is to be built.
+    """
+
+    package: str
+    version: str
+    kind: str
+
+    def configuration(self) -> str:
+        """The options of this kind, as `make allnoconfig` takes them."""
+        try:
+            parts = [(CONFIGURATIONS / f"{name}.config").read_text() for name in ("base", self.kind)]
+        except OSError as e:
+            raise UsageError(f"cannot read {e.filename}: run Tailgate from its checkout") from e
+        return f'CONFIG_LOCALVERSION="-{self.kind}"\n' + "".join(parts)
+
+    def key(self) -> str:
+        """Stands for all that decides the result: the options, the variables and the source's version."""
+        text = "\0".join((self.package, self.version, self.configuration(), *VARIABLES[self.kind]))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_host(folder: Path) -> None:
+    """UsageError if something is missing that the build needs, programs or room below `folder`."""
+    missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)})
+    if not Path("/usr/include/gelf.h").is_file():
+        missing.append("libelf-dev")
+    if missing:
+        raise UsageError(
+            f"no kernel can be built without {', '.join(missing)}: run `setup/host.sh check-debug`"
+        )
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    if free_gb < NEEDED_GB:
+        raise UsageError(
+            f"building a kernel needs {NEEDED_GB} GB in {folder}, which has {free_gb:.1f}: make room"
+        )
+
+
+def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Progress) -> tuple[str, Path]:
+    """Build in `work`; the kernel's release and its folder, which the caller moves to its place.
+
+    `fetch` returns the source package's file; it is called only if `work` has no source yet. The folder
+    holds `root` with modules and headers, `vmlinux` and `symbols`, the image with debug information.
+    """
+    check_host(work.parent)
+    tree, out = work / "source", work / "result"
+    configuration = source.configuration()
+    start = time.monotonic()
+    if not tree.is_dir():
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        unpack_source(fetch(), source, work, tree, progress)
+    (tree / "tailgate.config").write_text(configuration)
+    make(tree, ["KCONFIG_ALLCONFIG=tailgate.config", "allnoconfig"], work / "log")
+    if lost := lost_options(configuration, (tree / ".config").read_text()):
+        raise UsageError(
+            f"{source.package} {source.version} does not take {', '.join(lost)}: see {CONFIGURATIONS}"
+        )
+    compile_tree(tree, VARIABLES[source.kind], work / "log", progress)
+    release = (tree / "include/config/kernel.release").read_text().strip()
+    shutil.rmtree(out, ignore_errors=True)
+    lay_out(tree, release, out, work / "log")
+    progress(f"built {release} in {time.monotonic() - start:.0f} s")
+    return release, out
+
+
+def unpack_source(
+    deb: Path, source: Source, work: Path, tree: Path, progress: Progress, folder: str = ""
+) -> None:
+    """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole.
+
+    With `folder`, only what is below that folder of the tree.
+    """
+    progress(f"unpacking the source of {source.version}")
+    partial = work / "partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    run(["dpkg-deb", "--extract", str(deb), str(partial)], work / "log")
+    packed = partial / "usr/src" / f"{source.package}.tar.xz"
+    wanted = f"{source.package}/{folder}".rstrip("/")
+    run(["tar", "--extract", f"--file={packed}", f"--directory={partial}", wanted], work / "log")
+    (partial / source.package).rename(tree)
+    shutil.rmtree(partial)
+
+
+def lost_options(wanted: str, config: str) -> list[str]:
+    """The options of a configuration that Kconfig has not taken, because of a dependency or a new name.
+
+    A kernel without KASAN would pass every test.
+    """
+    have = dict(re.findall(r"^(CONFIG_\w+)=(.*)$", config, re.MULTILINE))
+    lost = []
+    for line in wanted.splitlines():
+        if found := re.fullmatch(r"(CONFIG_\w+)=(.*)", line):
+            lost += [line] if have.get(found[1]) != found[2] else []
+        elif found := re.fullmatch(r"# (CONFIG_\w+) is not set", line):
+            lost += [line] if found[1] in have else []
+    return lost
+
+
+def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Progress) -> None:
+    """Compile the image and the modules, at the lowest priority; what is done already is not done again."""
+    jobs = len(os.sched_getaffinity(0))
+    progress(f"compiling with {jobs} jobs (10 minutes on 2 idle cores); {log} shows each file")
+    start = shown = time.monotonic()
+    with log.open("ab") as out, log.open("rb") as said:
+        said.seek(0, os.SEEK_END)
+        command = ["nice", "-n", "19", "make", f"-j{jobs}", *variables, "vmlinux", "modules"]
+        text = b""
+        with subprocess.Popen(
+            command, cwd=tree, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment()
+        ) as compiler:
+            while compiler.poll() is None:
+                time.sleep(0.2)
+                if time.monotonic() - shown > SHOW_S:
+                    shown = time.monotonic()
+                    text += said.read()
+                    lines = text.count(b"\n")
+                    progress(f"compiling: {lines} files after {shown - start:.0f} s")
+        text += said.read()
+    if compiler.returncode:
+        raise UsageError(
+            f"the kernel does not build: {first_error(text.decode(errors='replace'))} (see {log})"
+        )
+
+
+def lay_out(tree: Path, release: str, out: Path, log: Path) -> None:
+    """What is kept of a built tree: the image, modules, and what the build of further modules needs."""
+    root = out / "root"
+    root.mkdir(parents=True)
+    make(tree, ["modules_install", f"INSTALL_MOD_PATH={root}", "INSTALL_MOD_STRIP=1"], log)
+    modules = root / "lib/modules" / release
+    headers = root / "usr/src" / f"linux-headers-{release}"
+    keep_headers(tree, headers)
+    for name in ("build", "source"):
+        (modules / name).unlink(missing_ok=True)
+        (modules / name).symlink_to(os.path.relpath(headers, modules))
+    (root / "boot").mkdir()
+    shutil.copy2(tree / ".config", root / "boot" / f"config-{release}")
+    run(["strip", "--strip-debug", "-o", str(out / "vmlinux"), str(tree / "vmlinux")], log)
+    shutil.copy2(tree / "vmlinux", out / "symbols")
+
+
+def keep_headers(tree: Path, headers: Path) -> None:
+    """Copy what Kbuild reads when it builds modules outside of the tree."""
+    headers.mkdir(parents=True)
+    for name in ("Makefile", "Kbuild", "Kconfig", ".config", "Module.symvers"):
+        shutil.copy2(tree / name, headers / name)
+    for folder in HEADER_FOLDERS:
+        for at, _, names in os.walk(tree / folder):
+            for file in (Path(at, name) for name in names):
+                if wanted_for_modules(file.relative_to(tree), file):
+                    to = headers / file.relative_to(tree)
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(file, to, follow_symlinks=False)
+
+
+def wanted_for_modules(name: Path, file: Path) -> bool:
+    """Whether the build of modules may read this file of the tree: all of include, else by its kind."""
+    if file.suffix in (".o", ".a", ".c", ".cmd", ".S", ".so"):
+        # every module of later kernels has a file of its own compiled in: scripts/module-common.c
+        return name.parent == Path("scripts") and file.suffix in (".c", ".S")
+    return name.parts[0] == "include" or bool(HEADER_FILES.fullmatch(name.name)) or os.access(file, os.X_OK)
+
+
+def make(tree: Path, arguments: Sequence[str], log: Path) -> None:
+    run(["nice", "-n", "19", "make", "--silent", *arguments], log, tree)
+
+
+def environment() -> Mapping[str, str]:
+    """Under an outer make its flags and job server are not meant for the kernel's; errors are in English."""
+    own = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "LOCALVERSION", "ARCH", "CROSS_COMPILE")
+    return {**{k: v for k, v in os.environ.items() if k not in own}, "LC_ALL": "C"}
+
+
+def run(command: Sequence[str], log: Path, at: Path | None = None) -> None:
+    """Run a command whose output goes to the end of `log`. UsageError with its first error if it fails."""
+    with log.open("ab") as out:
+        begin = out.tell()
+        done = subprocess.run(
+            command, cwd=at, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False, env=environment()
+        )
+    if done.returncode:
+        said = log.read_bytes()[begin:].decode(errors="replace")
+        raise UsageError(f"{' '.join(command[-2:])} failed: {first_error(said)} (see {log})")
+
+
+def first_error(output: str) -> str:
+    """The line of a failed command's output that says why, as far as one can tell."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = (
+        line for line in lines if re.search(r"error\b|Error\b|undefined reference|No space|\*\*\*", line)
+    )
+    return next(telling, lines[-1] if lines else "no reason given")

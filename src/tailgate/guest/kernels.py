@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guests' kernels: found by Debian's meta packages, unpacked into the cache, never installed.
+
+A kernel is asked for by the label of its suite: `stable` is what `linux-image-amd64` depends on in this
+machine's own release, `backports` the same in that release's backports; `stable-rt` and `backports-rt` are
+what `linux-image-rt-amd64` depends on there, the same kernels built with PREEMPT_RT. Which versions they are,
+apt says; `kernels.json` in the cache records it, and from then on nothing is asked or fetched until a
+refresh.
+
+`stable-kasan`, `stable-kcsan`, `backports-kasan` and `backports-kcsan` are debug kernels, built from the
+source of the same versions (kernel_build.py). They are built again when their configuration changes, or when
+the kernel that they stand for does.
+
+    kernels/kernels.json            label -> release, suite, packages and versions, when; a debug kernel's key
+    kernels/<release>/root/         the unpacked packages: image, modules, headers, kbuild
+    kernels/<release>/vmlinux       the uncompressed ELF image, which QEMU boots by PVH
+    kernels/<release>/btf           the kernel's own type information, raw
+    kernels/<release>/symbols       of a debug kernel: the image with what addr2line and gdb read
+    sources/<package>_<version>/    of a kernel's source: the folder block/
+"""
+
+import argparse
+import fcntl
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import cache_dir
+from tailgate.guest import kernel_build
+from tailgate.guest.apt import download, find_packages, find_source, image_release, metas, run_apt_cache
+from tailgate.guest.labels import DEBUG, LABELS
+from tailgate.guest.packages import elf_section, unpack
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One unpacked kernel.
+
+    `root` holds `boot`, `lib/modules/<release>` and `usr/src`; `headers` is what Kbuild calls KDIR.
+    """
+
+    label: str
+    release: str
+    root: Path
+    vmlinux: Path
+    btf: Path
+    headers: Path
+
+    @property
+    def series(self) -> str:
+        """The release's first two numbers, as in "6.12"."""
+        return ".".join(re.findall(r"\d+", self.release)[:2])
+
+
+def resolve(labels: Sequence[str], progress: Progress, *, refresh: bool = False) -> list[Kernel]:
+    """The kernels of these suites, in this order, from the cache or else from Debian's archive.
+
+    Works without a network when they are cached. `refresh` asks apt's lists for a newer version first.
+    Several processes may call it at once: one prepares, the others wait. `progress` gets a line a stage.
+
+    Raises UsageError for an unknown label, a suite that apt does not know, a failed download.
+    """
+    for label in labels:
+        if label not in (*LABELS, *DEBUG):
+            raise UsageError(f"no guest kernel is called '{label}': use {', '.join((*LABELS, *DEBUG))}")
+    folder = cache_dir() / "kernels"
+    if refresh or not all(_is_ready(label, folder) for label in labels):
+        with _locked(folder, progress):
+            for label in dict.fromkeys(labels):
+                stock = label if label in LABELS else stands_for(label)
+                if refresh or not _is_ready(stock, folder):  # another process may have been here before us
+                    _prepare(stock, folder, progress)
+                if not _is_ready(label, folder):
+                    _prepare_debug(label, folder, progress)
+    found = cached_kernels()
+    return [found[label] for label in labels]
+
+
+def stands_for(label: str) -> str:
+    """The label of the stock kernel that a debug kernel is of the same version as."""
+    return label.rpartition("-")[0]
+
+
+def _is_ready(label: str, folder: Path) -> bool:
+    """Whether a kernel is cached; of a debug kernel, whether it is the one that would be built now."""
+    cached = cached_kernels()
+    if label not in cached or label in LABELS:
+        return label in cached
+    return stands_for(label) in cached and _records(folder)[label]["key"] == _source(label, folder).key()
+
+
+def cached_kernels() -> dict[str, Kernel]:
+    """The kernels that are ready for use in the cache, by label; asks nobody."""
+    folder = cache_dir() / "kernels"
+    kernels = {}
+    for label, record in _records(folder).items():
+        kernel = _kernel(label, str(record["release"]), folder)
+        if kernel.btf.is_file():  # a release's folder appears whole or not at all, unless a user removes it
+            kernels[label] = kernel
+    return kernels
+
+
+def _kernel(label: str, release: str, folder: Path) -> Kernel:
+    at = folder / release
+    root = at / "root"
+    headers = root / "usr/src" / f"linux-headers-{release}"
+    return Kernel(label, release, root, vmlinux=at / "vmlinux", btf=at / "btf", headers=headers)
+
+
+def _records(folder: Path) -> dict[str, dict[str, object]]:
+    try:
+        records: dict[str, dict[str, object]] = json.loads((folder / "kernels.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return records
+
+
+@contextmanager
+def _locked(folder: Path, progress: Progress) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as e:
+        raise UsageError(f"cannot write to the cache {folder} ({e.strerror}): set TAILGATE_CACHE") from e
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("kernels: waiting for another tailgate that prepares them")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _prepare(label: str, folder: Path, progress: Progress) -> None:
+    """Bring one kernel into the cache and record it. The caller holds the lock."""
+    start = time.monotonic()
+    suite, packages = find_packages(label, run_apt_cache)
+    release = image_release(packages)
+    versions = {p.name: p.version for p in packages}
+    known = [r for r in _records(folder).values() if r["release"] == release and r["packages"] == versions]
+    if not (known and (folder / release / "btf").is_file()):
+        debs = download(label, packages, folder / "download", progress)
+        work = folder / f".unpacking-{release}"
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            unpack(debs, release, work, lambda what: progress(f"kernel {label}: {what}"))
+        except OSError as e:
+            raise UsageError(f"cannot unpack kernel {label} below {folder}: {e.strerror}") from e
+        shutil.rmtree(folder / release, ignore_errors=True)
+        work.rename(folder / release)
+        shutil.rmtree(folder / "download")
+    _record(label, folder, release=release, suite=suite, meta=metas(label)[0], packages=versions)
+    progress(f"kernel {label}: {release} ready after {time.monotonic() - start:.0f} s")
+
+
+def _record(label: str, folder: Path, **record: object) -> None:
+    """Note in kernels.json what a label is now."""
+    record["resolved"] = datetime.now(UTC).isoformat(timespec="seconds")
+    text = json.dumps({**_records(folder), label: record}, indent=2, sort_keys=True) + "\n"
+    (folder / "kernels.json.new").write_text(text)
+    (folder / "kernels.json.new").rename(folder / "kernels.json")
+
+
+def _source(label: str, folder: Path) -> kernel_build.Source:
+    """The source of a stock kernel that is cached, or of the one that a debug kernel stands for."""
+    stock, kind = (label, "") if label in LABELS else (stands_for(label), label.rpartition("-")[2])
+    record = _records(folder)[stock]
+    packages = record["packages"]
+    assert isinstance(packages, dict)
+    kernel = _kernel(label, str(record["release"]), folder)
+    return kernel_build.Source(
+        f"linux-source-{kernel.series}", packages[f"linux-image-{kernel.release}"], kind
+    )
+
+
+def block_layer(label: str, progress: Progress) -> tuple[str, Path]:
+    """The source of a cached kernel's folder block/: the package's version, and the folder in the cache."""
+    source = _source(label, cache_dir() / "kernels")
+    folder = cache_dir() / "sources"
+    if (tree := folder / f"{source.package}_{source.version}").is_dir():
+        return source.version, tree / "block"
+    package = find_source(source, run_apt_cache)
+    tree = folder / f"{package.name}_{package.version}"
+    # not the lock of the kernels: the build of a debug kernel holds that for an hour
+    with _locked(folder, progress):
+        if not tree.is_dir():
+            deb = download(label, [package], folder / "download", progress)[0]
+            work = folder / "unpacking"
+            work.mkdir(exist_ok=True)
+            kernel_build.unpack_source(deb, source, work, tree, progress, "block")
+            shutil.rmtree(work)
+            shutil.rmtree(folder / "download")
+    return package.version, tree / "block"
+
+
+def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:
+    """Build a debug kernel into the cache and record it. The caller holds the lock."""
+    source = _source(label, folder)
+    work = folder / f".building-{label}-{source.key()}"
+    for other in folder.glob(f".building-{label}-*"):
+        if other != work:
+            shutil.rmtree(other)
+
+    package = find_source(source, run_apt_cache)
+    if package.version != source.version:
+        progress(f"kernel {label}: apt has no {source.package} {source.version}, but {package.version}")
+
+    def fetch() -> Path:
+        return download(label, [package], folder / "download", progress)[0]
+
+    try:
+        release, result = kernel_build.build(
+            source, fetch, work, lambda what: progress(f"kernel {label}: {what}")
+        )
+        (result / "btf").write_bytes(elf_section((result / "vmlinux").read_bytes(), ".BTF"))
+        shutil.rmtree(folder / release, ignore_errors=True)
+        result.rename(folder / release)
+        shutil.rmtree(work)
+    except OSError as e:
+        raise UsageError(f"cannot build kernel {label} below {folder}: {e.strerror}") from e
+    shutil.rmtree(folder / "download", ignore_errors=True)
+    _record(label, folder, release=release, packages={package.name: package.version}, key=source.key())
+
+
+# --- what apt knows ---------------------------------------------------------------------------------------
+
+
+# --- what the packages hold -------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m tailgate.guest.kernels [--refresh] [LABEL...]`: what `make` calls."""
+    parser = argparse.ArgumentParser(
+        prog="tailgate.guest.kernels", description="bring guest kernels into the cache"
+    )
+    parser.add_argument("--refresh", action="store_true", help="look for newer versions")
+    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join((*LABELS, *DEBUG)))
+    options = parser.parse_args(arguments)
+    try:
+        for kernel in resolve(
+            options.label, lambda line: print(line, file=sys.stderr, flush=True), refresh=options.refresh
+        ):
+            print(f"{kernel.label}: {kernel.release}")
+    except UsageError as e:
+        print(f"tailgate: {e}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

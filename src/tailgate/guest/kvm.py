@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether KVM works here, found out by booting under it.
+
+A device node proves nothing: /dev/kvm may open where QEMU aborts at once, or where the guest never runs.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import cache_dir
+from tailgate.guest import initramfs, qemu, scratch
+from tailgate.guest.kernels import cached_kernels
+
+DEVICE = Path("/dev/kvm")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+LIMIT_S = 5
+#: The probe's init writes this to isa-debug-exit; QEMU then exits with twice that and one.
+CODE = 42
+INIT = f"""\
+#!/bin/busybox sh
+mount -t devtmpfs none /dev
+printf '\\{CODE:03o}' | dd of=/dev/port bs=1 seek=244
+"""
+
+
+def works() -> bool:
+    """Whether a guest kernel boots under KVM; tried once in each boot of the host, then remembered.
+
+    Takes up to 5 s where a guest starts but does not run. UsageError without a guest kernel to try it with.
+    """
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return False
+    memory = cache_dir() / "kvm.json"
+    boot = BOOT_ID.read_text().strip()
+    try:
+        known = json.loads(memory.read_text())
+        if known["boot"] == boot:
+            return bool(known["works"])
+    except (OSError, ValueError, KeyError):
+        pass
+    answer = boots()
+    memory.write_text(json.dumps({"boot": boot, "works": answer}) + "\n")
+    return answer
+
+
+def boots() -> bool:
+    """Boot a guest that does nothing but answer. UsageError without a guest kernel."""
+    kernels = list(cached_kernels().values())
+    if not kernels:
+        raise UsageError("no guest kernel to try KVM with: run `make setup-demo`")
+    with scratch.folder() as place:
+        initrd, log = place / "initrd", place / "log"
+        initrd.write_bytes(initramfs.shell_only(INIT))
+        command = [*qemu.command_line(qemu.Machine(kernels[0], "kvm"), log, log), "-initrd", str(initrd)]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False
+            )
+        except FileNotFoundError as e:
+            raise UsageError(f"{qemu.QEMU} is missing: run `make setup-demo`") from e
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 2 * CODE + 1

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tailgate's kernel modules, built from this checkout for a guest's kernel."""
+
+import argparse
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+from tailgate.guest.kernels import Kernel, resolve
+from tailgate.guest.labels import LABELS
+
+
+def build(
+    kernel: Kernel, options: Sequence[str] = (), out: Path | None = None, checkout: Path = ROOT
+) -> Path:
+    """Build what has changed; the folder that holds `k2.ko` and `vflash.ko`.
+
+    `options` are make's, such as "W=1". `out` is `build/<release>` in the checkout if not given. Processes
+    that build into one folder wait for each other. `checkout` has the sources.
+
+    Raises UsageError with the first thing that the compiler, or the check of the kernel's types, says.
+    """
+    source = checkout / "kernel"
+    if not (source / "Makefile").is_file():
+        raise UsageError(f"no kernel module sources in {source}: run Tailgate from its checkout")
+    if not (kernel.headers / "Makefile").is_file():
+        raise UsageError(f"no headers of {kernel.release} in {kernel.headers}: remove {kernel.root.parent}")
+    compiler = kernel_compiler(kernel)
+    for program in ("make", compiler):
+        if not shutil.which(program):
+            raise UsageError(
+                f"{program} is missing, and {kernel.release} is built with it: install {program}"
+            )
+    out = out or ROOT / "build" / kernel.release
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = ["make", "--silent", "--no-print-directory", "-C", str(source)]
+    command += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
+    # under `make check` the outer make's flags and job server are not meant for this one
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    with (out.parent / f".{out.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise UsageError(first_error(done.stdout + done.stderr, kernel.release))
+    return out
+
+
+def kernel_compiler(kernel: Kernel) -> str:
+    """The compiler that Debian's headers call by name, the one that built the kernel."""
+    try:
+        variables = (kernel.headers / ".kernelvariables").read_text()
+    except FileNotFoundError:
+        return "gcc"
+    named = re.search(r"^CC\s*[:?]?=.*?(\bgcc-\d+)\s*$", variables, re.MULTILINE)
+    return named[1] if named else "gcc"
+
+
+def first_error(output: str, release: str) -> str:
+    """One sentence from a failed build's output: ours if the build wrote one, else the first error."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("tailgate: "):
+            return line.removeprefix("tailgate: ")
+    error = next((line for line in lines if re.search(r"\b(error|Error)\b|\*\*\*", line)), "no reason given")
+    return f"the modules do not build for {release}: {error}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m tailgate.guest.modules [LABEL...]`: what `make` calls."""
+    parser = argparse.ArgumentParser(prog="tailgate.guest.modules", description="build the kernel modules")
+    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join(LABELS))
+    try:
+        labels = parser.parse_args(arguments).label
+        for kernel in resolve(labels, lambda line: print(line, file=sys.stderr, flush=True)):
+            print(f"modules for {kernel.release}: {build(kernel)}")
+    except UsageError as e:
+        print(f"tailgate: {e}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs of the host for the guest, with the libraries that they need there.
+
+Debian's fio is linked with the clients of network storage, which draw in fifty libraries of 80 MB in all.
+A guest has no network. In their place it gets empty libraries of the same names, whose functions end the
+program: that saves a fifth of a second whenever fio starts, and a quarter of a GiB of the guest's memory.
+The program itself and all other libraries are the host's own files. Where no compiler is at hand, the real
+libraries do as well.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import cache_dir
+from tailgate.guest.cpio import Tree, file
+
+#: By what their names begin with: Ceph, Gluster, RDMA, NBD, iSCSI, NFS, HTTP, persistent memory.
+NOT_FOR_GUESTS = (
+    *("librados.", "librbd.", "libgfapi.", "libibverbs.", "librdmacm.", "libnbd.", "libiscsi.", "libnfs."),
+    *("libcurl", "libpmem"),
+)
+PACKAGES = {
+    "busybox": "busybox-static",
+    "mke2fs": "e2fsprogs",
+    "mkfs.ext4": "e2fsprogs",
+    "chrt": "util-linux",
+} | {
+    "mkfs.xfs": "xfsprogs",
+    "mkfs.f2fs": "f2fs-tools",
+}
+
+
+def tree(names: Sequence[str]) -> Tree:
+    """These programs in /bin, and their libraries under the paths by which the loader finds them.
+
+    UsageError if one is missing.
+    """
+    out: Tree = {}
+    for name in names:
+        program = find(name)
+        out[f"bin/{name}"] = file(program.read_bytes(), executable=True)
+        for path, library in libraries(program).items():
+            out[path.lstrip("/")] = file(library.read_bytes(), executable=True)
+    return out
+
+
+def find(name: str) -> Path:
+    """A program of the host. UsageError if it is missing."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if not found:
+        raise UsageError(
+            f"{name} is missing, and the guest needs it: apt-get install {PACKAGES.get(name, name)}"
+        )
+    return Path(found)
+
+
+def libraries(program: Path) -> dict[str, Path]:
+    """Shared libraries of a program: their paths in the guest, and their files."""
+    direct = _readelf("--dynamic", program)
+    unwanted = [
+        name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", direct) if name.startswith(NOT_FOR_GUESTS)
+    ]
+    real = _loaded(program)
+    if not unwanted or not (folder := _stand_ins(program, {n: real[n] for n in unwanted if n in real})):
+        return {str(path): path for path in real.values()}
+    found = {}
+    for name, path in _loaded(program, folder).items():
+        found[str(real[name] if path.parent == folder else path)] = path
+    return found
+
+
+def _readelf(option: str, path: Path) -> str:
+    """What readelf says; nothing where there is none, or of what is no ELF file."""
+    try:
+        return subprocess.run(
+            ["readelf", "--wide", option, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout
+    except FileNotFoundError:
+        return ""
+
+
+def _loaded(program: Path, first: Path | None = None) -> dict[str, Path]:
+    """What the loader finds for a program, by name; in the folder `first` before all others."""
+    environment = dict(os.environ) | ({"LD_LIBRARY_PATH": str(first)} if first else {})
+    told = subprocess.run(
+        ["ldd", str(program)], capture_output=True, text=True, check=False, env=environment
+    ).stdout
+    if lost := re.search(r"^\s*(\S+) => not found", told, re.MULTILINE):
+        raise UsageError(f"{program} does not run here, {lost[1]} is missing: install its package again")
+    return {Path(path).name: Path(path) for path in re.findall(r"(/\S+) \(0x", told)}
+
+
+def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
+    """A folder with empty libraries in the place of these, from the cache; None if they cannot be made."""
+    digest = hashlib.sha256(program.read_bytes() + Path(__file__).read_bytes())
+    for path in unwanted.values():
+        digest.update(path.read_bytes())
+    folder = cache_dir() / "stand-ins" / digest.hexdigest()[:16]
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    symbols = _symbols(program, defined=False)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        new = Path(name, "new")
+        new.mkdir()
+        for soname, path in unwanted.items():
+            theirs = _symbols(path, defined=True)
+            if not _compile(soname, {s: v for s, v in symbols.items() if s in theirs}, new):
+                return None
+        told = subprocess.run(
+            ["ldd", "-r", str(program)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "LD_LIBRARY_PATH": str(new)},
+        )
+        if re.search("undefined symbol|not found|not defined", told.stdout + told.stderr):
+            return None
+        try:
+            new.rename(folder)
+        except OSError:  # somebody else was faster
+            return folder
+    return folder
+
+
+def _symbols(path: Path, defined: bool) -> dict[str, str]:
+    """Functions that a file defines, or that it needs, with their versions (empty if without)."""
+    out = {}
+    for line in _readelf("--dyn-syms", path).splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[3] == "FUNC" and (words[6] != "UND") == defined:
+            name, _, version = words[7].partition("@")
+            out[name] = version.lstrip("@")
+    return out
+
+
+def _compile(soname: str, functions: dict[str, str], folder: Path) -> bool:
+    """Make an empty library with these functions; whether that succeeded."""
+    source = "".join(f"void {name}(void) {{ __builtin_trap(); }}\n" for name in sorted(functions))
+    script = ""
+    for version in sorted(set(functions.values()) - {""}):
+        names = "".join(f" {name};" for name in sorted(functions) if functions[name] == version)
+        script += f"{version} {{ global:{names} }};\n"
+    with tempfile.TemporaryDirectory() as scratch:
+        code, versions = Path(scratch, "empty.c"), Path(scratch, "versions")
+        code.write_text(source)
+        versions.write_text(script)
+        command = ["gcc", "-shared", "-nostdlib", "-fPIC", "-w", f"-Wl,-soname,{soname}"]
+        command += [f"-Wl,--version-script={versions}"] if script else []
+        try:
+            done = subprocess.run(
+                [*command, "-o", str(folder / soname), str(code)], capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            return False
+    return done.returncode == 0

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QEMU: what machine it makes, and its process."""
+
+import functools
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from tailgate.base.errors import UsageError
+from tailgate.guest.kernels import Kernel
+
+QEMU = "qemu-system-x86_64"
+Mode = Literal["icount", "kvm", "tcg"]
+
+#: Each with the reason why it must be there for figures to be equal from run to run.
+ACCELERATION: Mapping[Mode, tuple[str, ...]] = {
+    "icount": (
+        *("-accel", "tcg,thread=single"),  # all virtual CPUs in turn
+        *("-icount", "shift=0,sleep=off"),  # an instruction is a nanosecond, idle time is skipped
+        *("-rtc", "base=2024-01-01T00:00:00,clock=vm"),
+        *("-seed", "1"),
+        *("-cpu", "qemu64"),  # no random numbers from the CPU
+    ),
+    "tcg": ("-accel", "tcg", "-cpu", "qemu64"),
+    "kvm": ("-accel", "kvm", "-cpu", "host"),
+}
+#: Warnings go to the console as they happen, as the kernel log may be overwritten until the end. The timer
+#: that the kernel would check is the PIT's, by busy waiting, which is slow in virtual time.
+KERNEL_OPTIONS = (
+    "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr norandmaps mitigations=off random.trust_cpu=off "
+    "tsc=reliable cryptomgr.notests no_timer_check"
+)
+
+
+#: When the guest's kernel takes a task, a CPU or a grace period of RCU for hung, in the guest's seconds. Soft
+#: lock-ups are found after twice `watchdog_thresh`. By the host's clock the host may just be busy.
+BY_THE_HOSTS_CLOCK = "tailgate.hung_s=600 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300"
+HANG_OPTIONS: Mapping[Mode, str] = {
+    "icount": "tailgate.hung_s=30 watchdog_thresh=2",
+    "tcg": BY_THE_HOSTS_CLOCK,
+    "kvm": BY_THE_HOSTS_CLOCK,
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is booted.
+
+    `slice_us` bounds how long a virtual CPU waits for its turn (mode icount, several CPUs), 50 000 at most;
+    0 leaves that to the kernel's timers. `append` goes to the kernel's command line, `devices` to QEMU's.
+    """
+
+    kernel: Kernel
+    mode: Mode = "icount"
+    smp: int = 1
+    memory_mib: int = 1024
+    slice_us: int = 0
+    append: str = ""
+    devices: tuple[str, ...] = ()
+
+
+def path(file: Path) -> str:
+    """A file's name inside of one of QEMU's options."""
+    return str(file).replace(",", ",,")
+
+
+def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> list[str]:
+    """QEMU's command for a machine that gets its file system by further arguments.
+
+    The guest's console and its second serial port both write to the end of `log`, its first port to `sent`.
+    """
+    options = (KERNEL_OPTIONS, HANG_OPTIONS[machine.mode], append, machine.append)
+    return [
+        *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-machine", "pc,hpet=off", *ACCELERATION[machine.mode]),
+        *("-smp", str(machine.smp), "-m", f"{machine.memory_mib}M"),
+        *("-chardev", f"file,id=console,path={path(log)},append=on", "-device", "isa-serial,chardev=console"),
+        # ioeventfd off: the virtual CPU that writes does the work itself, at one point of virtual time
+        *("-device", "virtio-serial-pci,ioeventfd=off"),
+        *("-chardev", f"file,id=sent,path={path(sent)}", "-device", "virtserialport,nr=1,chardev=sent"),
+        *(
+            "-chardev",
+            f"file,id=log,path={path(log)},append=on",
+            "-device",
+            "virtserialport,nr=2,chardev=log",
+        ),
+        *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
+        *machine.devices,
+        *("-kernel", str(machine.kernel.vmlinux)),
+        *("-append", " ".join(filter(None, options))),
+    ]
+
+
+class StoppedError(Exception):
+    """`Process.stop_all` was called."""
+
+
+@functools.cache
+def _main_loop_first() -> tuple[str, ...]:
+    """The command that gives QEMU's main loop the host's CPU whenever it wants it, if we may ask for that.
+
+    In virtual time the main loop adds the idle time to the clock. On a busy host, when it is late, it may
+    find the virtual CPU halted before the last instructions are counted, and adds too much (QEMU 10,
+    icount_start_warp_timer): 3 of 7 boots differed from those before at a load of 8, 0 of 14 with this. Only
+    that thread is real-time, the others start without it; the main loop sleeps most of the time.
+    """
+    command = ("chrt", "--reset-on-fork", "--fifo", "1")
+    allowed = subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+    return command if allowed else ()
+
+
+class Process:
+    """A QEMU that ends with the `with` block, or with this process, however that dies."""
+
+    _running: ClassVar[set["Process"]] = set()
+    _lock = threading.Lock()
+    #: How often `stop_all` was called. Who starts processes later on notes it first.
+    stops = 0
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        errors: Path,
+        stops: int,
+        qmp: bytes = b"",
+        inherited: Sequence[int] = (),
+    ) -> None:
+        """What QEMU itself has to say goes to the end of the file `errors`; `qmp` is written to its input.
+
+        `inherited` are descriptors that it gets under the same numbers.
+
+        StoppedError if `stop_all` was called since `stops` was noted.
+        """
+        for program in (QEMU, "setpriv"):
+            if not shutil.which(program):
+                raise UsageError(f"{program} is missing: run `make setup-demo`")
+        self.cpu_s = 0.0
+        self._begin = time.monotonic()
+        self._end: float | None = None
+        with errors.open("ab") as stderr, self._lock:
+            if self.stops != stops:
+                raise StoppedError
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *_main_loop_first(), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                pass_fds=inherited,
+                start_new_session=True,  # Ctrl-C is for us alone, we end QEMU ourselves
+            )
+            self._running.add(self)
+        assert self._process.stdin is not None
+        self._process.stdin.write(qmp)  # far less than a pipe holds
+        self._process.stdin.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        while self.wait(0.01):
+            pass
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the start, until the end."""
+        return (self._end or time.monotonic()) - self._begin
+
+    def wait(self, limit_s: float) -> bool:
+        """Wait a while if it runs; whether it still does."""
+        if self._end is None and not self._reap():
+            time.sleep(limit_s)
+            self._reap()
+        return self._end is None
+
+    def _reap(self) -> bool:
+        pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+        if pid:
+            with self._lock:
+                self._running.discard(self)
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._end = time.monotonic()
+            self.cpu_s = usage.ru_utime + usage.ru_stime
+        return bool(pid)
+
+    def kill(self) -> None:
+        """End it, if it runs."""
+        if self._end is None:
+            self._process.kill()
+
+    @classmethod
+    def stop_all(cls) -> None:
+        """End all of this process, and let none start in whose plans they are."""
+        with cls._lock:
+            cls.stops += 1
+            for process in cls._running:
+                process.kill()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Loads: fio's job files and traces, and the job of each point of an experiment."""

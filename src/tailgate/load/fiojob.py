@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real fio job files: read them with their line numbers, and derive the job of one point.
+
+What is read is fio's own syntax (sections, [global] inheritance, comments, units); what comes out is a job
+file again, with every inherited option written out, so that a recorded job stands on its own.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+
+#: Options that are times, with the unit in microseconds of a bare number (fio 3.33, `fio --cmdhelp=all`).
+TIMES_US: Mapping[str, int] = {
+    "thinktime": 1,
+    "thinktime_spin": 1,
+    "thinktime_iotime": 1_000_000,
+    "runtime": 1_000_000,
+    "timeout": 1_000_000,
+    "ramp_time": 1_000_000,
+    "startdelay": 1_000_000,
+    "max_latency": 1,
+    "latency_target": 1,
+    "latency_window": 1,
+    "rate_cycle": 1_000,
+    "ratecycle": 1_000,
+}
+#: Options that are rates: of bytes, and of I/O operations.
+RATES: frozenset[str] = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
+#: What the lab decides for each point; a job file that sets it would be silently overruled.
+RESERVED: Mapping[str, str] = {
+    "number_ios": "the lab sets it from the experiment's rt_samples",
+    "exitall": "the lab sets it, so that a point ends with the real-time flow",
+    "time_based": "the lab ends a point by its samples (fio ignores number_ios with time_based)",
+    "randseed": "the lab sets it from the experiment's seeds",
+    "io_size": "the lab sets it, so that the background lasts",
+    "exec_prerun": "the lab samples the machine there",
+    "exec_postrun": "the lab samples the machine there",
+}
+_UNITS_US = {"": None, "us": 1, "usec": 1, "ms": 1_000, "msec": 1_000, "s": 1_000_000, "sec": 1_000_000}
+_UNITS_US |= {"m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+# With fio's default kb_base of 1024, k and ki are both 1024; only kib is 1000 (tried with fio 3.33).
+_POWERS = {letter: power for power, letter in enumerate("kmgtp", 1)}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a section: its value as written ("" for a bare flag) and the line it stands on."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section with everything that it inherits from [global], in order."""
+
+    name: str
+    line: int
+    options: Mapping[str, Option]
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job file: its sections in order, [global] already merged into each.
+
+    `traces` are those that it replays and that do not lie beside it, by name.
+    """
+
+    path: Path
+    sections: tuple[Section, ...]
+    traces: Mapping[str, str] = field(default_factory=dict)
+
+    def section(self, name: str, key: str) -> Section:
+        """The section of this name; UsageError tells the experiment's key that asked for it."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        names = ", ".join(f"[{s.name}]" for s in self.sections)
+        raise UsageError(f"{self.path}: {key} names [{name}], but the sections are {names}")
+
+    def fail(self, option: str, at: Option, expected: str) -> UsageError:
+        """The error for an option whose value is not what fio would take."""
+        return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
+
+
+def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool = False) -> JobFile:
+    """Read a job file. UsageError names file and line.
+
+    `${NAME}` stands for one of the variables, as for fio one of its environment. What the lab decides must
+    not stand there, unless the file is `derived`, or to be run as it is.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: expected a readable fio job file ({e})") from e
+    common: dict[str, Option] = {}
+    sections: list[tuple[str, int, dict[str, Option]]] = []
+    current: dict[str, Option] | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            name = line[1:-1].strip()
+            if line[-1] != "]" or not name:
+                raise UsageError(f"{path}:{number}: expected a section such as [reader], got '{line}'")
+            if name == "global":
+                current = common
+                continue
+            if any(name == s[0] for s in sections):
+                raise UsageError(f"{path}:{number}: section [{name}] stands twice; expected each once")
+            current = dict(common)
+            sections.append((name, number, current))
+            continue
+        line = _expand(line, variables or {}, f"{path}:{number}")
+        key, _, value = (part.strip() for part in line.partition("="))
+        if current is None:
+            raise UsageError(f"{path}:{number}: expected a section such as [global] before '{key}'")
+        if key == "include" or line.startswith("include "):
+            raise UsageError(f"{path}:{number}: include is not followed; expected the options themselves")
+        if not re.fullmatch(r"[A-Za-z0-9_]+", key):
+            raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
+        if key in RESERVED and not derived:
+            raise UsageError(f"{path}:{number}: {key} must not stand here: {RESERVED[key]}")
+        current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
+        current[key] = Option(value, number)
+    if not sections:
+        raise UsageError(f"{path}: expected at least one section besides [global]")
+    job = JobFile(path, tuple(Section(name, line, options) for name, line, options in sections))
+    for section in job.sections:
+        for key, option in section.options.items():
+            if key in TIMES_US:
+                time_us(job, key, option)
+            elif key in RATES:
+                rates(job, key, option)
+    return job
+
+
+def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
+    """The `rate` of a process: one number is for each direction, so that a mix has its two shares."""
+    pattern = section.options.get("rw") or section.options.get("readwrite")
+    if not pattern or pattern.value not in ("rw", "readwrite", "randrw"):
+        return str(max(1, round(bytes_s)))
+    reads = integer(job, section, "rwmixread", 50, least=0)
+    if "rwmixwrite" in section.options:
+        reads = 100 - integer(job, section, "rwmixwrite", 50, least=0)
+    return ",".join(str(max(1, round(bytes_s * share / 100))) for share in (reads, 100 - reads))
+
+
+def _expand(line: str, variables: Mapping[str, str], where: str) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise UsageError(f"{where}: {match[0]} has no value; expected it in the experiment's variables")
+        return variables[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, line)
+
+
+def time_us(job: JobFile, key: str, option: Option) -> int:
+    """A time option in microseconds. fio itself takes "2 bananas" for 2, so this is stricter."""
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", option.value.lower())
+    if not match or match[2] not in _UNITS_US:
+        raise job.fail(key, option, "a whole number with us, ms, s, m, h or d")
+    return int(match[1]) * (_UNITS_US[match[2]] or TIMES_US[key])
+
+
+def rates(job: JobFile, key: str, option: Option) -> list[int | None]:
+    """An option of bytes, bytes/s or I/O/s for reads, writes, trims; None where a direction is left out."""
+    parsed: list[int | None] = []
+    for part in option.value.split(","):
+        value = amount(part)
+        if value is None and part.strip():
+            raise job.fail(key, option, "a whole number with k, m or g, or such numbers for read,write,trim")
+        parsed.append(value)
+    return parsed
+
+
+def amount(text: str) -> int | None:
+    """A whole number with fio's suffixes, such as 64k; None for what is not one."""
+    match = re.fullmatch(r"(\d+)\s*(?:([kmgtp])(i?b?))?", text.strip().lower())
+    if not match:
+        return None
+    base = 1000 if match[3] == "ib" else 1024
+    return int(match[1]) * (base ** _POWERS[match[2]] if match[2] else 1)
+
+
+def integer(job: JobFile, section: Section, key: str, default: int, least: int = 1) -> int:
+    """A plain count such as numjobs or iodepth."""
+    option = section.options.get(key)
+    if option is None:
+        return default
+    if not option.value.isdecimal() or int(option.value) < least:
+        raise job.fail(key, option, f"a count of at least {least}")
+    return int(option.value)
+
+
+def traces(job: JobFile) -> list[Path]:
+    """The traces that a job replays, beside the job file. UsageError for one that is not there."""
+    out = []
+    for section in job.sections:
+        if option := section.options.get("read_iolog"):
+            for name in option.value.split(":"):
+                path = job.path.parent / name
+                if "/" in name or not path.is_file():
+                    raise job.fail("read_iolog", option, "the name of a file beside the job file")
+                out.append(path)
+    return out
+
+
+def dilate_trace(trace: str, dilation: int) -> str:
+    """A trace of fio's version 3, its times so many times longer."""
+    return re.sub(r"^\d+(?= )", lambda m: str(int(m[0]) * dilation), trace, flags=re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PointLoad:
+    """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
+
+    real_time: tuple[str, ...]  # sections; the first one's samples, if any, end the point
+    background: tuple[str, ...]
+    background_mib_s: float | None  # None: no limit; 0: no background at all
+    rt_samples: int
+    #: How long the point takes if it has no rt_samples, and how long at most if it has.
+    limit_s: float
+    seed: int
+    dilation: int
+    #: The background runs alone for so long, so that the first sample meets a drive in its steady state.
+    lead_s: float
+    #: What runs when the first request starts and when the last one has ended; "": nothing.
+    sampler: str = ""
+    #: By section, the folder of the cgroup that its processes enter before their first request; a path that
+    #: does not begin with / becomes fio's cgroup=, which the simulator reads.
+    cgroups: Mapping[str, str] = field(default_factory=dict)
+
+
+def derive(job: JobFile, load: PointLoad) -> JobFile:
+    """The job of one point. Its options keep their lines; those of the lab have the line of their section.
+
+    Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
+    its samples, if that is how a point ends; sections that are no flow's are left out. The lead is a
+    startdelay of the real-time sections, and a ramp_time of the background only: fio 3.33 does not take what
+    a job with thinktime did during ramp_time out of its figures. UsageError for threads that were to enter a
+    cgroup.
+    """
+    k = load.dilation
+    lead_us = round(load.lead_s * 1e6) * k
+    sections = []
+    processes = sum(integer(job, s, "numjobs", 1) for s in job.sections if s.name in load.background)
+    for section in job.sections:
+        is_background = section.name in load.background
+        is_real_time = section.name in load.real_time
+        if not (is_background or is_real_time) or (is_background and load.background_mib_s == 0):
+            continue
+        options: dict[str, str] = {}
+        for key, option in section.options.items():
+            if key in ("runtime", "timeout"):
+                continue
+            if key in TIMES_US:
+                options[key] = f"{time_us(job, key, option) * k}us"
+            elif key in RATES:
+                scaled = (None if r is None else max(1, round(r / k)) for r in rates(job, key, option))
+                options[key] = ",".join("" if r is None else str(r) for r in scaled)
+            else:
+                options[key] = option.value
+        options["randseed"] = str(load.seed)
+        options["io_size"] = "100t"
+        # The cap must reach beyond the lead, which fio counts neither for startdelay nor for ramp_time.
+        options["runtime"] = f"{math.ceil(load.limit_s * 1e6) * k}us"
+        if is_background:
+            options["ramp_time"] = f"{lead_us}us"
+            if load.background_mib_s is not None:
+                options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
+        if is_real_time:
+            options["startdelay"] = f"{lead_us}us"
+        if load.rt_samples and is_real_time and section.name == load.real_time[0]:
+            options["number_ios"] = str(load.rt_samples)
+            options["exitall"] = "1"
+        if load.sampler and section.name == (load.real_time or load.background)[0]:
+            for when in ("exec_prerun", "exec_postrun"):
+                options[when] = load.sampler
+                if integer(job, section, "numjobs", 1) > 1:
+                    # All would write to one file and cut each other off; fio gives up where one fails.
+                    options[when] = f"! mkdir {when} 2>/dev/null || {load.sampler}"
+        folder = load.cgroups.get(section.name, "")
+        if folder and not folder.startswith("/"):
+            options["cgroup"] = folder
+        elif folder:
+            if "thread" in section.options:
+                raise job.fail("thread", section.options["thread"], "processes, as these enter a cgroup")
+            # fio starts a shell in each process, and redirects what the last command prints.
+            enter = f"echo $PPID > {folder}/cgroup.procs || exit 1 && {options.get('exec_prerun', 'true')}"
+            options["exec_prerun"] = enter
+        lines = {key: option.line for key, option in section.options.items()}
+        placed = {key: Option(value, lines.get(key, section.line)) for key, value in options.items()}
+        sections.append(Section(section.name, section.line, placed))
+    return replace(job, sections=tuple(sections))
+
+
+def text(job: JobFile) -> str:
+    """A derived job as fio reads it."""
+    parts = ["; Derived by tailgate for one point: times already dilated, rates already divided.\n"]
+    for section in job.sections:
+        lines = (f"{key}={o.value}\n" if o.value else f"{key}\n" for key, o in section.options.items())
+        parts.append(f"[{section.name}]\n{''.join(lines)}")
+    return "\n".join(parts)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The paper's cells beside ours: what each target measured for them, and by how much it is off.
+
+A cell is one published figure: of a scheduler, under a load, its throughput or its latency. The error is
+signed, ours over the paper's less one.
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.papers.answers import read_points
+from tailgate.runs.folder import read_run
+from tailgate.runs.points import Point
+from tailgate.spec import paper
+from tailgate.spec.experiment import Experiment
+from tailgate.spec.plan import Run
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
+
+#: What a figure is called, and how far off it may be before it is marked.
+QUANTITIES: Mapping[str, tuple[str, float]] = {
+    "mib_s": ("MiB/s", 0.15),
+    "total_mib_s": ("MiB/s in all", 0.15),
+    "iops": ("IOPS", 0.15),
+    "lat_us.p99": ("p99", 0.25),
+    "lat_us.p99.9": ("p99.9", 0.25),
+}
+#: What today's schedulers do otherwise than the paper's, where it changes what is measured.
+CHANGED_SINCE: Mapping[str, str] = {
+    "mq-deadline": "mq-deadline serves no lower class while a real-time request is in the drive, and so its "
+    "background is slower than the paper's, whose kernel (4.15) had no classes in it."
+}
+
+#: The cells by which the model is judged: what it predicts, where the paper's K2 makes a difference.
+PREDICTED = "all random reads, and reads and writes, K2"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of the paper; `ours` by target, where one measured it. Units as the key says."""
+
+    sweep: Sweep
+    scheduler: Scheduler
+    source: str
+    key: str
+    paper: float
+    rounding: float
+    ours: Mapping[str, float]
+    #: Of `total_mib_s`, the real-time flow's share and the background's, by target.
+    apart: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def error(self, target: str) -> float | None:
+        """Ours over the paper's, less one; None where the target has no figure."""
+        value = self.ours.get(target)
+        return None if value is None else value / self.paper - 1
+
+    def off(self, target: str) -> bool:
+        """Whether it is off by more than may be, the paper's rounding set aside."""
+        value = self.ours.get(target)
+        if value is None:
+            return False
+        nearest = min(max(value, self.paper - self.rounding), self.paper + self.rounding)
+        return abs(value / nearest - 1) > QUANTITIES[self.key][1]
+
+
+def of(
+    spec: Experiment,
+    points: Iterable[tuple[str, Point]],
+    published: Mapping[str | None, Sequence[paper.Published]],
+) -> list[Cell]:
+    """Every published figure of an experiment's schedulers and loads, in the order of its file.
+
+    `points` are (target, point) of all its runs; `published` is by the load's label.
+    """
+    answers: dict[tuple[str | None, str], dict[str, Point]] = {}
+    for target, p in points:
+        if p.published and p.variant is None:
+            answers.setdefault((p.sweep.label, p.scheduler.label), {})[target] = p
+    out = []
+    for sweep in spec.sweeps:
+        for scheduler in spec.schedulers:
+            if sweep.schedulers and scheduler.label not in sweep.schedulers:
+                continue
+            cell = paper.cell(published[sweep.label], scheduler.papers, spec.paper.cells)
+            if cell is None:
+                continue
+            here = answers.get((sweep.label, scheduler.label), {})
+            for key, value in cell.values.items():
+                ours = {t: v for t, p in here.items() if not math.isnan(v := figure(p, key))}
+                apart = {t: (p.rt.mib_s, p.bg.mib_s) for t, p in here.items() if p.rt and p.bg}
+                apart = apart if key == "total_mib_s" else {}
+                out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours, apart))
+    return out
+
+
+def lines(cells: Iterable[Cell]) -> list[tuple[str, str, dict[str, Cell]]]:
+    """The cells of each load and scheduler together: (the load in words, scheduler, cells by key)."""
+    groups: dict[tuple[str | None, str], list[Cell]] = {}
+    for c in cells:
+        groups.setdefault((c.sweep.label, c.scheduler.label), []).append(c)
+    return [(g[0].sweep.words, g[0].scheduler.label, {c.key: c for c in g}) for g in groups.values()]
+
+
+def changed(schedulers: Iterable[str]) -> list[str]:
+    """What keeps some of these schedulers from being comparable with the paper's, a sentence each."""
+    return [CHANGED_SINCE[name] for name in dict.fromkeys(schedulers) if name in CHANGED_SINCE]
+
+
+def figure(point: Point, key: str) -> float:
+    """A point's figure by the key of QUANTITIES; NaN if it has none."""
+    if key.startswith("lat_us."):
+        return point.rt.lat_us[key.removeprefix("lat_us.")] if point.rt else math.nan
+    if point.bg is None or (key == "total_mib_s" and point.rt is None):
+        return math.nan
+    if key == "total_mib_s" and point.rt:
+        return point.rt.mib_s + point.bg.mib_s
+    return point.bg.mib_s if key == "mib_s" else point.bg.iops
+
+
+def show(key: str, value: float | None) -> str:
+    """A figure as tables print it: MiB/s, thousands of I/O a second, or milliseconds."""
+    if value is None or math.isnan(value):
+        return "–"
+    if key.startswith("lat_us."):
+        return f"{value / 1000:.3g}" if value < 100_000 else f"{value / 1000:.0f}"
+    if key == "total_mib_s":
+        return f"{value:.3g}"
+    return f"{value:.0f}" if key == "mib_s" else f"{value / 1000:.3g} k"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The errors of several cells: the median of the signed ones, that of their sizes, the worst."""
+
+    title: str
+    key: str
+    count: int
+    median: float
+    median_size: float
+    worst: float
+    off: int
+
+
+def summaries(cells: Sequence[Cell], target: str) -> list[Summary]:
+    """The errors of a target by load, and over all; K2's rows apart, as they are what is predicted."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for c in cells:
+        for title in (c.sweep.words, "all loads"):
+            groups.setdefault((title, c.key), []).append(c)
+            if c.scheduler.name == "k2":
+                groups.setdefault((f"{title}, K2", c.key), []).append(c)
+        if c.scheduler.name == "k2" and c.sweep.access == "random" and c.sweep.op != "write":
+            groups.setdefault((PREDICTED, c.key), []).append(c)
+    if len({c.sweep.words for c in cells}) == 1:
+        groups = {(t, key): g for (t, key), g in groups.items() if not t.startswith("all ")}
+    # Load by load, all loads last; throughput before latency.
+    titles = sorted(dict.fromkeys(title for title, _ in groups), key=lambda t: t.startswith("all "))
+    made = [
+        _summary(title, key, groups[title, key], target)
+        for title in titles
+        for key in QUANTITIES
+        if (title, key) in groups
+    ]
+    return [s for s in made if s]
+
+
+def _summary(title: str, key: str, cells: Sequence[Cell], target: str) -> Summary | None:
+    errors = [e for c in cells if (e := c.error(target)) is not None]
+    if not errors:
+        return None
+    return Summary(
+        title,
+        key,
+        len(errors),
+        statistics.median(errors),
+        statistics.median(abs(e) for e in errors),
+        max(errors, key=abs),
+        sum(c.off(target) for c in cells),
+    )
+
+
+# --- runs beside each other ---------------------------------------------------------------------------------
+
+
+def beside(folder: Path, run: Run) -> list[tuple[Run, list[Point]]]:
+    """Points of schedulers that a simulated run lacks, from complete runs of the target vm beside it.
+
+    The newest run that has a scheduler gives it; `full` before `quick`.
+    """
+    lacking = [s.label for s in run.spec.schedulers if s.label not in {c.label for c in run.schedulers}]
+    if run.target != "sim" or not lacking:
+        return []
+    found: list[tuple[Run, list[Point]]] = []
+    candidates = [p for p in folder.parent.iterdir() if p != folder and "." not in p.name]
+    candidates = [p for p in candidates if (p / "results.json").is_file()]
+    for other in sorted(candidates, key=lambda p: (p / "results.json").stat().st_mtime, reverse=True):
+        try:
+            theirs = read_run(other)
+        except UsageError:  # of another version
+            continue
+        has = tuple(s for s in theirs.schedulers if s.label in lacking)
+        if theirs.target != "vm" or theirs.mode_name == "quick" or not has:
+            continue
+        _, points = read_points(other, theirs)
+        found.append((replace(theirs, schedulers=has), [p for p in points if p.scheduler in has]))
+        lacking = [label for label in lacking if label not in {s.label for s in has}]
+    return found
+
+
+def missing(spec: Experiment, name: str, runs: Iterable[Run]) -> str:
+    """The command that makes what no run has; "" if nothing is missing."""
+    there = {s.label for run in runs for s in run.schedulers}
+    lacking = [s.label for s in spec.schedulers if s.label not in there]
+    return f"tailgate run {name} --target vm --schedulers {','.join(lacking)}" if lacking else ""
+
+
+# --- what the paper says in words ---------------------------------------------------------------------------
+
+
+def stated(path: Path, spec: Experiment) -> list[paper.Row]:
+    """The lines of the paper's file that belong to the experiment's figure."""
+    # Figure 5 is 5a to 5d too, but not 51.
+    figure = re.compile(rf"{re.escape(spec.paper.figure)}(?![0-9])")
+    return [row for row in paper.read(path) if " / " in row["source"] and figure.search(row["source"])]
+
+
+def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:
+    """What our points say of a stated figure, in words; "" if they say nothing of it."""
+    value = next((take for pattern, take in _ANSWERS if re.fullmatch(pattern, fact["metric"])), None)
+    if value is None:
+        return ""
+    about = [p for p in points if p.variant is None and _is_about(fact, p)]
+    # Of the usual drive and mix, where the figure shows others too.
+    about = [p for p in about if p.sweep.in_tables] or about
+    groups: dict[tuple[str | None, str], list[Point]] = {}
+    for p in about:
+        groups.setdefault((p.sweep.label, p.scheduler.label), []).append(p)
+    found = [v for group in groups.values() if (v := value(group)) is not None]
+    if not found:
+        return ""
+    scale, unit = (1000.0, "ms") if "latency" in fact["metric"] else (1.0, "MiB/s")
+    low, high = (f"{v / scale:.3g}" if scale > 1 else f"{v:.0f}" for v in (min(found), max(found)))
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _is_about(fact: paper.Row, p: Point) -> bool:
+    if "@" in fact["metric"]:
+        return fact["scheduler"] in p.scheduler.papers and bool(
+            p.sweep.lines and all(fact.get(k) == v for k, v in p.sweep.lines.items())
+        )
+    op = {"read": "read", "write": "write", "readwrite": "read/write", "trim": "trim"}[p.sweep.op]
+    pattern, size, who = fact["access_pattern"], fact["block_size_kib"], fact["scheduler"]
+    return (
+        (pattern in (f"{p.sweep.access} {op}", "") or pattern.startswith("all of"))
+        and size in (str(p.sweep.block_size_kib), "")
+        and (who.startswith(("all", "K2 ")) or who in (*p.scheduler.papers, ""))
+    )
+
+
+def _rates(group: Sequence[Point]) -> list[float]:
+    return [p.bg.mib_s for p in group if p.bg]
+
+
+def _tails(group: Sequence[Point], key: str = "p99.9") -> list[float]:
+    return [p.rt.lat_us[key] for p in group if p.rt and p.background_rate]
+
+
+def _least_loaded(group: Sequence[Point]) -> float | None:
+    loaded = sorted((p for p in group if p.background_rate), key=lambda p: p.background_rate)
+    return next(iter(_tails(loaded)), None)
+
+
+#: What answers a stated figure, by its metric.
+_ANSWERS: Sequence[tuple[str, Callable[[Sequence[Point]], float | None]]] = (
+    (r"max_bg_throughput|saturation_throughput|bg_throughput", lambda g: max(_rates(g), default=None)),
+    (r"bg_throughput_overload|bg_throughput_after_drop", lambda g: next(reversed(_rates(g)), None)),
+    (r"rt_latency_low_load_max", _least_loaded),
+    (r"rt_p99_latency@.*", lambda g: max(_tails(g, "p99"), default=None)),
+    (r"rt_median_latency_m(ax|in)", lambda g: min(_tails(g, "p50"), default=None)),
+    (
+        r"(max_)?rt_(p99\.9_)?latency(_max|_at_saturation)?",
+        lambda g: max(_tails(g), default=None),
+    ),
+)

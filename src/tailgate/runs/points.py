@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Points over all their seeds, with intervals."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tailgate.runs import statistics as analysis
+from tailgate.runs.flow import Flow
+from tailgate.runs.measurements import IDLE_REFUSED, Measurement
+from tailgate.runs.records import Blocked, merge_some
+from tailgate.runs.statistics import Histogram
+from tailgate.spec import paper
+from tailgate.spec.experiment import Experiment
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
+
+IDLE_WARNED = 0.80
+
+
+#: Times inside the kernel's schedulers, and in what is set beside them, that no knob scales, so that dilation
+#: makes them shorter than they are.
+FIXED_TIMES: Mapping[str, str] = {
+    "mq-deadline": "waits 3 ms, rounded up to a tick, before it asks again after an empty dispatch",
+    "kyber": "judges latencies over windows of 100 ms",
+    "bfq": "estimates rates and wakes idle queues over fixed milliseconds",
+    "io.max": "hands out its rate in slices of 20 ms",
+    "io.cost.qos": "adjusts its rate once a millisecond at most",
+    "wbt_lat_usec": "judges latencies over windows of 100 ms",
+}
+
+
+@dataclass(frozen=True)
+class PointFlow:
+    """A flow of a point over all its seeds: pooled histogram, percentiles in us, 95 % intervals."""
+
+    name: str
+    op: str
+    ios: int
+    iops: float
+    mib_s: float
+    histogram: Histogram
+    lat_us: Mapping[str, float]
+    ci_us: Mapping[str, analysis.Interval]
+    delay: Histogram | None
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A throughput."""
+
+    iops: float
+    mib_s: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point over all its seeds. `real_time` and `background` name its flows ("": the load has none).
+
+    `published` is the paper's cell for this scheduler and load, on the point that answers it.
+    """
+
+    scheduler: Scheduler
+    sweep: Sweep
+    background_rate: float
+    variant: int | None
+    smp: int
+    kernel: str
+    mode: str
+    dilation: int
+    idle: float
+    status: str
+    flows: tuple[PointFlow, ...]
+    block_us: float | None
+    #: The longest over all seeds, where the load has a file system.
+    blocked: Blocked | None
+    published: paper.Published | None
+    real_time: tuple[str, ...]
+    background: tuple[str, ...]
+
+    def flow(self, name: str) -> PointFlow | None:
+        """The flow of this name, if it ran."""
+        return next((f for f in self.flows if f.name == name), None)
+
+    @property
+    def rt(self) -> PointFlow | None:
+        """The first real-time flow, if it completed anything."""
+        flow = self.flow(self.real_time[0]) if self.real_time else None
+        return flow if flow and flow.histogram.n else None
+
+    @property
+    def bg(self) -> Rate | None:
+        """What all of the background did together, if it ran."""
+        flows = [flow for name in self.background if (flow := self.flow(name))]
+        return Rate(sum(f.iops for f in flows), sum(f.mib_s for f in flows)) if flows else None
+
+    @property
+    def marks(self) -> list[str]:
+        """What a reader of the figures must know, one clause each."""
+        out = []
+        files = [file for settings in self.scheduler.cgroups.values() for file in settings]
+        queue = [name for name, value in self.scheduler.queue.items() if value]
+        fixed = [n for n in dict.fromkeys((self.scheduler.name, *files, *queue)) if n in FIXED_TIMES]
+        out += [f"{name} {FIXED_TIMES[name]}: not dilated" for name in fixed if self.dilation > 1]
+        if self.dilation > 1 and self.rt and self.rt.delay and self.rt.delay.n:
+            out.append(f"processors are {self.dilation} times as fast as in life, in the scheduler too")
+        if self.status == "cpu-bound":
+            out.append(f"the CPU was idle for less than {IDLE_REFUSED:.0%}: not the drive's figures")
+        elif self.idle < IDLE_WARNED and self.mode != "sim":
+            out.append(f"the CPU was idle for less than {IDLE_WARNED:.0%}: up to 2 % off")
+        if self.status == "short":
+            out.append("fewer real-time requests than asked for: the time limit came first")
+        return out
+
+
+def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[Point]:
+    """One point for each scheduler, load, rate and variant, in the order of first appearance.
+
+    None has a cell of the paper yet: `with_cells`.
+    """
+    groups: dict[tuple[int | None, str | None, str, float], list[Measurement]] = {}
+    for m in measurements:
+        key = (m.variant, m.sweep.label, m.scheduler.label, m.background_rate)
+        groups.setdefault(key, []).append(m)
+    points = []
+    for (variant, _, _, rate), seeds in groups.items():
+        first = seeds[0]
+        names = dict.fromkeys(f.name for m in seeds for f in m.flows)
+        flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))]) for name in names)
+        block = [m.block_us for m in seeds if m.block_us is not None]
+        worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
+        points.append(
+            Point(
+                first.scheduler,
+                first.sweep,
+                rate,
+                variant,
+                first.smp,
+                first.kernel,
+                first.mode,
+                max(m.dilation for m in seeds),
+                min(m.idle for m in seeds),
+                worst,
+                flows,
+                sum(block) / len(block) if block else None,
+                max((m.blocked for m in seeds if m.blocked), key=lambda b: b.us, default=None),
+                None,
+                spec.real_time(first.sweep),
+                spec.background(first.sweep),
+            )
+        )
+    return points
+
+
+def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
+    histogram = analysis.merge(f.histogram for f in flows)
+    lat = latencies(histogram)
+    ci = {
+        name: analysis.interval_over_seeds([f.histogram for f in flows], p)
+        for name, p in analysis.PERCENTILES.items()
+    }
+    count = len(flows)
+    return PointFlow(
+        flows[0].name,
+        flows[0].op,
+        sum(f.ios for f in flows),
+        sum(f.iops for f in flows) / count,
+        sum(f.mib_s for f in flows) / count,
+        histogram,
+        lat,
+        ci,
+        merge_some(f.delay for f in flows),
+    )
+
+
+def latencies(histogram: Histogram) -> dict[str, float]:
+    """The keys of `lat_us`, in us."""
+    percentiles = {name: histogram.percentile(p) for name, p in analysis.PERCENTILES.items()}
+    return {"mean": histogram.mean_us, **percentiles, "max": histogram.max_us}

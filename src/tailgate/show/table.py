@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The table of a run for a terminal."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tailgate.papers import cells
+from tailgate.papers.answers import published_in
+from tailgate.runs.points import Point, PointFlow
+from tailgate.show import report, shares, waits
+from tailgate.show.words import load_words, ms
+from tailgate.spec.plan import Run
+from tailgate.spec.sweep import Sweep
+
+#: Below so many columns the interval, the number of samples and the idle share are left to the report.
+WIDE = 112
+
+
+def show(console: Console, run: Run, points: Sequence[Point], folder: Path | None = None) -> None:
+    """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
+
+    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One with
+    file systems shows who waits for them.
+    """
+    if any(p.blocked for p in points):
+        _show_waits(console, points)
+        return
+    if run.spec.paper.plot == "shares":
+        _show_shares(console, run, points)
+        return
+    if run.spec.paper.plot == "none" and folder and all(published_in(folder, run.spec).values()):
+        _show_cells(console, run, points, folder)
+        return
+    wide = console.width >= WIDE
+    main = [p for p in points if p.variant is None]
+    marks = list(dict.fromkeys(mark for p in main for mark in p.marks))
+    for sweep in run.spec.sweeps:
+        here = [p for p in main if p.sweep == sweep]
+        if len(run.spec.sweeps) > 1 and here:
+            console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
+        if here:
+            console.print(_points(here, marks, wide, _apart(sweep, here)))
+    if found := report.finding(run, points):
+        console.print(escape(found), highlight=False)
+    for title, sentence in report.variant_sentences(run, points):
+        console.print(escape(f"{title}, {sentence}"), highlight=False)
+    for sentence in cells.changed(p.scheduler.name for p in main if p.published):
+        console.print(escape(sentence), highlight=False)
+    dilations = sorted({p.dilation for p in points if p.dilation > 1})
+    if dilations:
+        times = " or ".join(map(str, dilations))
+        console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
+    for i, mark in enumerate(marks, 1):
+        console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
+    console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
+
+
+def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
+    """Whether the throughput of the real-time flow is told, instead of the share of a rate that all lack."""
+    return bool(sweep.rt_block_size_kib) and all(p.background_rate == 1 for p in points)
+
+
+def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool) -> Table:
+    rate, tail = report.published_kinds(points)
+    headings = [
+        *(["rt\nMiB/s"] if apart else ["load"]),
+        "backgr.\nMiB/s",
+        f"{rate}\n(ours/its)",
+        "p50\nms",
+        "p99\nms",
+        "p99.9\nms",
+    ]
+    headings += ["95 % interval\nof the p99.9"] if wide else []
+    headings += [f"{tail}\n(ours/its)"]
+    headings += ["n", "CPU\nidle"] if wide else []
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("scheduler", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    previous = ""
+    for p in points:
+        label = p.scheduler.label
+        if previous and label != previous:
+            table.add_section()
+        numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
+        name = escape("" if label == previous else label)
+        previous = label
+        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide, apart))
+        for flow in p.real_time[1:]:
+            table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
+    return table
+
+
+def _show_waits(console: Console, points: Sequence[Point]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("scheduler", no_wrap=True)
+    for lines in waits.headings(points):
+        table.add_column("\n".join(lines), justify="right", no_wrap=True)
+    previous = None
+    for p in points:
+        if p.sweep != previous:
+            if previous:
+                table.add_section()
+            table.add_row(f"[bold]{escape(p.sweep.words)}[/bold]")
+        previous = p.sweep
+        table.add_row(*map(escape, (p.scheduler.label, *waits.row(p, points))))
+    console.print(table)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    console.print(waits.NOTE, style="dim", highlight=False)
+
+
+def _show_shares(console: Console, run: Run, points: Sequence[Point]) -> None:
+    for here in shares.loads(points):
+        console.print(f"[bold]{escape(here[0].sweep.words)}[/bold]", highlight=False)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        table.add_column("scheduler", no_wrap=True)
+        for lines in shares.headings(here, points):
+            table.add_column("\n".join(lines), justify="right", no_wrap=True)
+        for p in here:
+            table.add_row(*map(escape, (p.scheduler.label, *shares.row(p, here, points))))
+        console.print(table)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = dict.fromkeys(f"{p.scheduler.label}, {p.sweep.label}" for p in points if mark in p.marks)
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    console.print(shares.NOTE, style="dim", highlight=False)
+
+
+def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:
+    runs = [(run, list(points)), *cells.beside(folder, run)]
+    published = published_in(folder, run.spec)
+    compared = cells.of(run.spec, [(r.target, p) for r, ps in runs for p in ps], published)
+    targets = list(dict.fromkeys(t for c in compared for t in c.ours))
+    keys = [key for key in cells.QUANTITIES if any(c.key == key for c in compared)]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("scheduler", no_wrap=True)
+    for key in keys:
+        name = cells.QUANTITIES[key][0] + (", ms" if key.startswith("lat") else "")
+        paper = "MiB/s,\npaper" if key == "total_mib_s" else f"{name}\npaper"
+        for heading in (paper, *(h for t in targets for h in _cell_headings(key, t))):
+            table.add_column(heading, justify="right", no_wrap=True)
+    previous = ""
+    for words, label, line in cells.lines(compared):
+        if words != previous:
+            if previous:
+                table.add_section()
+            table.add_row(f"[bold]{escape(words)}[/bold]")
+        previous = words
+        row = [escape(label)]
+        for key in keys:
+            cell = line.get(key)
+            row.append(cells.show(key, cell.paper) if cell else "")
+            for target in targets:
+                error = cell.error(target) if cell else None
+                row.append(cells.show(key, cell.ours.get(target)) if cell else "")
+                ratio = "" if error is None else f"{1 + error:.2f}"
+                row.append(f"[yellow]{ratio}[/yellow]" if cell and cell.off(target) else ratio)
+                if key == "total_mib_s":
+                    row += (
+                        [f"{v:.3g}" for v in cell.apart[target]]
+                        if cell and target in cell.apart
+                        else ["", ""]
+                    )
+        table.add_row(*row)
+    console.print(table)
+    for target in targets:
+        errors = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        errors.add_column(f"errors of {target}", no_wrap=True)
+        for heading in ("figure", "median", "median size", "worst", "off"):
+            errors.add_column(heading, justify="right", no_wrap=True)
+        for s in cells.summaries(compared, target):
+            name = cells.QUANTITIES[s.key][0]
+            sizes = f"{s.median:+.0%}", f"{s.median_size:.0%}", f"{s.worst:+.0%}"
+            errors.add_row(escape(s.title), name, *sizes, f"{s.off} of {s.count}")
+        console.print(errors)
+    console.print(
+        "Off, and marked in the table: by more than 15 % in throughput or 25 % in latency, the paper's "
+        "rounding set aside.",
+        highlight=False,
+    )
+    for sentence in cells.changed(c.scheduler.name for c in compared if c.ours):
+        console.print(escape(sentence), highlight=False)
+    lacking = cells.missing(run.spec, run.name, [r for r, _ in runs])
+    if lacking:
+        console.print(f"The missing rows: {escape(lacking)}", highlight=False)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = [p for p in points if mark in p.marks]
+        if len({p.scheduler.label for p in about}) == 1:
+            console.print(f"[yellow]{escape(mark)}[/yellow]", highlight=False)
+        else:
+            where = "; ".join(f"{p.scheduler.label}, {p.sweep.words}" for p in about)
+            console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(where)}", highlight=False)
+
+
+def _cell_headings(key: str, target: str) -> list[str]:
+    return (
+        [target, "ratio"] if key != "total_mib_s" else ["both\n" + target, "ratio", "real-\ntime", "backgr."]
+    )
+
+
+def _row(p: Point, wide: bool, apart: bool) -> list[str]:
+    row = [(f"{p.rt.mib_s:.3g}" if p.rt else "-") if apart else load_words(p.background_rate)]
+    row.append(f"{p.bg.mib_s:.{1 if apart else 0}f}" if p.bg else "-")
+    row.append(report.published_rate(p))
+    row += _latency(p.rt, p.published.tail if p.published else None, wide)
+    return [*row, f"{p.idle:.0%}"] if wide else row
+
+
+def _latency(flow: PointFlow | None, tail: tuple[str, float] | None, wide: bool) -> list[str]:
+    if flow is None or not flow.histogram.n:
+        return ["", "", "none", "", "", "0"] if wide else ["", "", "none", ""]
+    cells = [ms(flow.lat_us[name]) for name in ("p50", "p99", "p99.9")]
+    if wide:
+        low, high = flow.ci_us["p99.9"]
+        cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
+    cells.append(report.published_tail(flow, tail) if tail else "")
+    return [*cells, str(flow.histogram.n)] if wide else cells

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Who waits for a file system, as rows of a table: the real-time task in fdatasync, the most blocked task."""
+
+from collections.abc import Sequence
+
+from tailgate.runs.points import Point
+from tailgate.show.words import ms
+
+#: What the last columns mean.
+NOTE = "Blocked is a task that no signal wakes (state D), from going to sleep until it is woken."
+
+
+def flows(points: Sequence[Point]) -> list[str]:
+    """The flows that have a column, the first real-time one first."""
+    return list(dict.fromkeys(name for p in points for name in (*p.real_time, *p.background)))
+
+
+def headings(points: Sequence[Point]) -> list[tuple[str, str]]:
+    """The columns' two lines, beside the scheduler's."""
+    return [
+        ("fdatasync", "n"),
+        *((key, "ms") for key in ("p50", "p99", "max")),
+        *((name, "MiB/s") for name in flows(points)),
+        ("longest", "blocked, s"),
+        ("which", "task"),
+        ("CPU", "idle"),
+    ]
+
+
+def row(point: Point, points: Sequence[Point]) -> list[str]:
+    """A point's cells in the order of `headings`."""
+    sync = point.flow(f"{point.real_time[0]}.sync")
+    cells = [str(sync.histogram.n if sync else 0)]
+    cells += [ms(sync.lat_us[key]) if sync else "none" for key in ("p50", "p99", "max")]
+    for name in flows(points):
+        flow = point.flow(name)
+        cells.append(f"{flow.mib_s:.3g}" if flow else "0")
+    blocked = point.blocked
+    cells += [f"{blocked.us / 1e6:.3f}", blocked.task] if blocked else ["", ""]
+    return [*cells, f"{point.idle:.0%}"]

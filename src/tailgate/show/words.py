@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How figures are written, in tables and in the report alike."""
+
+import math
+
+from tailgate.runs.statistics import Interval
+
+
+def ms(us: float | None) -> str:
+    """Microseconds as milliseconds with three significant digits."""
+    if us is None or math.isnan(us):
+        return "–"
+    return f"{us / 1000:.{max(0, 2 - math.floor(math.log10(max(us, 1) / 1000)))}f}" if us else "0"
+
+
+def interval_words(ci: Interval, n: int) -> str:
+    """`12.9 to 13.4`, or `at least 12.9 (n 400)`."""
+    low, high = ci
+    if math.isnan(low):
+        return "no samples"
+    return f"at least {ms(low)} (n {n})" if high is None else f"{ms(low)} to {ms(high)}"
+
+
+def load_words(background_rate: float) -> str:
+    """A load as tables name it."""
+    if background_rate >= 1:
+        return "full"
+    return f"{background_rate:.0%}"

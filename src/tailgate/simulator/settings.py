@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From what users set to what the simulator is told."""
+
+from collections.abc import Mapping, Sequence
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.simulator import simulation
+from tailgate.spec import cgroups
+from tailgate.spec.machines import Machine
+from tailgate.spec.scheduler import Knob, Scheduler
+
+#: Settings of the queue that are fields of the simulator's Device.
+DEVICE_SETTINGS = ("nr_requests", "max_sectors_kb")
+
+
+#: Settings of the queue that have no say in the model, and those that do with one value only.
+NEUTRAL_SETTINGS = frozenset({"rotational", "add_random", "iostats", "read_ahead_kb"})
+
+
+ONLY_SETTINGS: Mapping[str, tuple[int, ...]] = {"wbt_lat_usec": (0,), "io_poll": (0,)}
+
+
+def simulated(scheduler: Scheduler) -> bool:
+    """Whether the simulator has it, with all that is set beside it.
+
+    Of cgroups it has the weights of mqfq only. It throttles no writeback, and has all of a driver's tags,
+    which are those of `none`.
+    """
+    few_tags = scheduler.name == "none" and "nr_requests" in scheduler.queue
+    files = {file for settings in scheduler.cgroups.values() for file in settings}
+    only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec") or few_tags
+    return scheduler.name not in simulation.NOT_SIMULATED and not only_kernels
+
+
+def weights(scheduler: Scheduler) -> dict[str, int]:
+    """io.mqfq.weight of the cgroups that have one, by path."""
+    return {
+        path: settings["io.mqfq.weight"]
+        for path, settings in scheduler.cgroups.items()
+        if "io.mqfq.weight" in settings
+    }
+
+
+def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Settings below /sys/block/*/queue as fields of the simulator's Device and Machine.
+
+    UsageError, beginning with `where`, for those that are not modelled.
+    """
+    device: dict[str, int] = {}
+    machine: dict[str, int] = {}
+    for name, value in settings.items():
+        if not isinstance(value, int) or value < 0:
+            raise UsageError(f"{where}: queue setting {name}: expected a number of at least 0, got {value!r}")
+        if name in DEVICE_SETTINGS:
+            device[name] = value
+        elif name == "nomerges" and value in (0, 2):
+            device["merges"] = value == 0
+        elif name == "rq_affinity" and value in (0, 1, 2):
+            machine["completes_where_submitted"] = value > 0
+        elif name not in NEUTRAL_SETTINGS and value not in ONLY_SETTINGS.get(name, ()):
+            known = {"nomerges": "0 or 2", "rq_affinity": "0, 1 or 2"}
+            known |= {n: one_of([str(v) for v in values]) for n, values in ONLY_SETTINGS.items()}
+            expected = f"expected {known[name]}, got {value}" if name in known else "not modelled"
+            raise UsageError(f"{where}: queue setting {name}: {expected}")
+    return device, machine
+
+
+def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[str, int]:
+    """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for what does not exist."""
+    known: Mapping[str, Sequence[tuple[str, int, int, int, Sequence[str]]]] = simulation.module().schedulers()
+    if name not in known:
+        raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
+    ranges = {knob: (least, most, automatic, words) for knob, least, most, automatic, words in known[name]}
+    out = {}
+    for knob, value in knobs.items():
+        if knob not in ranges:
+            expected = f"expected {one_of(list(ranges))}" if ranges else "it has none"
+            raise UsageError(f"{where}: {name} has no knob {knob} in the simulator; {expected}")
+        least, most, automatic, words = ranges[knob]
+        if words:
+            if value not in words:
+                raise UsageError(f"{where}: {knob}: expected {one_of(words)}, got {value!r}")
+            out[knob] = words.index(str(value))
+            continue
+        if value == "auto" and automatic:
+            out[knob] = automatic
+            continue
+        if not isinstance(value, int) or not least <= value <= most:
+            raise UsageError(f"{where}: {knob}: expected a number, {least} to {most}, got {value!r}")
+        out[knob] = value
+    return out
+
+
+def machine_values(machine: Machine) -> dict[str, int]:
+    """The machine's parameters other than its costs."""
+    return {name: p.value for name, p in machine.parameters.items()}

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The simulator as the lab calls it: everything it is told in plain values, its answer in the terms of fio.
+
+A Simulation is picklable, so that it can be run in another process or on another machine: `simulate` is what
+runs there. This module imports little, as each of those processes imports it.
+"""
+
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tailgate.base.errors import UsageError
+from tailgate.load.workload import Process
+from tailgate.spec import cgroups
+
+#: Schedulers of the kernel that the simulator does not have.
+NOT_SIMULATED = frozenset({"bfq"})
+DIRECTIONS = ("read", "write")
+
+
+class BrokenSimulationError(Exception):
+    """A simulation broke one of its own rules, or ran on another build than it should: an error of ours."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What is simulated. The names are those of sim/simulate.hpp; `drive` has those of flash/flash.h.
+
+    `flows` names what the flow of each process is called in the answer. `build`, if it is not empty, is the
+    `build()` that alone may run it. `weights` are io.mqfq.weight of cgroups, by path.
+    """
+
+    flows: tuple[str, ...]
+    processes: tuple[Process, ...]
+    drive: Mapping[str, int]
+    device: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    scheduler: str = "none"
+    knobs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    machine: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    costs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    limit_ns: int = 0
+    check: bool = False
+    build: str = ""
+    weights: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+#: fio's way to write latencies: {"min", "max", "mean", "N", "bins": {ns: count}}.
+Latencies = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What a flow did in one direction; `block` and `scheduler` are within the block layer and scheduler."""
+
+    ios: int
+    bytes: int
+    latency: Latencies
+    block: Latencies
+    scheduler: Latencies
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a simulation. `flows` by name: counted time in ns, and (reads, writes).
+
+    `found` has the knobs that were set to `auto`, where the scheduler says what they were found to be.
+    """
+
+    flows: Mapping[str, tuple[float, tuple[Direction, Direction]]]
+    idle: float
+    now_ns: int
+    ios: int
+    events: int
+    drive: Mapping[str, int]
+    found: Mapping[str, int]
+
+    def rate(self, flow: str) -> float:
+        """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
+        runtime_ns = self.flows[flow][0]
+        return 1e9 / runtime_ns if runtime_ns else 0.0
+
+    def fio(self) -> dict[str, object]:
+        """The figures as fio's json+ has them, as far as they are read: one job for each flow."""
+        return {
+            "jobs": [
+                {
+                    "jobname": name,
+                    **{
+                        word: {
+                            "total_ios": d.ios,
+                            "io_bytes": d.bytes,
+                            "runtime": round(runtime_ns / 1e6),
+                            "iops": d.ios * self.rate(name),
+                            "bw_bytes": round(d.bytes * self.rate(name)),
+                            "clat_ns": d.latency,
+                        }
+                        for word, d in zip(DIRECTIONS, directions, strict=True)
+                    },
+                }
+                for name, (runtime_ns, directions) in self.flows.items()
+            ]
+        }
+
+
+def module() -> ModuleType:
+    """The simulator's Python module. UsageError if it is not there."""
+    try:
+        return importlib.import_module("tailgate_sim")
+    except ImportError as e:
+        raise UsageError(f"the simulator is not built ({e}); `make sim` builds it") from e
+
+
+@lru_cache
+def build() -> str:
+    """Names the simulator's build: a hash of the files of its module."""
+    file = module().__file__
+    assert file is not None
+    path = Path(file)
+    files = (
+        sorted(p for p in path.parent.glob("*") if p.suffix in (".py", ".so"))
+        if path.stem == "__init__"
+        else [path]
+    )
+    digest = hashlib.sha256()
+    for one in files:
+        digest.update(one.name.encode() + b"\0" + one.read_bytes())
+    return digest.hexdigest()
+
+
+def check(simulation: Simulation, where: str) -> None:
+    """Let the simulator itself look at what it would run. UsageError, beginning with `where`."""
+    # One request of each process: on a drive and a machine that take no time, more might never end.
+    once = tuple(
+        dataclasses.replace(p, ios_max=1, start_ns=0, ramp_ns=0, trace=p.trace[:1])
+        for p in simulation.processes
+    )
+    try:
+        simulate(dataclasses.replace(simulation, processes=once, limit_ns=1, check=False))
+    except UsageError as e:
+        raise UsageError(f"{where}: {e}") from e
+
+
+def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Parameters by whose they are: `costs`, `machine` and `device` by their fields, all else `drive`."""
+    sim = module()
+    owners = {"costs": sim.Costs(), "machine": sim.Machine(), "device": sim.Device()}
+    out: dict[str, dict[str, int]] = {name: {} for name in (*owners, "drive")}
+    for key, value in values.items():
+        owner = next((name for name, one in owners.items() if hasattr(one, key)), "drive")
+        out[owner][key] = value
+    return out
+
+
+def simulate(simulation: Simulation) -> Outcome:
+    """Run it. UsageError for what is not possible, BrokenSimulationError where the simulator is wrong."""
+    if simulation.build and simulation.build != build():
+        raise BrokenSimulationError(
+            "this process has another build of the simulator: install the same everywhere"
+        )
+    sim = module()
+    config = _config(sim, simulation)
+    try:
+        result = sim.simulate(config)
+    except sim.UsageError as e:
+        raise UsageError(str(e)) from e
+    except RuntimeError as e:
+        raise BrokenSimulationError(str(e)) from e
+    flows = {
+        name: (flow.runtime_ns, (_direction(flow.directions[0]), _direction(flow.directions[1])))
+        for name, flow in zip(simulation.flows, result.flows, strict=True)
+    }
+    counts = (result.idle, result.now_ns, result.ios, result.events)
+    return Outcome(flows, *counts, dict(result.drive), dict(result.found))
+
+
+def _config(sim: ModuleType, simulation: Simulation) -> Any:
+    config = sim.Config()
+    costs = _filled(sim.Costs(), simulation.costs)
+    config.machine = _filled(sim.Machine(), {**simulation.machine, "costs": costs})
+    config.device = _filled(sim.Device(), {**simulation.device, "drive": dict(simulation.drive)})
+    config.scheduler = _filled(
+        sim.Scheduler(), {"name": simulation.scheduler, "knobs": dict(simulation.knobs)}
+    )
+    paths = cgroups.with_parents([*(p.cgroup for p in simulation.processes), *simulation.weights])
+    config.cgroups = [_cgroup(sim, path, paths, simulation.weights) for path in paths]
+    config.processes = [_process(sim, process, paths) for process in simulation.processes]
+    config.limit_ns = simulation.limit_ns
+    config.check = simulation.check
+    return config
+
+
+def _cgroup(sim: ModuleType, path: str, paths: Sequence[str], weights: Mapping[str, int]) -> object:
+    fields = {"parent": paths.index(cgroups.parent(path))}
+    return _filled(sim.Cgroup(), fields | ({"weight": weights[path]} if path in weights else {}))
+
+
+def _process(sim: ModuleType, process: Process, paths: Sequence[str]) -> object:
+    # asdict() would go through every request of a trace.
+    fields = {f.name: getattr(process, f.name) for f in dataclasses.fields(process)}
+    fields["cgroup"] = paths.index(process.cgroup)
+    fields["distribution"] = getattr(sim.Distribution, process.distribution.upper())
+    fields["block_sizes"] = [list(sizes) for sizes in process.block_sizes]
+    directions = (sim.Direction.READ, sim.Direction.WRITE)
+    fields["trace"] = [
+        sim.TracedIo(t.at_ns, directions[t.direction], t.offset, t.bytes) for t in process.trace
+    ]
+    return _filled(sim.Process(), fields)
+
+
+def _filled(target: object, fields: Mapping[str, object]) -> object:
+    """An object of the simulator with these fields. UsageError names one that it does not have, or take."""
+    for name, value in fields.items():
+        try:
+            # Files have numbers where the simulator has switches.
+            setattr(target, name, bool(value) if isinstance(getattr(target, name), bool) else value)
+        except AttributeError as e:
+            raise UsageError(f"{name}: the simulator has no such parameter") from e
+        except TypeError as e:
+            raise UsageError(f"{name}: the simulator does not take {value!r}") from e
+    return target
+
+
+def _direction(d: Any) -> Direction:
+    latency = _latencies(d.latency)
+    if d.ios:
+        latency |= {"min": round(d.min_ns), "max": round(d.max_ns), "mean": d.mean_ns}
+    return Direction(d.ios, d.bytes, latency, _latencies(d.block), _latencies(d.scheduler))
+
+
+def _latencies(histogram: Any) -> Latencies:
+    """A histogram as fio writes it; mean, least and largest value as exact as its bins."""
+    values, counts = histogram.values_ns.tolist(), histogram.counts.tolist()
+    n = sum(counts)
+    return {
+        "min": values[0] if n else 0,
+        "max": values[-1] if n else 0,
+        "mean": sum(v * c for v, c in zip(values, counts, strict=True)) / n if n else 0.0,
+        "N": n,
+        "bins": {str(v): c for v, c in zip(values, counts, strict=True)},
+    }

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""When the requests of a real-time flow come, whatever became of those before: as an experiment says it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+Kind = Literal["periodic", "jitter", "poisson", "burst", "drift", "reset"]
+
+
+#: The parameter that a kind needs besides its period.
+PARAMETERS: Mapping[str, str] = {
+    "jitter": "jitter_percent",
+    "burst": "burst",
+    "drift": "drift_percent",
+    "reset": "reset_every",
+}
+
+
+Period = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class Arrivals(BaseModel, extra="forbid", frozen=True):
+    """When requests come. `period_us` is one number for all real-time flows, or one each in turn."""
+
+    kind: Kind
+    period_us: Period | Annotated[tuple[Period, ...], Field(min_length=1)]
+    #: Each comes this share of the period early or late at most, uniformly; the grid itself stays.
+    jitter_percent: Annotated[int, Field(ge=1, le=50)] | None = None
+    #: So many come at once, every so many periods.
+    burst: Annotated[int, Field(ge=2, le=1024)] | None = None
+    #: The period grows by this share, evenly, until the end.
+    drift_percent: Annotated[int, Field(ge=1, le=1000)] | None = None
+    #: The grid jumps to another phase, in the mean every so many requests.
+    reset_every: Annotated[int, Field(ge=2)] | None = None
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "Arrivals":
+        own = PARAMETERS.get(self.kind)
+        if own and getattr(self, own) is None:
+            raise ValueError(f"kind {self.kind}: expected {own} with it")
+        for name in PARAMETERS.values():
+            if name != own and getattr(self, name) is not None:
+                raise ValueError(f"kind {self.kind}: expected no {name} with it")
+        return self
+
+    @property
+    def words(self) -> str:
+        """Such as `jitter 20 %`."""
+        return {
+            "periodic": "by the clock",
+            "jitter": f"jitter {self.jitter_percent} %",
+            "poisson": "poisson",
+            "burst": f"bursts of {self.burst}",
+            "drift": f"drift {self.drift_percent} %",
+            "reset": f"phase reset every {self.reset_every}",
+        }[self.kind]
+
+    def period_of(self, flow: int) -> int:
+        """The period of the load's `flow`-th real-time flow, from 0, in us."""
+        if isinstance(self.period_us, int):
+            return self.period_us
+        return self.period_us[flow % len(self.period_us)]

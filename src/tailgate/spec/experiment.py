@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Experiments as files: what is compared, under which load, beside which published figure.
+
+An experiment is `experiments/<family>/<name>.toml` with the fio job file that it names. The file says
+everything that decides a result; nothing is inherited from the machine that happens to run it.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.base.paths import EXPERIMENTS
+from tailgate.spec import cgroups
+from tailgate.spec.scheduler import Knob, Label, Scheduler
+from tailgate.spec.sweep import Share, Sweep, expand
+from tailgate.spec.toml import parse_toml
+
+ModeName = Literal["quick", "full", "claims"]
+Cells = Literal["highest throughput", "highest latency"]
+CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*$")]
+
+
+class Flow(BaseModel, extra="forbid", frozen=True):
+    """A flow is what the results call the processes of one section of the fio job file."""
+
+    section: str
+    role: Literal["real-time", "background"]
+    #: The cgroup that its processes are in under every scheduler, a path.
+    cgroup: CgroupPath | None = None
+
+
+class ModeOfSim(BaseModel, extra="forbid", frozen=True):
+    """What the simulator, which is faster, measures instead."""
+
+    rt_samples: Annotated[int, Field(ge=1)] | None = None
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)] | None = None
+
+
+class Mode(BaseModel, extra="forbid", frozen=True):
+    """How much is measured: real-time requests a point and seed, loads, seeds."""
+
+    #: 0 where a point ends by time.
+    rt_samples: Annotated[int, Field(ge=0)] = 0
+    #: How long a point without samples of a real-time flow takes, in (undilated) seconds.
+    duration_s: Annotated[float, Field(gt=0)] | None = None
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
+    #: A point that lacks its samples after so many (undilated) seconds ends as it is, and says so.
+    limit_s: Annotated[float, Field(gt=0)]
+    sim: ModeOfSim = ModeOfSim()
+
+    def on(self, target: str) -> "Mode":
+        """What this mode is on a target."""
+        changes = self.sim.model_dump(exclude_none=True) if target == "sim" else {}
+        return self.model_copy(update={**changes, "sim": ModeOfSim()})
+
+
+class Machine(BaseModel, extra="forbid", frozen=True):
+    """The machine in the lab: vCPUs, and how much slower than life the drive runs."""
+
+    smp: Annotated[int, Field(ge=1, le=64)] = 1
+    dilation: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
+    #: The most I/O operations per second that any point reaches: sets the first dilation, and the estimate
+    #: of time.
+    iops_max: Annotated[int, Field(gt=0)]
+    memory_mib: Annotated[int, Field(ge=256)] = 1024
+    #: What the simulator has instead, one of machines/, unless it is told another one.
+    simulated: str = "paper"
+    slice_us: Annotated[int, Field(ge=0)] = 0
+
+
+class Variant(BaseModel, extra="forbid", frozen=True):
+    """Some points measured once more on another machine or drive, to show what that changes."""
+
+    title: str
+    modes: tuple[ModeName, ...]
+    schedulers: Annotated[tuple[Label, ...], Field(min_length=1)]
+    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    #: Instead of the mode's; several CPUs cost much host time.
+    rt_samples: Annotated[int, Field(ge=1)] | None = None
+    machine: Machine
+    drive: dict[str, int] = {}
+
+
+class Paper(BaseModel, extra="forbid", frozen=True):
+    """The published figure, and the file with the paper's numbers."""
+
+    file: str
+    title: str
+    figure: str
+    x: str
+    y: str
+    latency: str
+    #: Which of our points stands beside the paper's: Table II has the highest throughput with the latency
+    #: there, Table III the highest latency with the throughput there.
+    cells: Cells = "highest throughput"
+    #: How the paper draws it; its tables are not drawn, and shares are a table.
+    plot: Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"] = "bandwidth-latency"
+
+
+class Experiment(BaseModel, extra="forbid", frozen=True):
+    """A whole experiment file. `name` is `family/name`; `path` is the file.
+
+    In the file `axes` may stand for sweeps: see `expand`.
+    """
+
+    title: str
+    drive: str
+    job: str
+    paper: Paper
+    sweeps: Annotated[tuple[Sweep, ...], Field(min_length=1)]
+    machine: Machine
+    flows: Annotated[dict[str, Flow], Field(min_length=1)]
+    queue: dict[str, Knob]
+    schedulers: Annotated[tuple[Scheduler, ...], Field(min_length=1)]
+    modes: dict[ModeName, Mode]
+    variants: tuple[Variant, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, data: object) -> object:
+        return expand(data) if isinstance(data, dict) and "axes" in data else data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Experiment":
+        labels = _once("schedulers", [s.label for s in self.schedulers])
+        paths = [flow.cgroup or name for name, flow in self.flows.items()]
+        above = [path for path in cgroups.with_parents(map(cgroups.parent, paths)) if path]
+        for path in paths:
+            if path in above:
+                raise ValueError(f"flows: {path} has cgroups below it, and so no processes of its own")
+        for i, scheduler in enumerate(self.schedulers):
+            _known(f"schedulers[{i}].cgroups", list(scheduler.cgroups), [*paths, *above, cgroups.ROOT])
+        for i, variant in enumerate(self.variants):
+            _known(f"variants[{i}].schedulers", variant.schedulers, labels)
+        if len(self.sweeps) > 1 and not all(s.label for s in self.sweeps):
+            raise ValueError("sweeps: expected a label for each of several loads")
+        _once("sweeps", [s.label for s in self.sweeps if s.label])
+        for i, sweep in enumerate(self.sweeps):
+            _known(f"sweeps[{i}].schedulers", sweep.schedulers, labels)
+            _known(f"sweeps[{i}].flows", sweep.flows, list(self.flows))
+            if not self.background(sweep):
+                raise ValueError('flows: none has role = "background"; expected at least one')
+            if sweep.arrivals and (
+                not self.real_time(sweep) or not all(m.rt_samples for m in self.modes.values())
+            ):
+                raise ValueError(
+                    f"sweeps[{i}].arrivals: expected a real-time flow, and rt_samples in all modes"
+                )
+            # A point ends when the real-time flow has its samples, or else by time.
+            for name, mode in self.modes.items():
+                if self.real_time(sweep) and not mode.rt_samples and not mode.duration_s:
+                    raise ValueError(f"modes.{name}: expected rt_samples or duration_s: when a point ends")
+                if not self.real_time(sweep) and not mode.duration_s:
+                    raise ValueError(f"modes.{name}: expected duration_s, as there is no real-time flow")
+            if sweep.file_system and not sweep.drive.get("memory_backed"):
+                raise ValueError(f"sweeps[{i}].drive: expected memory_backed = 1, as there is a file system")
+        return self
+
+    def flows_in(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of the flows that take part in a load."""
+        return tuple(name for name in self.flows if not sweep.flows or name in sweep.flows)
+
+    def real_time(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of a load's real-time flows; the first one's samples end a point."""
+        return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "real-time")
+
+    def background(self, sweep: Sweep) -> tuple[str, ...]:
+        """The names of a load's background flows, the ones whose rate is set."""
+        return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
+
+    def cgroups_in(self, sweep: Sweep, scheduler: Scheduler) -> dict[str, str]:
+        """The cgroups that flows of a load are in, by flow."""
+        told = {name: name if name in scheduler.cgroups else None for name in self.flows_in(sweep)}
+        found = {name: self.flows[name].cgroup or own for name, own in told.items()}
+        return {name: path for name, path in found.items() if path}
+
+    def queue_of(self, scheduler: Scheduler) -> dict[str, Knob]:
+        """The settings of the queue that are written for a scheduler."""
+        return {k: v for k, v in (self.queue | scheduler.queue).items() if v != "default"}
+
+    def job_of(self, sweep: Sweep) -> str:
+        """The job file of a load, beside the experiment file."""
+        return sweep.job or self.job
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The job files that are used, each once."""
+        return tuple(dict.fromkeys(self.job_of(sweep) for sweep in self.sweeps))
+
+
+def _once(key: str, labels: list[str]) -> list[str]:
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"{key}: the label {label} stands twice; expected each once")
+    return labels
+
+
+def _known(key: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: {name} is none of the labels; expected {one_of(known)}")
+
+
+def names() -> list[str]:
+    """The experiments of the checkout, `family/name`, in order: fig9 before fig10."""
+    found = (str(p.relative_to(EXPERIMENTS).with_suffix("")) for p in EXPERIMENTS.glob("*/*.toml"))
+    return sorted(found, key=lambda name: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", name)])
+
+
+def find(name: str) -> Path:
+    """The file of an experiment: a path, or `family/name` in the checkout. UsageError if there is none."""
+    for path in (Path(name), EXPERIMENTS / f"{name}.toml"):
+        if path.suffix == ".toml" and path.is_file():
+            return path
+    known = names()
+    raise UsageError(
+        f"there is no experiment {name}; expected the path of a .toml file"
+        + (f", or {one_of(known)}" if known else "")
+    )
+
+
+def load(path: Path) -> Experiment:
+    """Read and check an experiment file. UsageError names file, key and what was expected."""
+    spec = parse_toml(path, Experiment)
+    for key, file in (*(("job", job) for job in spec.jobs), ("paper.file", spec.paper.file)):
+        if not (path.parent / file).is_file():
+            raise UsageError(
+                f"{path}: {key}: expected a file beside the experiment, but there is no {path.parent / file}"
+            )
+    return spec

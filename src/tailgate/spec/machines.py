@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machine files: `machines/<name>.toml`, the processors of the simulator, each number with its source."""
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tailgate.base.paths import MACHINES
+from tailgate.spec.drive import Parameter
+from tailgate.spec.toml import load_toml
+
+#: What `tailgate simulate` simulates unless told otherwise: the machine of the K2 paper.
+DEFAULT = "paper"
+
+
+class Machine(BaseModel, extra="forbid", frozen=True):
+    """A machine. Parameters and costs are those of the structs Machine and Costs in sim/simulate.hpp.
+
+    One without the parameter `cpus` has as many as the experiment says.
+    """
+
+    name: str
+    title: str
+    #: Like a guest, it measures with time dilated where an experiment's load needs that.
+    dilated: bool = False
+    parameters: dict[str, Parameter] = {}
+    costs: dict[str, Parameter] = {}
+
+    @property
+    def cpus(self) -> int | None:
+        """The number of processors, if it is the machine's own."""
+        parameter = self.parameters.get("cpus")
+        return parameter.value if parameter else None
+
+
+def load(name: str) -> tuple[Path, Machine]:
+    """The machine file of this name in the checkout. UsageError if there is none, or if it is not right."""
+    return load_toml(MACHINES, "machine", name, Machine)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is measured: the experiment, one of its modes, and the boots or simulations that are its chunks."""
+
+from dataclasses import dataclass
+
+from tailgate.spec.experiment import Experiment, Mode, ModeName
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked: the experiment, one of its modes, and the choices made on the command line."""
+
+    name: str
+    spec: Experiment
+    mode_name: ModeName
+    mode: Mode
+    schedulers: tuple[Scheduler, ...]
+    variants: tuple[int, ...]  # indices into spec.variants
+    target: str = "vm"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One boot: one scheduler, load and seed, its rates in order. `variant` is an index, None the main run.
+
+    A point ends when the first real-time flow has `rt_samples`; where that is 0, after `duration_s`.
+    """
+
+    scheduler: Scheduler
+    sweep: Sweep
+    seed: int
+    background_rates: tuple[float, ...]
+    rt_samples: int
+    duration_s: float | None = None
+    variant: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The chunk's folder."""
+        load = f".{self.sweep.label}" if self.sweep.label else ""
+        extra = "" if self.variant is None else f".variant{self.variant}"
+        return f"{self.scheduler.label}{load}.seed{self.seed}{extra}"
+
+
+def chunks(run: Run) -> list[Chunk]:
+    """The boots of a run, in the order of the experiment file: load by load, scheduler by scheduler."""
+    mode = run.mode
+    out = []
+    for variant in (None, *run.variants):
+        other = None if variant is None else run.spec.variants[variant]
+        for sweep in run.spec.sweeps:
+            for scheduler in run.schedulers:
+                if sweep.schedulers and scheduler.label not in sweep.schedulers:
+                    continue
+                if other and scheduler.label not in other.schedulers:
+                    continue
+                rates = sweep.background_rates or mode.background_rates
+                samples = mode.rt_samples
+                if other:
+                    rates, samples = other.background_rates, other.rt_samples or samples
+                if not run.spec.real_time(sweep):
+                    samples = 0
+                out += [
+                    Chunk(
+                        scheduler,
+                        sweep,
+                        seed,
+                        rates,
+                        samples,
+                        None if samples else mode.duration_s,
+                        variant,
+                    )
+                    for seed in (mode.seeds[:1] if other else mode.seeds)
+                ]
+    return out

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A load of an experiment, and loads that are the combinations of several axes."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from tailgate.base.errors import one_of
+from tailgate.spec.arrivals import Arrivals
+from tailgate.spec.scheduler import Knob, Label
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class FileSystem(BaseModel, extra="forbid", frozen=True):
+    """A file system, made anew on the beginning of the drive for each point, and mounted on /mnt."""
+
+    type: Literal["ext4", "xfs", "f2fs"]
+    #: Its size; what lies beyond is the drive's alone. mkfs.xfs makes none below 300 MiB.
+    mib: Annotated[int, Field(ge=64)]
+
+
+class Sweep(BaseModel, extra="forbid", frozen=True):
+    """A load at several rates of its background, and how it differs from the experiment's other loads."""
+
+    #: Names the load where an experiment has several.
+    label: Label | None = None
+    access: Literal["random", "sequential"]
+    op: Literal["read", "write", "readwrite", "trim"]
+    block_size_kib: Annotated[int, Field(gt=0)]
+    #: Of the real-time flows, where theirs is another one.
+    rt_block_size_kib: Annotated[int, Field(gt=0)] | None = None
+    #: Further keys that the points carry, such as trimmed_percent.
+    keys: dict[str, Knob] = {}
+    #: background_rate 1.0 is no limit at all; a share below it is that share of this rate, over all
+    #: processes of the background.
+    full_rate_mib_s: Annotated[float, Field(gt=0)]
+    #: With true, background_rate 1.0 is full_rate_mib_s too: where the paper's own sweep ended there.
+    limited: bool = False
+    #: Instead of the experiment's.
+    job: str | None = None
+    #: What `${NAME}` stands for in the job file; fio itself takes it from its environment.
+    variables: dict[str, str] = {}
+    #: When the requests of the real-time flows come, if the job file does not say so.
+    arrivals: Arrivals | None = None
+    #: The flows that take part, of the experiment's; none named: all.
+    flows: tuple[str, ...] = ()
+    #: The schedulers that meet this load, by label; none named: all.
+    schedulers: tuple[Label, ...] = ()
+    #: Instead of the mode's.
+    background_rates: tuple[Share, ...] = ()
+    #: The drive's state under this load: parameters that differ from the drive file's.
+    drive: dict[str, int] = {}
+    #: What the load's files are on; the drive must keep its data then (memory_backed). The target vm only.
+    file_system: FileSystem | None = None
+    #: Instead of the machine's.
+    iops_max: Annotated[int, Field(gt=0)] | None = None
+    #: Columns that choose the one line of the paper's file that has the figure of this load.
+    row: dict[str, str] = {}
+    #: Columns that choose the lines of the paper's file that have this load, each a figure of one scheduler.
+    lines: dict[str, str] = {}
+    #: Whether the paper's tables have this load; they give access, op and block size, but no other drive
+    #: state or mix.
+    in_tables: bool = True
+
+    @property
+    def carried(self) -> dict[str, Knob]:
+        """The further keys of its points."""
+        return {**({"arrivals": self.arrivals.words} if self.arrivals else {}), **self.keys}
+
+    @property
+    def words(self) -> str:
+        """The load in words, such as `random reads, 4 KiB`."""
+        size = f"{self.block_size_kib} KiB"
+        if self.rt_block_size_kib not in (None, self.block_size_kib):
+            size += f" (real-time: {self.rt_block_size_kib} KiB)"
+        return self._words(size)
+
+    @property
+    def words_without_size(self) -> str:
+        """The same for loads that differ in the block size alone."""
+        return self._words()
+
+    def _words(self, *size: str) -> str:
+        if self.file_system:
+            return self.file_system.type
+        words = {"read": "reads", "write": "writes", "readwrite": "reads and writes", "trim": "discards"}
+        op = words[self.op]
+        keys = (f"{k.replace('_', ' ')} {v}" for k, v in self.carried.items())
+        return ", ".join([f"{self.access} {op}", *size, *keys])
+
+
+def expand(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment whose loads are given by `axes`, with `sweeps` instead.
+
+    `axes` are lists of partial sweeps, and each combination of one of each list is a load: its label is
+    theirs joined by `-`, an empty one left out, its tables are theirs merged. `sweep` is what all have, and
+    `lines` gives some of them, by label, their lines of the paper. ValueError for what is not so.
+    """
+    rest = {k: v for k, v in data.items() if k not in ("axes", "sweep", "lines")}
+    axes, lines = data["axes"], dict(data.get("lines", {}))
+    if "sweeps" in data:
+        raise ValueError("sweeps: expected either these or axes")
+    if not isinstance(axes, dict) or not all(
+        isinstance(axis, list) and all(isinstance(part, dict) for part in axis) for axis in axes.values()
+    ):
+        raise ValueError("axes: expected arrays of tables")
+    sweeps = []
+    for parts in itertools.product(*axes.values()):
+        sweep: dict[str, Any] = {}
+        for part in (data.get("sweep", {}), *parts):
+            for key, value in part.items():
+                sweep[key] = {**sweep.get(key, {}), **value} if isinstance(value, dict) else value
+        sweep["label"] = "-".join(part["label"] for part in parts if part.get("label"))
+        if sweep["label"] in lines:
+            sweep["lines"] = lines.pop(sweep["label"])
+        sweeps.append(sweep)
+    for label in lines:
+        raise ValueError(f"lines: there is no load {label}; expected {one_of([s['label'] for s in sweeps])}")
+    return {**rest, "sweeps": sweeps}

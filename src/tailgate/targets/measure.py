@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a run to its complete directory."""
+
+import fcntl
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from tailgate.base import paths
+from tailgate.base.errors import UsageError
+from tailgate.base.progress import Progress
+from tailgate.guest import kernels, modules
+from tailgate.papers.answers import read_points
+from tailgate.runs import export
+from tailgate.runs.folder import write_run
+from tailgate.runs.measurements import Measurement, digits, read_chunk
+from tailgate.runs.points import Point
+from tailgate.spec import plan
+from tailgate.spec.plan import Chunk, Run
+from tailgate.targets.protocol import BrokenRunError, Target
+from tailgate.targets.sim import SimTarget
+from tailgate.targets.vm import GuestTarget
+
+#: Writes the report of a run's folder into it.
+Report = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `measure` leaves: a run directory, complete or `.partial`, and what is in it.
+
+    `broken` tells how a guest ended, if one did not end well.
+    """
+
+    run: Run
+    folder: Path
+    measurements: list[Measurement]
+    points: list[Point]
+    broken: str | None
+
+    @property
+    def cpu_bound(self) -> list[Measurement]:
+        """The points that show the CPU instead of the drive."""
+        return [m for m in self.measurements if m.status == "cpu-bound"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every point was measured, and shows the drive."""
+        return self.broken is None and not self.cpu_bound
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a run is measured: the guest's kernel, or the machine that is simulated (None: the experiment's).
+
+    `dask` is the address of a Dask scheduler whose workers run the simulations; None: processes of this host.
+    """
+
+    kernel: str = "backports"
+    machine: str | None = None
+    dask: str | None = None
+
+
+def measure(
+    run: Run,
+    path: Path,
+    place: Where,
+    out: Path | None,
+    jobs: int,
+    fresh: bool,
+    command: str,
+    report: Report,
+    console: Console,
+) -> Measured:
+    """Measure what is missing of a run; with `fresh`, all of it, and compare it with the run before.
+
+    `path` is the experiment file, `out` the folder of all runs (None: `runs` in the checkout), `jobs` the
+    boots or simulations side by side, `command` what the environment records. `report` writes the report
+    of a folder that has points. UsageError if the experiment or this machine is not right; nothing is
+    written then.
+    """
+    progress = Progress(console)
+    target = _lab(run, path, place, progress)
+    target.check()
+    base = (out or paths.ROOT / "runs") / run.name
+    folder = base / target.key
+    broken = None
+    with _only_one(base, target.key):
+        if fresh or not folder.is_dir():
+            broken = _measure(target, folder, jobs, fresh, command, report, progress)
+            if broken:
+                folder = _partial(folder)
+        else:
+            progress.note("measured before; --fresh measures again")
+        return Measured(run, folder, *read_points(folder, run), broken)
+
+
+def _lab(run: Run, path: Path, place: Where, progress: Progress) -> Target:
+    if run.target == "sim":
+        return SimTarget(run, path, place.machine or run.spec.machine.simulated, place.dask)
+    [kernel] = kernels.resolve([place.kernel], progress.note)
+    return GuestTarget(run, path, kernel, modules.build(kernel))
+
+
+def _partial(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".partial")
+
+
+def _measure(
+    target: Target,
+    folder: Path,
+    jobs: int,
+    fresh: bool,
+    command: str,
+    report: Report,
+    progress: Progress,
+) -> str | None:
+    """Measure what is missing and complete the run directory; how a guest broke, if one did."""
+    partial = _partial(folder)
+    if fresh:
+        shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True, exist_ok=True)
+    _write_sources(target, partial)
+    write_run(partial, target.run)
+    progress.note(target.announcement(partial, jobs))
+    began = datetime.now().astimezone()
+    try:
+        target.measure(partial, plan.chunks(target.run), jobs, progress)
+        if folder.is_dir():
+            _compare(target, folder, partial, jobs, progress)
+    except BrokenRunError as e:
+        _finish(target, partial, command, report, began)
+        return str(e)
+    finally:
+        progress.end()
+    _finish(target, partial, command, report, began)
+    if folder.is_dir():
+        previous = folder.with_name(folder.name + ".previous")
+        shutil.rmtree(previous, ignore_errors=True)
+        folder.rename(previous)
+    partial.rename(folder)
+    return None
+
+
+def _write_sources(target: Target, folder: Path) -> None:
+    sources = folder / "sources"
+    sources.mkdir(parents=True, exist_ok=True)
+    spec = target.run.spec
+    beside = target.path.parent
+    for file in (
+        target.path,
+        *(beside / job for job in spec.jobs),
+        beside / spec.paper.file,
+        target.drive_path,
+    ):
+        shutil.copy(file, sources / file.name)
+    for name, data in target.sources.items():
+        (sources / name).write_bytes(data)
+
+
+def _finish(target: Target, folder: Path, command: str, report: Report, began: datetime) -> None:
+    """Everything that is made of the raw files; again and again the same."""
+    about = {
+        **target.environment,
+        "drive_title": target.drive.title,
+        "identity": target.key,
+        "command": command,
+        "began": began.isoformat(timespec="seconds"),
+        "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
+    (folder / "environment.json").write_text(json.dumps(about, indent=1) + "\n")
+    measurements, points = read_points(folder, target.run)
+    export.write_parquet(target.run, measurements, folder / "points.parquet")
+    (folder / "results.json").write_text(json.dumps(export.to_json(target.run, points), indent=1) + "\n")
+    if points:
+        report(folder)
+
+
+def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Progress) -> None:
+    """Say whether a run measured again gave the same digits; where not, a third measurement decides."""
+
+    def differ(one: Path, other: Path, chunk: Chunk) -> bool:
+        pair = [[digits(m) for m in read_chunk(f, chunk, target.run)] for f in (one, other)]
+        return pair[0] != pair[1]
+
+    if not target.repeatable:
+        return
+    different = [c for c in plan.chunks(target.run) if differ(before, after, c)]
+    if not different:
+        progress.note("measured again: every digit equals the run before")
+        return
+    names = ", ".join(c.name for c in different)
+    progress.note(f"measured again: {names} differ from the run before; a third time")
+    third = after / "third"
+    _write_sources(target, third)
+    target.measure(third, different, jobs, progress)
+    for chunk in different:
+        if differ(before, third, chunk):
+            word = "equals the second" if not differ(after, third, chunk) else "differs from both"
+            progress.note(f"{chunk.name}: the third {word}")
+        else:
+            progress.note(f"{chunk.name}: the third equals the first, and stands")
+            shutil.rmtree(after / "chunks" / chunk.name)
+            (third / "chunks" / chunk.name).rename(after / "chunks" / chunk.name)
+    shutil.rmtree(third)
+
+
+@contextmanager
+def _only_one(base: Path, key: str) -> Iterator[None]:
+    """Two commands that would measure the same thing at once: the second is told to wait."""
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / f".{key}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise UsageError(f"another command is measuring {base / key}: wait for it, or stop it") from e
+        yield

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where an experiment can be run. A target measures; what it measured is read in tailgate.results."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tailgate.base.progress import Progress
+from tailgate.spec.drive import Drive
+from tailgate.spec.plan import Chunk, Run
+
+
+class BrokenRunError(Exception):
+    """A point did not end as it should: what happened, and where more is told."""
+
+
+class Target(Protocol):
+    """Everything that decides a run's digits on one target, and the means to measure it."""
+
+    run: Run
+    #: The experiment file.
+    path: Path
+    drive: Drive
+    drive_path: Path
+
+    @property
+    def key(self) -> str:
+        """Names the run's folder: a hash of all that decides its digits."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same run gives the same digits again."""
+
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """What a run directory keeps besides experiment, jobs, paper's numbers and drive."""
+
+    @property
+    def environment(self) -> Mapping[str, object]:
+        """Where it ran, for environment.json."""
+
+    def check(self) -> None:
+        """UsageError for all that is not right, before anything is written."""
+
+    def announcement(self, folder: Path, jobs: int) -> str:
+        """What is going to be measured, as far as `folder` does not hold it yet, and how long that takes."""
+
+    def measure(self, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+        """Measure those of the chunks that `folder` does not hold yet, `jobs` at a time.
+
+        BrokenRunError as soon as one breaks; what was measured until then stays in the folder.
+        """

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Operations a second (insert, dispatch, end) of K2, MQFQ and a model of mq-deadline, by number of CPUs.
+
+Of MQFQ also with one part replaced by the simple alternative, as in Figures 9 to 11 of its paper.
+
+Twice: on threads of this host, as many as it has CPUs, and in a model of up to 64 CPUs that counts the
+transfers of cache lines between them. sim/scale has the programs, and says what the model leaves out.
+"""
+
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+from tailgate.upkeep.bench.result import Result
+
+SCALE = ROOT / "sim/scale"
+INCLUDE = ROOT / "sim/include"
+
+#: Requests that each CPU keeps outstanding.
+DEPTH = 32
+UNBOUNDED = 65535
+RUNS, RUN_MS = 9, 200
+MODEL_CPUS = (1, 2, 4, 8, 16, 32, 64)
+MODEL_US, PAPER_US = 10_000, 5_000
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A queue with a bound; deadline has none. `t_kib` is MQFQ's T."""
+
+    name: str
+    queue: str
+    bound: int = UNBOUNDED
+    t_kib: int = 512
+
+
+CONTENDERS = (
+    Contender("k2", "k2"),
+    Contender("k2_bound8", "k2", 8),
+    Contender("deadline", "deadline"),
+)
+#: D of the MQFQ paper's fabric, and its T of 64 requests (Table 1: 64 KiB; here a request is of 4 KiB).
+D, T_KIB = 128, 256
+#: A T of 8 requests, with which most requests tell virtual time their tag, and more of them wait for it.
+SMALL_T_KIB = 32
+#: A T that no flow reaches: virtual time is not used.
+NO_T_KIB = 1_048_576
+#: D on threads of this host, for a few of them: as many for each as 32 CPUs have of D.
+HOST_D = 8
+MQFQ = Contender("mqfq_d128", "mqfq", D, T_KIB)
+#: Figure 8: MQFQ beside no scheduler, itself under one lock, and models of bfq and deadline.
+FAIR = (
+    Contender("none", "none"),
+    MQFQ,
+    Contender("mqfq_one_lock", "serial", D, T_KIB),
+    Contender("bfq", "bfq"),
+    Contender("deadline", "deadline"),
+)
+
+
+def replacing(
+    part: str, alternatives: Sequence[str], d: int, t_kib: int, ending: str = ""
+) -> list[Contender]:
+    """MQFQ, named for a part of it, and MQFQ with that part replaced by each of the alternatives."""
+    return [Contender(part + ending, "mqfq", d, t_kib)] + [
+        Contender(queue + ending, queue, d, t_kib) for queue in alternatives
+    ]
+
+
+#: By figure: a part of MQFQ, and what replaces it.
+PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fig9": ("mindicator", ("scan",)),
+    "fig10": ("wheel", ("poll_1us", "poll_5us")),
+    "fig11": ("tree", ("counter", "bitmap")),
+}
+
+
+def figure(name: str, d: int = D) -> list[Contender]:
+    """The contenders of a figure, a key of PARTS. As in the paper, Figure 11 is without virtual time."""
+    part, alternatives = PARTS[name]
+    if name == "fig11":
+        return replacing(part, alternatives, d, NO_T_KIB)
+    usual = replacing(part, alternatives, d, T_KIB)
+    return usual + replacing(part, alternatives, d, SMALL_T_KIB, "_small_t")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the model's CPUs pay, in ps. The defaults are those of the figures in bench.json.
+
+    `access`, `atomic` and `clock` are round figures by which one CPU of the model does about what one thread
+    of an AMD EPYC (Zen 4) does; an uncontended atomic was measured at 2 ns there, a clock read at 24 ns.
+    `near` is a transfer between CPUs that share a cache, measured at 16 ns there by ping_pong.c; `far` is one
+    between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9
+    7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency). `elsewhere` is what a
+    request costs beside its scheduler, `interrupt` what it costs a CPU that another one, or a timer, asks it
+    to run its queue. `drive_ns` is a request's time in the drive; 0: none, and a CPU that can submit does.
+    """
+
+    access: int = 200
+    atomic: int = 2_000
+    clock: int = 20_000
+    near: int = 16_000
+    far: int = 80_000
+    elsewhere: int = 0
+    interrupt: int = 0
+    drive_ns: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """As the program takes them."""
+        costs = (self.access, self.atomic, self.clock, self.near, self.far, self.elsewhere, self.interrupt)
+        return [*(str(ps) for ps in costs), str(self.drive_ns)]
+
+
+#: A request costs so much beside its scheduler that 16 CPUs without one do 4 million a second, as in Figure 8
+#: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
+#: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
+PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
+#: Each figure with those costs is the median of three runs with different costs `elsewhere`: CPUs that all
+#: take exactly the same time for a request may fall into step, by chance.
+ELSEWHERE = (3_900_000, 4_000_000, 4_100_000)
+
+#: What it prints: name -> value.
+Figures = Mapping[str, float]
+
+
+def build(folder: Path, *flags: str, queues: Iterable[str] | None = None) -> None:
+    """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too.
+
+    For all queues, or for some.
+    """
+    common = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", *flags, f"-I{INCLUDE}"]
+    _compile([*common, "-pthread", str(SCALE / "ping_pong.c"), "-o", str(folder / "ping_pong")])
+    everyone = (*CONTENDERS, *FAIR, *(c for name in PARTS for c in figure(name)))
+    for queue in sorted({c.queue for c in everyone} if queues is None else queues):
+        # What asserts are there for is tested elsewhere: kernels have none.
+        bound = [*common, "-DNDEBUG", f'-DQUEUE="queue_{queue}.h"']
+        sources = [str(SCALE / name) for name in ("cpus.c", "threads.c")]
+        _compile([*bound, "-flto", "-pthread", *sources, "-o", str(folder / f"threads-{queue}")])
+        watched = folder / f"{queue}.o"
+        instrumented = ["-fsanitize=thread", "-Wno-tsan", f"-I{SCALE / 'model'}"]
+        _compile([*instrumented, *bound, "-c", str(SCALE / "cpus.c"), "-o", str(watched)])
+        _compile([*common, str(SCALE / "model.c"), str(watched), "-o", str(folder / f"model-{queue}")])
+
+
+def _compile(arguments: Sequence[str]) -> None:
+    done = subprocess.run(["cc", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"sim/scale does not compile: {done.stderr.strip().splitlines()[0]}")
+
+
+def run(folder: Path, program: str, *arguments: object) -> Figures:
+    """What a program prints: lines of name and value. UsageError if it fails."""
+    command = [str(folder / program), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise UsageError(f"{' '.join(command)}: {done.stderr.strip() or f'exit status {done.returncode}'}")
+    return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
+
+
+def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
+    """`operations_per_s` of so many threads, and their `cpu_share`. UsageError if a request is lost."""
+    return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, contender.t_kib, ms)
+
+
+def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
+    """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each.
+
+    Transfers are of cache lines. A run is a CPU's look at its queue because another CPU, a timer, or the end
+    of a request asked for it; it is in vain if no request could go.
+    """
+    program = f"model-{contender.queue}"
+    return run(folder, program, cpus, DEPTH, contender.bound, contender.t_kib, us, *costs.words)
+
+
+def measure(console: Console) -> list[Result]:
+    """Measure and model all; print a table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        build(folder)
+        return [
+            *_on_threads(folder, console, "scale", CONTENDERS),
+            *(
+                r
+                for name in PARTS
+                for r in _on_threads(folder, console, f"scale_{name}", figure(name, HOST_D))
+            ),
+            *_in_the_model(folder, console, "scale_model", CONTENDERS),
+            *_like_the_paper(folder, console, "scale_model_whole", FAIR),
+            *(
+                r
+                for name in PARTS
+                for r in _like_the_paper(folder, console, f"scale_model_{name}", figure(name))
+            ),
+            *_transfer(folder),
+        ]
+
+
+def _on_threads(folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]) -> list[Result]:
+    counts = range(1, max(2, len(os.sched_getaffinity(0))) + 1)
+    # One after the other in turns: what disturbs the host disturbs all alike.
+    runs: dict[tuple[str, int], list[Figures]] = {}
+    for _ in range(RUNS):
+        for contender in contenders:
+            for count in counts:
+                runs.setdefault((contender.name, count), []).append(threads(folder, contender, count, RUN_MS))
+    table = _table(f"{prefix}: on threads of this host, million operations a second", counts)
+    for contender in contenders:
+        medians = [_median(runs[contender.name, count], "operations_per_s") for count in counts]
+        table.add_row(contender.name, *(f"{m / 1e6:.2f}" for m in medians))
+    console.print(table)
+    out = []
+    for (name, count), figures in runs.items():
+        rates = [f["operations_per_s"] / 1e6 for f in figures]
+        context = (
+            f"{count} threads on {len(os.sched_getaffinity(0))} CPUs, {DEPTH} outstanding each, null drive; "
+            f"they had {_median(figures, 'cpu_share'):.0%} of their CPUs; "
+            f"median of {RUNS} runs of {RUN_MS} ms, "
+        )
+        context += f"{min(rates):.2f} to {max(rates):.2f} million"
+        value = round(_median(figures, "operations_per_s"))
+        out.append(Result(f"{prefix}.{name}.threads{count}", value, "operations/s", True, context))
+    return out
+
+
+def _transfer(folder: Path) -> list[Result]:
+    if len(os.sched_getaffinity(0)) < 2:
+        return []
+    ns = run(folder, "ping_pong")["transfer_ns"]
+    context = "a cache line between two CPUs of this host: half a turn, median of 1001 series of 1000 turns"
+    return [Result("scale.transfer_ns", ns, "ns", False, context)]
+
+
+def _median(runs: Sequence[Figures], figure: str) -> float:
+    return statistics.median(run[figure] for run in runs)
+
+
+#: Figures of the model: their names in bench.json, units, and whether higher is better.
+OF_MODEL = {
+    "operations_per_s": ("", "operations/s", True),
+    "transfers_per_operation": (".transfers", "transfers/operation", False),
+}
+RUNS_OF_QUEUE = {
+    "runs_per_operation": (".runs", "runs/operation", False),
+    "vain_runs_per_operation": (".vain_runs", "runs/operation", False),
+}
+
+
+def _in_the_model(
+    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
+) -> list[Result]:
+    """CPUs that nothing but the scheduler costs anything, on a drive that takes no time."""
+    costs = Costs()
+    stated = (
+        f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond, "
+        "and nothing else costs anything"
+    )
+    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
+    out = []
+    for contender in contenders:
+        row = []
+        for cpus in MODEL_CPUS:
+            figures = model(folder, contender, cpus, costs, us=MODEL_US)
+            row.append(f"{figures['operations_per_s'] / 1e6:.2f}")
+            context = f"model of {cpus} CPUs, {DEPTH} outstanding each, null drive; {stated}"
+            for name, (kind, unit, better) in OF_MODEL.items():
+                out.append(
+                    Result(
+                        f"{prefix}{kind}.{contender.name}.cpus{cpus}", figures[name], unit, better, context
+                    )
+                )
+        table.add_row(contender.name, *row)
+    console.print(table)
+    return out
+
+
+def like_the_paper(folder: Path, contender: Contender, cpus: int, us: int) -> list[Figures]:
+    """What the model prints with PAPER's costs, once with each of ELSEWHERE."""
+    return [model(folder, contender, cpus, replace(PAPER, elsewhere=ps), us=us) for ps in ELSEWHERE]
+
+
+def _like_the_paper(
+    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
+) -> list[Result]:
+    """CPUs that a request costs as much as those of the MQFQ paper, on a drive like its fabric."""
+    stated = (
+        f"{PAPER.elsewhere / 1e6:g} us a request beside the scheduler, "
+        f"{PAPER.interrupt / 1e6:g} us an interrupt, {PAPER.drive_ns / 1000:g} us in the drive"
+    )
+    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
+    out = []
+    kinds = OF_MODEL | (RUNS_OF_QUEUE if prefix.endswith("fig10") else {})
+    for contender in contenders:
+        row = []
+        for cpus in MODEL_CPUS:
+            runs = like_the_paper(folder, contender, cpus, PAPER_US)
+            rates = [f["operations_per_s"] / 1e6 for f in runs]
+            row.append(f"{statistics.median(rates):.2f}")
+            context = (
+                f"model of {cpus} CPUs, {DEPTH} outstanding each, D {contender.bound}, "
+                f"T {contender.t_kib // 4} requests; {stated}; "
+                f"median of runs with {', '.join(f'{ps / 1e6:g}' for ps in ELSEWHERE)} us a request, "
+                f"{min(rates):.2f} to {max(rates):.2f} million"
+            )
+            for name, (kind, unit, better) in kinds.items():
+                value = round(_median(runs, name), 4)
+                out.append(
+                    Result(f"{prefix}{kind}.{contender.name}.cpus{cpus}", value, unit, better, context)
+                )
+        table.add_row(contender.name, *row)
+    console.print(table)
+    return out
+
+
+def _table(title: str, counts: Sequence[int]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("CPUs")
+    for count in counts:
+        table.add_column(str(count), justify="right")
+    return table

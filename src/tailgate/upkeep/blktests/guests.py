@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots guests and runs test after test in them; a guest that dies costs the test that ran."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.guest import kvm, qemu
+from tailgate.guest import machine as vm
+from tailgate.guest.kernels import Kernel
+from tailgate.upkeep.blktests.verdicts import Ending, Result, died, parse, unpack
+
+GUEST = Path(__file__).parent / "guest"
+CPUS = 4
+MEMORY_MIB = 2048
+#: Until the first test begins, and beyond a test's limit: the guest then sends nothing.
+SILENCE_S = 300
+#: blktests' own settings; what is emulated is slow, so what has a length or a size gets a small one.
+CONFIG = """\
+# The guest knows the group of the test that it runs.
+case $GROUP in block | scsi) TEST_DEVS=(/dev/sda) ;; esac
+TIMEOUT=30
+NVMET_TRTYPES={transport}
+NVME_IMG_SIZE=350M
+NVME_NUM_ITER=10
+"""
+
+OnResult = Callable[[Result, Mapping[str, bytes]], None]
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What is booted: one kernel with one scheduler. `module` is the scheduler's, if it is ours."""
+
+    kernel: Kernel
+    scheduler: str
+    module: Path | None
+    root: Path
+    modules: Path
+    work: Path
+    scratch: Path
+    mode: qemu.Mode = "tcg"
+
+    @property
+    def machine(self) -> vm.Machine:
+        """The machine. Slabs are checked, as the kernel's 6.1 and later ones call it."""
+        # Without multipath nothing hides an NVMe drive's queue from udev.
+        append = "slub_debug=FZP slab_debug=FZP log_buf_len=4M nvme_core.multipath=N"
+        if self.mode != "kvm":
+            # Emulation on a busy host is slow enough for these, and blktests fails a test that meets one.
+            append += " nosoftlockup rcupdate.rcu_cpu_stall_suppress=1"
+        return vm.Machine(self.kernel, self.mode, CPUS, MEMORY_MIB, append=append, devices=self._disks())
+
+    def _disks(self) -> tuple[str, ...]:
+        """QEMU's options for the disks; nothing that the guest writes is kept."""
+        out = ["-device", "virtio-scsi-pci"]
+        for name in ("root", "modules", "work", "scratch"):
+            file = qemu.path(getattr(self, name))
+            device = "scsi-hd" if name == "scratch" else "virtio-blk-pci"
+            out += ["-drive", f"if=none,id={name},format=raw,snapshot=on,file={file}"]
+            out += ["-device", f"{device},drive={name},serial={name}"]
+        return tuple(out)
+
+    def identity(self, limit_s: int) -> list[bytes]:
+        """All that decides verdicts, but for chance."""
+        files = [
+            file if isinstance(file, bytes) else file.read_bytes()
+            for file in self.files([], limit_s).values()
+        ]
+        names = [disk.name.encode() for disk in (self.root, self.modules, self.work, self.scratch)]
+        module = self.module.read_bytes() if self.module else b""
+        machine = f"{self.mode} {CPUS} {MEMORY_MIB} {self.machine.append}".encode()
+        return [*files, *names, (GUEST / "job.sh").read_bytes(), module, machine]
+
+    def files(self, tests: Sequence[str], limit_s: int) -> dict[str, Path | bytes]:
+        """What the guest's scripts read."""
+        config = self.kernel.root / f"boot/config-{self.kernel.release}"
+        transport = "loop" if "CONFIG_NVME_TARGET_LOOP=" in config.read_text() else "tcp"
+        return {
+            "/root/tests": "".join(f"{test}\n" for test in tests).encode(),
+            "/root/limit_s": f"{limit_s}\n".encode(),
+            "/root/scheduler": f"{self.scheduler}\n".encode(),
+            "/root/config": config,
+            "/root/blktests-config": CONFIG.format(transport=transport).encode(),
+            "/root/inside.sh": GUEST / "inside.sh",
+        }
+
+
+class StoppedError(Exception):
+    """`tailgate.guest.machine.stop_all` was called."""
+
+
+@dataclass
+class Batch:
+    """One guest's life: the tests that it ended, and the one that ran when it ended itself."""
+
+    out: Path
+    on_result: OnResult
+    ended: list[str] = field(default_factory=list)
+    running: str = ""
+    began: float = 0.0
+
+    def on_record(self, name: str, content: bytes) -> None:
+        """Take what the guest sends."""
+        if name == "begin":
+            self.running, self.began = content.decode().strip(), time.monotonic()
+        elif name == "end":
+            files = unpack(content)
+            self.on_result(parse(self.running, files), files)
+            self.ended.append(self.running)
+            self.running = ""
+
+    def lost(self, ending: Ending) -> None:
+        """The guest is gone; if a test ran, that is its result."""
+        if not self.running:
+            return
+        console = (self.out / "log").read_text(errors="replace")
+        console = console[max(0, console.rfind(f"run blktests {self.running}")) :]
+        result = died(self.running, time.monotonic() - self.began, ending, console)
+        self.on_result(result, {"console": console.encode()})
+        self.ended.append(self.running)
+
+
+def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: OnResult) -> None:
+    """Run all tests, each once. `out` gets the files of the guest that runs.
+
+    UsageError if a guest does not come as far as its first test, StoppedError if it was stopped.
+    """
+    left = list(tests)
+    while left:
+        batch = Batch(out, on_result)
+        job = vm.Job(
+            (GUEST / "job.sh").read_text(),
+            guest.files(left, limit_s),
+            modules=("virtio_blk", "virtio_scsi", "ext4"),
+            module_files=[guest.module] if guest.module else [],
+            programs=(),
+            limit_s=1_000_000,
+            wall_s=limit_s + SILENCE_S,
+        )
+        outcome = vm.run(guest.machine, job, out, batch.on_record)
+        if outcome.reason == "stopped":
+            raise StoppedError
+        batch.lost("timeout" if outcome.reason == "wall timeout" else "died")
+        if not batch.ended:
+            last = (outcome.complaint.strip().splitlines() or ["it says nothing"])[-1]
+            raise UsageError(f"the guest does not come to its first test ({last}): see {outcome.log}")
+        left = [test for test in left if test not in batch.ended]
+
+
+def mode() -> qemu.Mode:
+    """KVM where it works."""
+    return "kvm" if kvm.works() else "tcg"

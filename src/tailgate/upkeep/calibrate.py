@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fit a drive file's free parameters to what a paper measured on that drive; print what is left.
+
+`closed_loop.c` puts the paper's loads on the drive model (`flash/`), without a computer around it.
+`published.py` says which figures are fitted; every other one is left for the model to predict. The structure
+of the model was chosen with all of them in sight: docs/model.md.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.base.paths import ROOT
+from tailgate.papers.published import FACTS, Cell, Facts
+from tailgate.spec.drive import OF_DRIVER, Drive
+from tailgate.spec.toml import parse_toml
+
+SOURCE = Path(__file__).with_name("closed_loop.c")
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What the paper and the model say of a cell: I/O per second, MiB/s or microseconds."""
+
+    cell: Cell
+    paper: float
+    model: float
+
+    @property
+    def ratio(self) -> float:
+        """The model's value over the paper's."""
+        return self.model / self.paper
+
+
+class ClosedLoop:
+    """The compiled closed_loop.c; `with` removes it again."""
+
+    def __init__(self) -> None:
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if not compiler:
+            raise UsageError("the fit needs a C compiler; install gcc")
+        self._folder = tempfile.TemporaryDirectory(prefix="tailgate-")
+        self._program = Path(self._folder.name) / "closed_loop"
+        command = [compiler, "-std=gnu11", "-O2", f"-I{ROOT}", f"-I{ROOT / 'sim' / 'include'}"]
+        done = subprocess.run(
+            [*command, "-o", str(self._program), str(SOURCE)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UsageError(f"closed_loop.c does not compile: {done.stderr.strip().splitlines()[0]}")
+
+    def __enter__(self) -> "ClosedLoop":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(self, keys: Mapping[str, int]) -> dict[str, float]:
+        """One run: its figures, those of the real-time process as "rt.p99.9" and so on, in microseconds.
+
+        Raises UsageError if the model refuses a key or a value.
+        """
+        command = [str(self._program), *(f"{k}={v}" for k, v in keys.items())]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UsageError(done.stderr.strip())
+        figures: dict[str, float] = {}
+        for key, value in json.loads(done.stdout).items():
+            if isinstance(value, dict):
+                figures |= {f"{key}.{k}": float(v) for k, v in value.items()}
+            else:
+                figures[key] = float(value)
+        return figures
+
+
+def residuals(
+    loop: ClosedLoop,
+    parameters: Mapping[str, int],
+    cells: Sequence[Cell],
+    paper: Mapping[str, float],
+    samples: int,
+) -> list[Residual]:
+    """The model beside the paper, with so many real-time requests in each load that has them."""
+    loads: list[dict[str, int]] = []
+    for cell in cells:
+        load = {**cell.load, "rt_samples": samples}
+        if load not in loads:
+            loads.append(load)
+    drive = {k: v for k, v in parameters.items() if k != "queues" and k not in OF_DRIVER}  # one a process
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda load: loop.run({**drive, **load}), loads))
+    return [
+        Residual(
+            cell, paper[cell.title], results[loads.index({**cell.load, "rt_samples": samples})][cell.figure]
+        )
+        for cell in cells
+    ]
+
+
+def fit(
+    loop: ClosedLoop,
+    parameters: Mapping[str, int],
+    free: Sequence[str],
+    facts: Facts,
+    samples: int,
+    evaluations: int,
+    progress: Callable[[str], None],
+) -> dict[str, int]:
+    """The parameters, with those in `free` fitted by least squares of log(model / paper).
+
+    Group by group of `facts.free`, over the group's cells, with at most `evaluations` of the model each.
+    """
+    try:
+        from scipy.optimize import minimize
+    except ModuleNotFoundError as e:
+        raise UsageError("the fit needs scipy; `make venv-dev` installs it") from e
+
+    fitted, paper = dict(parameters), facts.published()
+    for group, names in facts.free.items():
+        chosen = [name for name in names if name in free]
+        cells = [cell for cell in facts.cells if cell.group == group]
+        if not chosen:
+            continue
+        start = [math.log(fitted[name]) for name in chosen]
+        # Steps of an eighth: the figures are not smooth, smaller ones would follow their noise.
+        simplex = [start, *([v + 0.125 * (i == j) for j, v in enumerate(start)] for i in range(len(start)))]
+        best = minimize(
+            lambda x, cells, before, chosen: sum(
+                math.log(r.ratio) ** 2
+                for r in residuals(loop, before | _values(chosen, x), cells, paper, samples)
+            ),
+            start,
+            args=(cells, dict(fitted), chosen),
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-5},
+        )
+        fitted |= _values(chosen, best.x)
+        error = math.exp(math.sqrt(best.fun / len(cells))) - 1
+        progress(
+            f"{', '.join(f'{name} {fitted[name]}' for name in chosen)}: {len(cells)} figures, "
+            f"off by {error:.0%} (root mean square), {best.nfev} evaluations"
+        )
+    return fitted
+
+
+def _values(names: Sequence[str], logarithms: Sequence[float]) -> dict[str, int]:
+    return {name: round(math.exp(x)) for name, x in zip(names, logarithms, strict=True)}
+
+
+def report(found: Sequence[Residual], facts: Facts) -> str:
+    """The table of residuals and the list of contradictions, as text."""
+    width = max(len(r.cell.title) for r in found)
+    lines = [f"{'':{width}}  {'paper':>10} {'model':>10}  ratio"]
+    for r in found:
+        mark = "fitted" if r.cell.group else ""
+        lines.append(
+            f"{r.cell.title:{width}}  {_figure(r, r.paper)} {_figure(r, r.model)}  {r.ratio:5.2f}  {mark}"
+        )
+    lines.append("units: I/O per second, MiB/s, and for percentiles microseconds")
+    by_title = {r.cell.title: r for r in found}
+    for titles in facts.contradictions:
+        loser, winner = by_title[titles[0]], by_title[titles[1]]
+        a, b = loser.paper, winner.cell.like(loser.cell, winner.paper)
+        fate = "the second is fitted, the first is" if winner.cell.group else "both are"
+        lines.append(
+            f"contradiction in the paper: {titles[0]}: {loser.cell.words(a)}; {titles[1]}: "
+            f"{loser.cell.words(b)}, {a / b - 1:+.0%} apart; {titles[2]}; {fate} left over"
+        )
+    return "\n".join(lines)
+
+
+def _figure(r: Residual, value: float) -> str:
+    return f"{value:10.0f}" if value >= 1000 else f"{value:10.1f}"
+
+
+def rewrite(text: str, values: Mapping[str, int]) -> str:
+    """A drive file's text with these parameters' values replaced; all else stays as it is."""
+    for name, value in values.items():
+        text, count = re.subn(
+            rf"(\[parameters\.{name}\]\s*\nvalue = )\d+", rf"\g<1>{value}", text, count=1, flags=re.MULTILINE
+        )
+        if count != 1:
+            raise UsageError(f"the drive file has no line `value = ...` first in [parameters.{name}]")
+    return text
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`tailgate calibrate DRIVE_FILE`: fit, print; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="tailgate calibrate",
+        description="Fit a drive file's parameters that say `fitted = true` to what a paper measured on that "
+        "drive, and print what is left over. Takes a few minutes.",
+    )
+    parser.add_argument("drive", type=Path, help="drive file, for example drives/970evo.toml")
+    parser.add_argument("--check", action="store_true", help="fit nothing: only print what is left over")
+    parser.add_argument("--write", action="store_true", help="put the fitted values into the drive file")
+    parser.add_argument(
+        "--samples", type=int, default=8000, help="real-time requests a load (default %(default)s)"
+    )
+    parser.add_argument(
+        "--evaluations",
+        type=int,
+        default=200,
+        help="of the model, at most, for each group (default %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    if options.samples < 1 or options.evaluations < 1:
+        raise UsageError("--samples and --evaluations: expected a number of at least 1")
+    _calibrate(options)
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    drive = parse_toml(options.drive, Drive)
+    facts = FACTS.get(drive.name)
+    if facts is None:
+        raise UsageError(
+            f"{options.drive}: no figures of a drive {drive.name}; expected {one_of(list(FACTS))}"
+        )
+    parameters = {key: p.value for key, p in drive.parameters.items()}
+    free = [key for key, p in drive.parameters.items() if p.fitted]
+    known = [name for names in facts.free.values() for name in names]
+    if unknown := [name for name in free if name not in known]:
+        raise UsageError(
+            f"{options.drive}: {unknown[0]} is marked as fitted; what can be fitted is {', '.join(known)}"
+        )
+    with ClosedLoop() as loop:
+        if not options.check:
+            parameters = fit(loop, parameters, free, facts, options.samples, options.evaluations, print)
+        paper = facts.published()
+        print(report(residuals(loop, parameters, facts.cells, paper, options.samples), facts))
+    if options.write:
+        text = options.drive.read_text(encoding="utf-8")
+        options.drive.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")

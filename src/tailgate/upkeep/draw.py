@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A drive that nobody chose: every number drawn from a stated range, by seed.
+
+`python -m tailgate.upkeep.draw 1 > drives/unseen-1.toml` makes the file that is there. What was tuned on one
+drive is measured on such ones; they are used for nothing else.
+"""
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Range:
+    """A parameter of the module vflash: drawn from `least` to `most`, each factor as likely as any other."""
+
+    key: str
+    unit: str
+    least: int
+    most: int
+
+
+#: NVMe drives of three bits a cell, from small to large ones.
+RANGES = (
+    Range("dies", "dies", 4, 16),
+    Range("read_ns", "ns", 40_000, 100_000),
+    Range("read_spread_percent", "%", 5, 40),
+    Range("read_rare_ppm", "ppm", 10, 3_000),
+    Range("read_rare_ns", "ns", 200_000, 3_000_000),
+    Range("read_fixed_ns", "ns", 8_000, 40_000),
+    Range("write_fixed_ns", "ns", 6_000, 20_000),
+    Range("transfer_ns", "ns/KiB", 150, 500),
+    Range("buffer_kib", "KiB", 512, 8_192),
+    Range("program_ns", "ns", 100_000, 400_000),
+    Range("erase_ns", "ns", 2_000_000, 8_000_000),
+)
+#: What all of them have; each is the choice that drives/970evo.toml explains.
+FIXED = (
+    ("queues", "queues", 4),
+    ("slots", "commands", 256),
+    ("capacity_mib", "MiB", 4096),
+    ("max_kib", "KiB", 512),
+    ("unit_kib", "KiB", 4),
+    ("placement", "choice", 0),
+    ("fetch_kib", "KiB", 32),
+    ("read_more_ns", "ns/KiB", 1000),
+    ("program_kib", "KiB", 32),
+    ("erase_kib", "KiB", 8192),
+)
+
+
+def drawn(seed: int) -> dict[str, int]:
+    """The numbers that are drawn, by key, and the admission (0 or 1)."""
+    # The numbers of random() are the same in all versions of Python.
+    rng = random.Random(f"drive {seed}")
+    found = {r.key: round(r.least * (r.most / r.least) ** rng.random()) for r in RANGES}
+    return found | {"admission": int(rng.random() < 0.5)}
+
+
+def lines(seed: int) -> Iterator[str]:
+    """The drive file of a seed."""
+    yield "# SPDX-License-Identifier: GPL-2.0-only"
+    yield f"# Made by `python -m tailgate.upkeep.draw {seed}`: do not edit."
+    yield "# What was tuned on other drives is measured here, and nothing else is."
+    yield f'name = "unseen-{seed}"'
+    yield f'title = "A drive drawn by chance, seed {seed}"'
+    values = drawn(seed)
+    ranges = {r.key: r for r in RANGES}
+    for key, value in values.items():
+        unit, source = "choice", "drawn: 0 or 1, each as likely"
+        if key in ranges:
+            unit, source = ranges[key].unit, f"drawn from {ranges[key].least} to {ranges[key].most}"
+        yield from _parameter(key, unit, value, source)
+    for key, unit, value in FIXED:
+        yield from _parameter(key, unit, value, "choice: as drives/970evo.toml")
+
+
+def _parameter(key: str, unit: str, value: int, source: str) -> Iterator[str]:
+    yield ""
+    yield f"[parameters.{key}]"
+    yield f"value = {value}"
+    yield f'unit = "{unit}"'
+    yield f'source = "{source}"'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m tailgate.upkeep.draw SEED`: prints the drive file."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tailgate.upkeep.draw", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("seed", type=int, metavar="SEED")
+    print("\n".join(lines(parser.parse_args(arguments).seed)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -267,7 +267,8 @@ static enum hrtimer_restart vf_timer(struct hrtimer *timer)
 	list_for_each_entry(c, &done, node) {
 		struct vf_command *command = container_of(c, struct vf_command, flash);
 
-		vf.inflight[blk_mq_rq_from_pdu(command)->mq_hctx->queue_num]--;
+		/* vf_wait_until_idle() reads it without the lock, and is woken after the last change */
+		data_race(vf.inflight[blk_mq_rq_from_pdu(command)->mq_hctx->queue_num]--);
 	}
 	vf.armed_ns = flash_next_ns(vf.flash);
 	if (hrtimer_is_queued(timer)) { /* somebody armed it since it expired */

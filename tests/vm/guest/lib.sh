@@ -128,14 +128,21 @@ account() { # DISK: all requests have ended, and each that was inserted has left
 			exit wrong || !seen["inflight"] || !seen["queued"] }' ||
 		{ statistics $1; fail "$1: counters do not balance"; }
 }
-bound() { # DISK BOUND: from now on, look at what is in flight
+most_in_drive() { # the most requests that vflash0 ever had at a time, by its own count
+	sed -n 's/slots_used_max //p' $FAULTS/statistics
+}
+bound() { # DISK BOUND: from now on, look at what is in flight; of vflash0 no breach is missed, as it keeps the highest count
 	begin bound sample /proc/tailgate-$SCHEDULER $1 $2
-	SAMPLER=$!
+	BOUND=$2
+	MOST_BEFORE=
+	[ $1 != vflash0 ] || MOST_BEFORE=$(most_in_drive)
 }
 bound_kept() { # it never was above the bound
 	kill $(pidof sample)
 	end bound
 	cat /tmp/bound.out
+	[ -z "$MOST_BEFORE" ] || [ $(most_in_drive) -le $((MOST_BEFORE > BOUND ? MOST_BEFORE : BOUND)) ] ||
+		fail "in the drive at a time, by its own count: $(most_in_drive), and the bound is $BOUND"
 }
 
 # --- loads beside us ---

@@ -41,5 +41,3 @@ reads "all of it" $ANYHOW
 fault requeue_every=11 dontprep=1 busy_every=13 devbusy_every=17 lose_every=199 timeout_requeue=1
 reads "all of it, not prepared again" --ioengine=io_uring --numjobs=2 --prioclass=1 --prio=3
 bound_kept
-most=$(sed -n 's/slots_used_max //p' $FAULTS/statistics)
-[ $most -le 8 ] || fail "in the drive at a time, by its own count: $most"

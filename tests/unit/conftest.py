@@ -119,7 +119,7 @@ def write(
     run = Run(name, spec, mode, spec.modes[mode].on(target), chosen, variants, target)
     random = np.random.default_rng(1)
     (folder / "sources").mkdir(parents=True)
-    for file in (path, *(path.parent / job for job in spec.jobs), path.parent / run.spec.paper.file):
+    for file in (path, *(path.parent / name for _, name in spec.files_beside)):
         shutil.copy(file, folder / "sources")
     write_run(folder, run)
     (folder / "environment.json").write_text(

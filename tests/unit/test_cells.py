@@ -118,7 +118,7 @@ def test_throughput_of_both_flows_is_told_apart(fake_run: FakeRun, tmp_path: Pat
 def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2-split/section5-1", mode_name="sim")
     _, points = read_points(tmp_path, run)
-    facts = cells.stated(tmp_path / "sources" / "paper.csv", run.spec)
+    facts = cells.stated(tmp_path, run.spec)
     answers = {(f["scheduler"], f["metric"]): cells.answer(f, run.spec, points) for f in facts}
     assert answers["K2", "rt_p99_latency@bg_bs=512KiB"].endswith(" ms")
     assert answers["K2-split", "rt_p99_latency@bg_bs=512KiB"].endswith(" ms")

@@ -19,7 +19,10 @@ def with_cells(
 
     That is the one with the highest throughput, or, for Table III, the one with the highest p99.9; where
     points share a throughput to 1 %, the one with the highest rate. `published` is by the load's label.
+    Without a paper they stay as they are.
     """
+    if spec.paper is None:
+        return list(points)
     groups: dict[tuple[int | None, str | None, str], list[Point]] = {}
     for p in points:
         groups.setdefault((p.variant, p.sweep.label, p.scheduler.label), []).append(p)
@@ -59,6 +62,8 @@ def read_points(folder: Path, run: Run) -> tuple[list[Measurement], list[Point]]
 
 
 def published_in(folder: Path, spec: Experiment) -> dict[str | None, list[paper.Published]]:
-    """The paper's points that a run's folder holds, by the label of the load."""
+    """The paper's points that a run's folder holds, by the label of the load; none without a paper."""
+    if spec.paper is None:
+        return {sweep.label: [] for sweep in spec.sweeps}
     file = folder / "sources" / Path(spec.paper.file).name
     return {sweep.label: paper.load(file, sweep) for sweep in spec.sweeps}

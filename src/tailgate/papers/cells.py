@@ -73,7 +73,8 @@ def of(
     points: Iterable[tuple[str, Point]],
     published: Mapping[str | None, Sequence[paper.Published]],
 ) -> list[Cell]:
-    """Every published figure of an experiment's schedulers and loads, in the order of its file.
+    """Every published figure of an experiment's schedulers and loads, in the order of its file; none without
+    a paper.
 
     `points` are (target, point) of all its runs; `published` is by the load's label.
     """
@@ -81,7 +82,9 @@ def of(
     for target, p in points:
         if p.published and p.variant is None:
             answers.setdefault((p.sweep.label, p.scheduler.label), {})[target] = p
-    out = []
+    out: list[Cell] = []
+    if spec.paper is None:
+        return out
     for sweep in spec.sweeps:
         for scheduler in spec.schedulers:
             if sweep.schedulers and scheduler.label not in sweep.schedulers:
@@ -222,11 +225,14 @@ def missing(spec: Experiment, name: str, runs: Iterable[Run]) -> str:
 # --- what the paper says in words ---------------------------------------------------------------------------
 
 
-def stated(path: Path, spec: Experiment) -> list[paper.Row]:
-    """The lines of the paper's file that belong to the experiment's figure."""
+def stated(folder: Path, spec: Experiment) -> list[paper.Row]:
+    """What the paper's file in a run's folder says of the experiment's figure; nothing without a paper."""
+    if spec.paper is None:
+        return []
     # Figure 5 is 5a to 5d too, but not 51.
     figure = re.compile(rf"{re.escape(spec.paper.figure)}(?![0-9])")
-    return [row for row in paper.read(path) if " / " in row["source"] and figure.search(row["source"])]
+    rows = paper.read(folder / "sources" / Path(spec.paper.file).name)
+    return [row for row in rows if " / " in row["source"] and figure.search(row["source"])]
 
 
 def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:

@@ -374,7 +374,8 @@ def key_of_curves(runs: Runs) -> str:
     ]
     if len(runs) > 1:
         spans.append(f"<span>{shape('open')}hollow: the simulator</span>")
-    spans.append(f'<span class="published">{shape("x-thin")}paper, p99.9 (Tables II and III)</span>')
+    if runs[0][0].spec.paper:
+        spans.append(f'<span class="published">{shape("x-thin")}paper, p99.9 (Tables II and III)</span>')
     gradient = ", ".join(COLOURS)
     spans.append(
         f'<span>no load <i class="ramp" style="background: linear-gradient(90deg, {gradient})"></i>'

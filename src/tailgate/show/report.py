@@ -20,6 +20,7 @@ from tailgate.runs.points import Point, PointFlow
 from tailgate.show import plots, shares, waits
 from tailgate.show.words import interval_words, load_words, ms
 from tailgate.spec import paper
+from tailgate.spec.experiment import Experiment
 from tailgate.spec.plan import Run
 
 
@@ -120,15 +121,17 @@ def _table(loaded: Loaded, name: str) -> str:
     points = [p for p in loaded.points if p.variant is None]
     several = len(run.spec.sweeps) > 1
     apart = any(sweep.rt_block_size_kib for sweep in run.spec.sweeps)
+    beside = run.spec.paper is not None
     rate, tail = published_kinds(points)
+    theirs = (f"<th>{rate}</th>", f"<th>{tail}</th>") if beside else ("", "")
     marks = list(dict.fromkeys(mark for p in points for mark in p.marks))
     rows = []
     for i, p in enumerate(points):
         after = points[i + 1] if i + 1 < len(points) else None
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
-        rows.append(_row(p, marks, last, several, apart))
+        rows.append(_row(p, marks, last, several, apart, beside))
     notes = "".join(f"<li>{_e(mark)}</li>" for mark in marks)
-    published = f" Paper: {_e(_cells_words(run))}; ours divided by the paper's in brackets."
+    published = f" Paper: {_e(_cells_words(run.spec))}; ours divided by the paper's in brackets."
     return f"""<p class="soft" id="{name}">Latency of the real-time task in ms. 95 % intervals:
 by order statistics in a run, across seeds by how far their percentiles are apart.{
         published if any(p.published for p in points) else ""
@@ -136,8 +139,8 @@ by order statistics in a run, across seeds by how far their percentiles are apar
 <div class="wide" tabindex="0" role="region" aria-label="Table of all points">
 <table aria-describedby="{name}">
 <thead><tr><th class="text">scheduler</th>{'<th class="text">load</th>' if several else ""}<th>rate</th>
-{"<th>real-time<br>MiB/s</th>" if apart else ""}<th>background<br>MiB/s</th><th>{rate}</th>
-<th>median</th><th>p99</th><th>95 %</th><th>p99.9</th><th>95 %</th><th>{tail}</th><th>n</th>
+{"<th>real-time<br>MiB/s</th>" if apart else ""}<th>background<br>MiB/s</th>{theirs[0]}
+<th>median</th><th>p99</th><th>95 %</th><th>p99.9</th><th>95 %</th>{theirs[1]}<th>n</th>
 <th>CPU idle</th></tr></thead>
 <tbody>
 {"".join(rows)}</tbody>
@@ -184,13 +187,15 @@ def _shares(points: Sequence[Point]) -> str:
     return "\n".join([*tables, f'<p class="soft">{_e(shares.NOTE)}</p>', notes])
 
 
-def _cells_words(run: Run) -> str:
-    if any(sweep.row for sweep in run.spec.sweeps):
+def _cells_words(spec: Experiment) -> str:
+    if spec.paper is None:
+        return ""
+    if any(sweep.row for sweep in spec.sweeps):
         return "Table I"
-    if lines := [s.lines["source"] for s in run.spec.sweeps if s.lines]:
+    if lines := [s.lines["source"] for s in spec.sweeps if s.lines]:
         return ", ".join(dict.fromkeys(lines))
-    table = "Table II" if run.spec.paper.cells == "highest throughput" else "Table III"
-    return f"{table}, at its {run.spec.paper.cells}"
+    table = "Table II" if spec.paper.cells == "highest throughput" else "Table III"
+    return f"{table}, at its {spec.paper.cells}"
 
 
 def published_rate(p: Point) -> str:
@@ -221,7 +226,7 @@ def published_kinds(points: Sequence[Point]) -> tuple[str, str]:
     return rate, f"paper, {tails.pop()}" if tails else "paper"
 
 
-def _row(p: Point, marks: Sequence[str], last: bool, several: bool, apart: bool) -> str:
+def _row(p: Point, marks: Sequence[str], last: bool, several: bool, apart: bool, beside: bool) -> str:
     rt, bg = p.rt, p.bg
     numbers = ", ".join(str(marks.index(m) + 1) for m in p.marks)
     mark = f' <small class="warn">({numbers})</small>' if numbers else ""
@@ -232,19 +237,24 @@ def _row(p: Point, marks: Sequence[str], last: bool, several: bool, apart: bool)
     if apart:
         out.append(f"<td>{rt.mib_s:.3g}</td>" if rt else "<td>–</td>")
     out.append(f"<td>{bg.mib_s:.0f}</td>" if bg else "<td>–</td>")
-    theirs = published_rate(p)
-    out.append(f'<td class="published">{theirs}</td>' if theirs else "<td></td>")
+    if beside:
+        theirs = published_rate(p)
+        out.append(f'<td class="published">{theirs}</td>' if theirs else "<td></td>")
+    width = 6 if beside else 5
     if not p.real_time:
-        out.append(f'<td class="text" colspan="6">{bg.iops / 1000 if bg else 0:.1f} k I/O a second</td>')
+        out.append(
+            f'<td class="text" colspan="{width}">{bg.iops / 1000 if bg else 0:.1f} k I/O a second</td>'
+        )
     elif rt is None:
-        out.append('<td class="text" colspan="6">no real-time request was completed</td>')
+        out.append(f'<td class="text" colspan="{width}">no real-time request was completed</td>')
     else:
         out.append(f"<td>{ms(rt.lat_us['p50'])}</td>")
         for key in ("p99", "p99.9"):
             out.append(f"<td>{ms(rt.lat_us[key])}</td>")
             out.append(f"<td><small>{_e(interval_words(rt.ci_us[key], rt.histogram.n))}</small></td>")
-        tail = p.published.tail if p.published else None
-        out.append(f'<td class="published">{published_tail(rt, tail)}</td>' if tail else "<td></td>")
+        if beside:
+            tail = p.published.tail if p.published else None
+            out.append(f'<td class="published">{published_tail(rt, tail)}</td>' if tail else "<td></td>")
     out.append(f"<td>{rt.histogram.n if rt else 0}</td><td>{p.idle:.0%}</td>")
     return f"<tr{' class=last' if last else ''}>{''.join(out)}</tr>\n"
 
@@ -285,7 +295,7 @@ def _comparison(group: Sequence[Loaded], found: Sequence[Cell]) -> str:
     sentences = cells.changed(c.scheduler.name for c in found if c.ours)
     notes = "".join(f'<p class="soft">{_e(sentence)}</p>' for sentence in sentences)
     return f"""<h2>The paper's cells</h2>
-<p class="soft">{_e(_cells_words(group[0].run))}. The ratio is ours over the paper's;
+<p class="soft">{_e(_cells_words(spec))}. The ratio is ours over the paper's;
 <span class="warn">marked</span> is what is off by more than 15 % in throughput or 25 % in latency, even where
 the paper's rounding is set aside.</p>
 <div class="wide" tabindex="0" role="region" aria-label="Table of the paper's cells">
@@ -328,9 +338,8 @@ def _errors(found: Sequence[Cell], targets: Sequence[str]) -> str:
 def _stated(group: Sequence[Loaded]) -> str:
     """What the paper's text says of the figure, beside what we measured."""
     first = group[0]
-    file = first.folder / "sources" / Path(first.run.spec.paper.file).name
     rows = []
-    for fact in cells.stated(file, first.run.spec):
+    for fact in cells.stated(first.folder, first.run.spec):
         ours = "; ".join(
             f"{r.run.target} {words}" for r in group if (words := cells.answer(fact, r.run.spec, r.points))
         )
@@ -386,10 +395,9 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
     """Where latency is taken, here and in the paper, and by how much the two differ on the idle drive."""
     if any(p.blocked for p in points):
         return "The time of an fdatasync is fio's: from the system call to its return."
-    text = (
-        "Latency here is fio's clat of the synchronous task: from its system call to the call's return. "
-        f"The paper's is the {run.spec.paper.latency}."
-    )
+    text = "Latency here is fio's clat of the synchronous task: from its system call to the call's return."
+    if run.spec.paper:
+        text += f" The paper's is the {run.spec.paper.latency}."
     alone = [(p.block_us, p.rt.lat_us["mean"]) for p in points if p.block_us and p.rt]
     if alone:
         gaps = [fio - block for block, fio in alone]
@@ -434,18 +442,20 @@ def _section(group: Sequence[Loaded], number: int) -> str:
         for r in group
         if (found := finding(r.run, r.points))
     ]
-    if spec.paper.plot == "bandwidth-latency":
-        axes = f"<span>→ {_e(spec.paper.x)}</span><span>↑ {_e(spec.paper.y)}</span>"
+    x = spec.paper.x if spec.paper else "Background throughput (MiB/s)"
+    y = spec.paper.y if spec.paper else "Latency of the real-time task (ms)"
+    axes = f"<span>→ {_e(x)}</span><span>↑ {_e(y)}</span>"
+    after = f", after {spec.paper.figure} of {spec.paper.title}" if spec.paper else ""
+    if spec.plot == "bandwidth-latency":
         drawn = f"""{plots.key_of_curves(runs)}
 <div class="panels">
 {plots.curves(runs, first.published, number)}
 </div>
 <p class="axes soft">{axes}</p>"""
-    elif spec.paper.plot == "medians":
+    elif spec.plot == "medians":
         drawn = f'{plots.key_of_medians()}\n<div class="panels">\n{plots.medians(runs, number)}\n</div>'
-    elif spec.paper.plot in ("sizes", "ccdf"):
-        draw = plots.sizes if spec.paper.plot == "sizes" else plots.ccdf
-        axes = f"<span>→ {_e(spec.paper.x)}</span><span>↑ {_e(spec.paper.y)}</span>"
+    elif spec.plot in ("sizes", "ccdf"):
+        draw = plots.sizes if spec.plot == "sizes" else plots.ccdf
         drawn = f"""{plots.key_of_lines(runs)}
 <div class="panels">
 {draw(runs, number)}
@@ -456,7 +466,7 @@ def _section(group: Sequence[Loaded], number: int) -> str:
     compared = cells.of(spec, [(r.run.target, p) for r in filled for p in r.points], first.published)
     parts = [
         f"<h1>{_e(spec.title)}</h1>",
-        f'<p class="soft">{_e(first.run.name)}, after {_e(spec.paper.figure)} of {_e(spec.paper.title)}</p>',
+        f'<p class="soft">{_e(first.run.name + after)}</p>',
         *findings,
         drawn,
         _comparison(filled, compared)
@@ -468,7 +478,7 @@ def _section(group: Sequence[Loaded], number: int) -> str:
         name = f": {r.run.target}" if several else ""
         if any(p.blocked for p in r.points):
             whole = _waits(r.points)
-        elif spec.paper.plot == "shares":
+        elif spec.plot == "shares":
             whole = _shares(r.points)
         else:
             whole = _table(r, f"about-table-{number}-{i}")

@@ -30,10 +30,10 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     if any(p.blocked for p in points):
         _show_waits(console, points)
         return
-    if run.spec.paper.plot == "shares":
+    if run.spec.plot == "shares":
         _show_shares(console, run, points)
         return
-    if run.spec.paper.plot == "none" and folder and all(published_in(folder, run.spec).values()):
+    if run.spec.plot == "none" and folder and all(published_in(folder, run.spec).values()):
         _show_cells(console, run, points, folder)
         return
     wide = console.width >= WIDE
@@ -44,7 +44,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         if len(run.spec.sweeps) > 1 and here:
             console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
         if here:
-            console.print(_points(here, marks, wide, _apart(sweep, here)))
+            console.print(_points(here, marks, wide, _apart(sweep, here), run.spec.paper is not None))
     if found := report.finding(run, points):
         console.print(escape(found), highlight=False)
     for title, sentence in report.variant_sentences(run, points):
@@ -65,18 +65,19 @@ def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
     return bool(sweep.rt_block_size_kib) and all(p.background_rate == 1 for p in points)
 
 
-def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool) -> Table:
+def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool, beside: bool) -> Table:
+    """The points of one load; `beside`: with the paper's figures."""
     rate, tail = report.published_kinds(points)
     headings = [
         *(["rt\nMiB/s"] if apart else ["load"]),
         "backgr.\nMiB/s",
-        f"{rate}\n(ours/its)",
+        *([f"{rate}\n(ours/its)"] if beside else []),
         "p50\nms",
         "p99\nms",
         "p99.9\nms",
     ]
     headings += ["95 % interval\nof the p99.9"] if wide else []
-    headings += [f"{tail}\n(ours/its)"]
+    headings += [f"{tail}\n(ours/its)"] if beside else []
     headings += ["n", "CPU\nidle"] if wide else []
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("scheduler", no_wrap=True)
@@ -90,9 +91,12 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bo
         numbers = ",".join(str(marks.index(m) + 1) for m in p.marks)
         name = escape("" if label == previous else label)
         previous = label
-        table.add_row(name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide, apart))
+        table.add_row(
+            name + (f" [yellow]({numbers})[/yellow]" if numbers else ""), *_row(p, wide, apart, beside)
+        )
         for flow in p.real_time[1:]:
-            table.add_row("", escape(flow), "", "", *_latency(p.flow(flow), None, wide))
+            empty = ["", ""] if beside else [""]
+            table.add_row("", escape(flow), *empty, *_latency(p.flow(flow), None, wide, beside))
     return table
 
 
@@ -204,20 +208,20 @@ def _cell_headings(key: str, target: str) -> list[str]:
     )
 
 
-def _row(p: Point, wide: bool, apart: bool) -> list[str]:
+def _row(p: Point, wide: bool, apart: bool, beside: bool) -> list[str]:
     row = [(f"{p.rt.mib_s:.3g}" if p.rt else "-") if apart else load_words(p.background_rate)]
     row.append(f"{p.bg.mib_s:.{1 if apart else 0}f}" if p.bg else "-")
-    row.append(report.published_rate(p))
-    row += _latency(p.rt, p.published.tail if p.published else None, wide)
+    row += [report.published_rate(p)] if beside else []
+    row += _latency(p.rt, p.published.tail if p.published else None, wide, beside)
     return [*row, f"{p.idle:.0%}"] if wide else row
 
 
-def _latency(flow: PointFlow | None, tail: tuple[str, float] | None, wide: bool) -> list[str]:
+def _latency(flow: PointFlow | None, tail: tuple[str, float] | None, wide: bool, beside: bool) -> list[str]:
     if flow is None or not flow.histogram.n:
-        return ["", "", "none", "", "", "0"] if wide else ["", "", "none", ""]
+        return ["", "", "none", *([""] if wide else []), *([""] if beside else []), *(["0"] if wide else [])]
     cells = [ms(flow.lat_us[name]) for name in ("p50", "p99", "p99.9")]
     if wide:
         low, high = flow.ci_us["p99.9"]
         cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
-    cells.append(report.published_tail(flow, tail) if tail else "")
+    cells += [report.published_tail(flow, tail) if tail else ""] if beside else []
     return [*cells, str(flow.histogram.n)] if wide else cells

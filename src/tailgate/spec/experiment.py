@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments as files: what is compared, under which load, beside which published figure.
+"""Experiments as files: what is compared, under which load, beside which published figure, if any.
 
 An experiment is `experiments/<family>/<name>.toml` with the fio job file that it names. The file says
 everything that decides a result; nothing is inherited from the machine that happens to run it.
@@ -21,6 +21,7 @@ from tailgate.spec.toml import parse_toml
 
 ModeName = Literal["quick", "full", "claims"]
 Cells = Literal["highest throughput", "highest latency"]
+Plot = Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"]
 CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*$")]
 
 
@@ -100,19 +101,20 @@ class Paper(BaseModel, extra="forbid", frozen=True):
     #: there, Table III the highest latency with the throughput there.
     cells: Cells = "highest throughput"
     #: How the paper draws it; its tables are not drawn, and shares are a table.
-    plot: Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"] = "bandwidth-latency"
+    plot: Plot = "bandwidth-latency"
 
 
 class Experiment(BaseModel, extra="forbid", frozen=True):
     """A whole experiment file. `name` is `family/name`; `path` is the file.
 
-    In the file `axes` may stand for sweeps: see `expand`.
+    In the file `axes` may stand for sweeps: see `expand`. One that repeats no published figure has no
+    `paper`; then neither its loads nor its schedulers name anything of a paper's.
     """
 
     title: str
     drive: str
     job: str
-    paper: Paper
+    paper: Paper | None = None
     sweeps: Annotated[tuple[Sweep, ...], Field(min_length=1)]
     machine: Machine
     flows: Annotated[dict[str, Flow], Field(min_length=1)]
@@ -136,6 +138,8 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
                 raise ValueError(f"flows: {path} has cgroups below it, and so no processes of its own")
         for i, scheduler in enumerate(self.schedulers):
             _known(f"schedulers[{i}].cgroups", list(scheduler.cgroups), [*paths, *above, cgroups.ROOT])
+            if scheduler.paper and self.paper is None:
+                raise ValueError(f"schedulers[{i}].paper: expected [paper] too, whose name this is")
         for i, variant in enumerate(self.variants):
             _known(f"variants[{i}].schedulers", variant.schedulers, labels)
         if len(self.sweeps) > 1 and not all(s.label for s in self.sweeps):
@@ -158,6 +162,9 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
                     raise ValueError(f"modes.{name}: expected rt_samples or duration_s: when a point ends")
                 if not self.real_time(sweep) and not mode.duration_s:
                     raise ValueError(f"modes.{name}: expected duration_s, as there is no real-time flow")
+            if self.paper is None and (sweep.row or sweep.lines):
+                key = "row" if sweep.row else "lines"
+                raise ValueError(f"sweeps[{i}].{key}: expected [paper] too, whose file has these lines")
             if sweep.file_system and not sweep.drive.get("memory_backed"):
                 raise ValueError(f"sweeps[{i}].drive: expected memory_backed = 1, as there is a file system")
         return self
@@ -189,9 +196,24 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
         return sweep.job or self.job
 
     @property
+    def plot(self) -> Plot:
+        """How the report draws it: as the paper does, or else by what its loads have."""
+        if self.paper:
+            return self.paper.plot
+        if any(self.real_time(sweep) for sweep in self.sweeps):
+            return "bandwidth-latency"
+        return "shares" if any(len(self.flows_in(sweep)) > 1 for sweep in self.sweeps) else "none"
+
+    @property
     def jobs(self) -> tuple[str, ...]:
         """The job files that are used, each once."""
         return tuple(dict.fromkeys(self.job_of(sweep) for sweep in self.sweeps))
+
+    @property
+    def files_beside(self) -> tuple[tuple[str, str], ...]:
+        """The files beside the experiment's that it names: (key, name), jobs first."""
+        jobs = tuple(("job", job) for job in self.jobs)
+        return (*jobs, ("paper.file", self.paper.file)) if self.paper else jobs
 
 
 def _once(key: str, labels: list[str]) -> list[str]:
@@ -228,7 +250,7 @@ def find(name: str) -> Path:
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
     spec = parse_toml(path, Experiment)
-    for key, file in (*(("job", job) for job in spec.jobs), ("paper.file", spec.paper.file)):
+    for key, file in spec.files_beside:
         if not (path.parent / file).is_file():
             raise UsageError(
                 f"{path}: {key}: expected a file beside the experiment, but there is no {path.parent / file}"

@@ -155,8 +155,7 @@ def _write_sources(target: Target, folder: Path) -> None:
     beside = target.path.parent
     for file in (
         target.path,
-        *(beside / job for job in spec.jobs),
-        beside / spec.paper.file,
+        *(beside / name for _, name in spec.files_beside),
         target.drive_path,
     ):
         shutil.copy(file, sources / file.name)

@@ -212,7 +212,7 @@ class GuestTarget:
         direction.
         """
         spec, sweep = self.run.spec, chunk.sweep
-        if spec.paper.plot != "medians" or len(spec.real_time(sweep)) != 1 or sweep.op == "readwrite":
+        if spec.plot != "medians" or len(spec.real_time(sweep)) != 1 or sweep.op == "readwrite":
             return ""
         job, options = self.loads.jobs[sweep.label], self.loads.first(sweep).options
         level = fiojob.amount(options["prio"].value) if "prio" in options else 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that raising or lowering the bounds of a saturated drive never stalls it, and that the drive fills to the new bound;
 # also when nobody submits any more, so that only completions can keep it going. Time is virtual.
-vflash slots=256 depth=256 read_ns=2000000
+vflash slots=256 depth=256 read_ns=$((2000000 * SLOW))
 attach vflash0 1
 echo 256 > /sys/block/vflash0/queue/nr_requests
 BOUND=$(bound_knob vflash0)

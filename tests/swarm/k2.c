@@ -325,7 +325,7 @@ static u64 rounding_ns(void)
 }
 
 /*
- * docs/k2-bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. What is in the bucket
+ * docs/k2/bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. What is in the bucket
  * may have gone while the limit was larger.
  */
 static u64 longest_hold_ns(void)

@@ -803,7 +803,7 @@ def knobs(script: Script) -> list[Knob]:
 
 def test_page_describes_the_knobs_of_the_code(tmp_path: Path) -> None:
     script = Script(compile_program("script", tmp_path, "-DK2_PRODUCT"))
-    page = (ROOT / "docs/k2.md").read_text()
+    page = (ROOT / "docs/k2/reference.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| (\d+) to (\d+) \| (\w+) \|", page, re.MULTILINE)
     assert [
         (name, unit, int(least), int(most), AUTO_VALUE if initial == "auto" else int(initial))

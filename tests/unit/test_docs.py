@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the documents refer to exists: links, anchors, make targets, subcommands of tailgate, paths."""
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.programs import ROOT
+
+#: Folders whose files documents name by their path from the root of the repository.
+FOLDERS = (
+    "claims",
+    "docs",
+    "drives",
+    "experiments",
+    "flash",
+    "kernel",
+    "machines",
+    "sched",
+    "setup",
+    "sim",
+    "src",
+    "tests",
+)
+#: Paths that a command makes, or that stand for one that the reader chooses.
+MADE = re.compile(r"[<>*$\[]|\bNAME\b|\.\.\.")
+LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`]+)`")
+CLAIMS = re.compile(r"^<!-- claims: ([a-z0-9-]+) -->$")
+
+
+def listed(*patterns: str) -> list[Path]:
+    """Files of the checkout that git does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def pages() -> list[Path]:
+    return listed("*.md")
+
+
+each_page = pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def lines(page: Path) -> Iterator[tuple[int, str, bool]]:
+    """Each line's number, text, and whether it is code: fenced, or indented after an empty line."""
+    fenced = indented = False
+    before = ""
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+            continue
+        if line.strip():
+            indented = line.startswith("    ") and (indented or not before.strip())
+        yield number, line, fenced or indented
+        before = line
+
+
+def code(page: Path) -> Iterator[tuple[int, str]]:
+    """Each piece of code: inline, also if it continues on the next line; a line of a block."""
+    prose = []
+    for number, line, is_block in lines(page):
+        if is_block:
+            yield number, line.strip()
+        prose.append("" if is_block else line)
+    text = "\n".join(prose)
+    for found in CODE.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, " ".join(found[1].split())
+
+
+@functools.cache
+def anchors(page: Path) -> frozenset[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    made: set[str] = set()
+    for _, line, is_block in lines(page):
+        heading = re.match(r"#+ (.*)", line)
+        if heading and not is_block:
+            text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).strip().lower()
+            anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+            repeated = sum(
+                a == anchor or re.fullmatch(re.escape(anchor) + r"-\d+", a) is not None for a in made
+            )
+            made.add(f"{anchor}-{repeated}" if repeated else anchor)
+    return frozenset(made)
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for number, line, is_block in lines(page):
+        for target in [] if is_block else LINK.findall(CODE.sub("", line)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            to = (page.parent / path).resolve() if path else page
+            if not to.exists() or (anchor and anchor not in anchors(to)):
+                broken.append(f"{page.relative_to(ROOT)}:{number}: {target}")
+    assert not broken
+
+
+def named(page: Path, pattern: str) -> Iterator[tuple[str, str]]:
+    """Where a page's code matches, and the pattern's last group."""
+    for number, text in code(page):
+        for found in re.finditer(pattern, text):
+            yield f"{page.relative_to(ROOT)}:{number}: {found[0].strip()}", found.groups()[-1]
+
+
+@functools.cache
+def make_targets() -> frozenset[str]:
+    rules = re.findall(r"^([a-z][\w -]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return frozenset(name for rule in rules for name in rule.split())
+
+
+@each_page
+def test_make_targets_exist(page: Path) -> None:
+    found = named(page, r"(?:^|[;&|] *)make(?: +-[sj]\d*| +[A-Z_]+=\S+)* +([a-z][\w-]*)")
+    assert not [where for where, target in found if target not in make_targets()]
+
+
+@functools.cache
+def subcommands() -> frozenset[str]:
+    """Subcommands in the list that `tailgate --help` prints."""
+    command = Path(sys.executable).with_name("tailgate")
+    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    shown = subprocess.run([command, "--help"], env=environment, capture_output=True, text=True, check=True)
+    return frozenset(re.findall(r"^[ │]+([a-z]+)(?:  +\S|$)", shown.stdout, re.MULTILINE))
+
+
+@each_page
+def test_subcommands_exist(page: Path) -> None:
+    found = named(page, r"(?:^|[;&|] *|\.venv/bin/)tailgate +([a-z]+)\b")
+    assert not [where for where, command in found if command not in subcommands()]
+
+
+@each_page
+def test_experiments_exist(page: Path) -> None:
+    found = named(page, r"\btailgate run ([\w-]+/[\w-]+)(?![\w./-])")
+    assert not [
+        where
+        for where, name in found
+        if not MADE.search(name) and not (ROOT / f"experiments/{name}.toml").exists()
+    ]
+
+
+@each_page
+def test_paths_exist(page: Path) -> None:
+    """Paths that begin with a folder of the repository, from its root or from the page's own folder."""
+    found = named(page, rf"(?<![\w/.~$}}-])((?:{'|'.join(FOLDERS)})/[\w./*<>\[\]-]*[\w*>\]])")
+    assert not [
+        where
+        for where, path in found
+        if not MADE.search(path) and not any((place / path).exists() for place in (ROOT, page.parent))
+    ]
+
+
+def test_pages_that_sources_name_exist() -> None:
+    missing = []
+    for source in listed("*.py", "*.[ch]", "*.[ch]pp", "*.toml", "*.fio", "*.sh", "Makefile"):
+        for page in re.findall(r"\b(?:docs|tests|sim|sched|kernel)/[\w/-]+\.md\b", source.read_text()):
+            if not (ROOT / page).exists():
+                missing.append(f"{source.relative_to(ROOT)}: {page}")
+    assert not missing
+
+
+def test_tables_of_figures_have_unique_names_and_an_end() -> None:
+    seen: dict[str, Path] = {}
+    for page in pages():
+        name = ""
+        for number, line, _ in lines(page):
+            begins = CLAIMS.match(line)
+            where = f"{page.relative_to(ROOT)}:{number}"
+            if begins:
+                assert not name, f"{where}: {name} has no end"
+                name = begins[1]
+                assert name not in seen, f"{where}: {name} is in {seen[name]} too"
+                seen[name] = page
+            elif line == "<!-- end -->":
+                assert name, f"{where}: nothing has begun"
+                name = ""
+            else:
+                assert not line.startswith("<!-- claims"), f"{where}: a name is of a-z, 0-9 and -"
+        assert not name, f"{page}: {name} has no end"
+
+
+@each_page
+def test_page_has_its_licence_and_one_title(page: Path) -> None:
+    assert page.read_text().startswith("<!-- SPDX-License-Identifier: ")
+    assert sum(line.startswith("# ") for _, line, is_block in lines(page) if not is_block) == 1

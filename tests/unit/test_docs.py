@@ -160,12 +160,14 @@ def test_paths_exist(page: Path) -> None:
 
 
 def test_pages_that_sources_name_exist() -> None:
-    missing = []
-    for source in listed("*.py", "*.[ch]", "*.[ch]pp", "*.toml", "*.fio", "*.sh", "Makefile"):
-        for page in re.findall(r"\b(?:docs|tests|sim|sched|kernel)/[\w/-]+\.md\b", source.read_text()):
-            if not (ROOT / page).exists():
-                missing.append(f"{source.relative_to(ROOT)}: {page}")
-    assert not missing
+    sources = listed("*.py", "*.[ch]", "*.[ch]pp", "*.toml", "*.fio", "*.sh", "Makefile")
+    name = re.compile(r"\b(?:docs|tests|sim|sched|kernel)/[\w/-]+\.md\b")
+    assert not [
+        f"{source.relative_to(ROOT)}: {page}"
+        for source in sources
+        for page in name.findall(source.read_text())
+        if not (ROOT / page).exists()
+    ]
 
 
 def test_tables_of_figures_have_unique_names_and_an_end() -> None:

@@ -262,7 +262,7 @@ static u64 first_start(unsigned int flow)
 
 /*
  * A window of a flow is a time in which it always has requests queued. In a window any other flow is served at most 2 T, and the cost of a
- * request of each, more than this one (docs/mqfq.md). Why: as tags, what the other flow is served lies between virtual time at the beginning
+ * request of each, more than this one (docs/mqfq/how-it-works.md). Why: as tags, what the other flow is served lies between virtual time at the beginning
  * and T above virtual time at the end; and this flow, which was at most T ahead at the beginning, is served until virtual time at the end.
  * The flow may not have been served at all, so the law also says that no flow starves.
  *

@@ -99,7 +99,7 @@ def test_the_fit_finds_its_way_back(loop: ClosedLoop, parameters: dict[str, int]
 
 
 def test_the_drive_file_is_as_near_as_the_documents_say(loop: ClosedLoop, parameters: dict[str, int]) -> None:
-    """docs/model.md quotes these bounds; the paper's own figures are off by as much between its tables."""
+    """docs/model/drives.md quotes these bounds; the paper's own figures are off by as much between its tables."""
     found = calibrate.residuals(loop, parameters, EVO.cells, EVO.published(), samples=4000)
     off = {r.cell.title: abs(math.log(r.ratio)) for r in found if r.cell.group}
     limits = {"read": 0.05, "write": 0.12, "full": 0.06}
@@ -114,7 +114,7 @@ def test_the_drive_file_is_as_near_as_the_documents_say(loop: ClosedLoop, parame
 
 
 def test_the_card_is_as_near_as_the_documents_say(loop: ClosedLoop) -> None:
-    """docs/model.md quotes these bounds, of what was fitted and of what was not."""
+    """docs/model/drives.md quotes these bounds, of what was fitted and of what was not."""
     found = calibrate.residuals(
         loop, values_of("foresee-emmc"), FORESEE.cells, FORESEE.published(), samples=4000
     )
@@ -133,7 +133,7 @@ def test_the_card_is_as_near_as_the_documents_say(loop: ClosedLoop) -> None:
 
 @pytest.mark.parametrize(("name", "reached"), [("p3700", 0.72), ("nvmf", 0.65)])
 def test_the_drives_of_mqfq_reach_their_peaks(loop: ClosedLoop, name: str, reached: float) -> None:
-    """With the published parallelism; with half of it less, which docs/model.md quotes."""
+    """With the published parallelism; with half of it less, which docs/model/drives.md quotes."""
     facts, values = FACTS[name], values_of(name)
     found = calibrate.residuals(loop, values, facts.cells, facts.published(), samples=0)
     assert [r.ratio for r in found] == pytest.approx([1, 1], abs=0.01)

@@ -99,7 +99,7 @@ def test_the_fit_finds_its_way_back(loop: ClosedLoop, parameters: dict[str, int]
 
 
 def test_the_drive_file_is_as_near_as_the_documents_say(loop: ClosedLoop, parameters: dict[str, int]) -> None:
-    """docs/model/drives.md quotes these bounds; the paper's own figures are off by as much between its tables."""
+    """docs/model/drives.md quotes these bounds; the paper's own figures differ as much between its tables."""
     found = calibrate.residuals(loop, parameters, EVO.cells, EVO.published(), samples=4000)
     off = {r.cell.title: abs(math.log(r.ratio)) for r in found if r.cell.group}
     limits = {"read": 0.05, "write": 0.12, "full": 0.06}

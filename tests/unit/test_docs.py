@@ -159,6 +159,26 @@ def test_paths_exist(page: Path) -> None:
     ]
 
 
+@each_page
+def test_files_in_tables_exist(page: Path) -> None:
+    """A column headed `file` names files beside the page; * and [..] are patterns."""
+    missing = []
+    heading = before = ""
+    for number, line, is_code in lines(page):
+        if not line.startswith("|") or is_code:
+            before = ""
+            continue
+        heading = heading if before else line.split("|")[1].strip()
+        before = line
+        if heading == "file":
+            missing += [
+                f"{page.relative_to(ROOT)}:{number}: {name}"
+                for name in CODE.findall(line.split("|")[1])
+                if "<" not in name and not any(page.parent.glob(name))
+            ]
+    assert not missing
+
+
 def test_pages_that_sources_name_exist() -> None:
     sources = listed("*.py", "*.[ch]", "*.[ch]pp", "*.toml", "*.fio", "*.sh", "Makefile")
     name = re.compile(r"\b(?:docs|tests|sim|sched|kernel)/[\w/-]+\.md\b")

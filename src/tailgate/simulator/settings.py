@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from tailgate.base.errors import UsageError, one_of
 from tailgate.simulator import simulation
 from tailgate.spec import cgroups
-from tailgate.spec.machines import Machine
+from tailgate.spec.machines import SimulatedMachine
 from tailgate.spec.scheduler import Knob, Scheduler
 
 #: Settings of the queue that are fields of the simulator's Device.
@@ -91,6 +91,6 @@ def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[st
     return out
 
 
-def machine_values(machine: Machine) -> dict[str, int]:
+def machine_values(machine: SimulatedMachine) -> dict[str, int]:
     """The machine's parameters other than its costs."""
     return {name: p.value for name, p in machine.parameters.items()}

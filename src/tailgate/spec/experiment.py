@@ -25,7 +25,7 @@ Plot = Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"
 CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*$")]
 
 
-class Flow(BaseModel, extra="forbid", frozen=True):
+class FlowSettings(BaseModel, extra="forbid", frozen=True):
     """A flow is what the results call the processes of one section of the fio job file."""
 
     section: str
@@ -61,7 +61,7 @@ class Mode(BaseModel, extra="forbid", frozen=True):
         return self.model_copy(update={**changes, "sim": ModeOfSim()})
 
 
-class Machine(BaseModel, extra="forbid", frozen=True):
+class MachineSettings(BaseModel, extra="forbid", frozen=True):
     """The machine in the lab: vCPUs, and how much slower than life the drive runs."""
 
     smp: Annotated[int, Field(ge=1, le=64)] = 1
@@ -84,7 +84,7 @@ class Variant(BaseModel, extra="forbid", frozen=True):
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
     #: Instead of the mode's; several CPUs cost much host time.
     rt_samples: Annotated[int, Field(ge=1)] | None = None
-    machine: Machine
+    machine: MachineSettings
     drive: dict[str, int] = {}
 
 
@@ -116,8 +116,8 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
     job: str
     paper: Paper | None = None
     sweeps: Annotated[tuple[Sweep, ...], Field(min_length=1)]
-    machine: Machine
-    flows: Annotated[dict[str, Flow], Field(min_length=1)]
+    machine: MachineSettings
+    flows: Annotated[dict[str, FlowSettings], Field(min_length=1)]
     queue: dict[str, Knob]
     schedulers: Annotated[tuple[Scheduler, ...], Field(min_length=1)]
     modes: dict[ModeName, Mode]

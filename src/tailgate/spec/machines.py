@@ -13,7 +13,7 @@ from tailgate.spec.toml import load_toml
 DEFAULT = "paper"
 
 
-class Machine(BaseModel, extra="forbid", frozen=True):
+class SimulatedMachine(BaseModel, extra="forbid", frozen=True):
     """A machine. Parameters and costs are those of the structs Machine and Costs in sim/simulate.hpp.
 
     One without the parameter `cpus` has as many as the experiment says.
@@ -33,6 +33,6 @@ class Machine(BaseModel, extra="forbid", frozen=True):
         return parameter.value if parameter else None
 
 
-def load(name: str) -> tuple[Path, Machine]:
+def load(name: str) -> tuple[Path, SimulatedMachine]:
     """The machine file of this name in the checkout. UsageError if there is none, or if it is not right."""
-    return load_toml(MACHINES, "machine", name, Machine)
+    return load_toml(MACHINES, "machine", name, SimulatedMachine)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""For tests that need no machine: a run with invented latencies, as the target vm leaves it; K2."""
+"""For tests that need no machine: a run with invented latencies, as a target leaves it; K2."""
 
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,11 @@ import pytest
 from tests.unit.k2_programs import Script, compile_program
 from tests.unit.programs import SANITIZED
 
+from tailgate.runs import evidence
+from tailgate.runs import folder as folders
 from tailgate.runs.folder import write_run
+from tailgate.runs.histogram import Histogram
+from tailgate.runs.measurements import Conditions
 from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
 from tailgate.spec.experiment import ModeName
@@ -68,9 +73,8 @@ def point_files(
     samples: int,
     dilation: int,
     idle: float,
-    simulated: bool = False,
 ) -> dict[str, bytes]:
-    """What a guest sends for one point, or the simulator leaves, by the ends of the names."""
+    """What a guest sends for one point, by the ends of the names."""
     typical = 250 + 100 * bound * rate**4
     rt = random.gamma(30, typical / 30, max(1, samples))
     jobs = [{"jobname": "rt", "read": side(rt, 4.0, 64, dilation), "write": NOTHING}]
@@ -81,10 +85,6 @@ def point_files(
             {"jobname": "background", "read": side(each, 4.0, 64, dilation), "write": NOTHING}
             for _ in range(3)
         ]
-    if simulated:
-        held = {"block": bins(rt), "scheduler": bins(rt / 10)}
-        more = {"idle": idle, "flows": {"rt": {"read": held}}}
-        return {"fio.json": json.dumps({"jobs": jobs}).encode(), "sim.json": json.dumps(more).encode()}
     said = "rt : Saving output of prerun in rt.prerun.txt\n"
     after = timer_list(2 * 10**9, 10**8 + round(idle * 10**9)) + stat(
         10 + samples, 5 + samples * 240 * dilation // 1000
@@ -95,6 +95,16 @@ def point_files(
         "after": after.encode(),
         "fio.json": (said + json.dumps({"jobs": jobs}) + "\n").encode(),
     }
+
+
+def scaled(histogram: Histogram, by: float) -> Histogram:
+    """All samples by as much larger."""
+    return replace(
+        histogram,
+        values_us=histogram.values_us * by,
+        mean_us=histogram.mean_us * by,
+        max_us=histogram.max_us * by,
+    )
 
 
 def write(
@@ -126,15 +136,24 @@ def write(
         json.dumps({"kernel": "1.2.3", "qemu": "QEMU emulator", "fio": "3.33", "command": "tailgate run"})
     )
     for chunk in plan.chunks(run):
-        place = folder / "chunks" / chunk.name
-        place.mkdir(parents=True)
+        place = folders.place(folder, chunk)
+        conditions = Conditions(smp=1, kernel="1.2", mode=mode_name, dilation=dilation)
+        folders.begin(folder, chunk, conditions)
         bound = int(chunk.scheduler.knobs.get("inflight_max", 96))
-        for i, rate in enumerate(chunk.background_rates):
-            files = point_files(random, bound, rate, chunk.rt_samples, dilation, idle, simulated)
-            for end, content in files.items():
-                (place / f"p{i}.{end}").write_bytes(content)
-        about = {"dilation": dilation, "smp": 1, "kernel": "1.2", "mode": mode_name, "complete": True}
-        (place / "chunk.json").write_text(json.dumps(about))
+        for point in chunk.points:
+            sent = point_files(random, bound, point.background_rate, chunk.rt_samples, dilation, idle)
+            for end, content in sent.items():
+                if not simulated:
+                    (place / f"{point.name}.{end}").write_bytes(content)
+            measured = evidence.measurement(run, point, conditions, sent)
+            if simulated:
+                flows = [
+                    replace(f, delay=scaled(f.histogram, 0.1), block=f.histogram) if f.name == "rt" else f
+                    for f in measured.flows
+                ]
+                measured = replace(measured, flows=tuple(flows))
+            folders.write(folder, measured)
+        folders.end(folder, chunk)
     return run
 
 

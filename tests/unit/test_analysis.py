@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, t
 
 from tailgate.runs import statistics as analysis
-from tailgate.runs.statistics import Histogram
+from tailgate.runs.histogram import Histogram, from_fio, merge, rank
 
 SAMPLES = st.lists(st.integers(1, 500), min_size=1, max_size=300)
 SHARES = st.sampled_from([0.01, 0.5, 0.9, 0.99, 0.999, 1.0])
@@ -39,7 +39,7 @@ def test_percentiles_ascend_and_are_samples(samples: list[int]) -> None:
 
 @given(st.lists(SAMPLES, min_size=1, max_size=5))
 def test_merging_is_pooling(runs: list[list[int]]) -> None:
-    merged = analysis.merge([histogram(r) for r in runs])
+    merged = merge([histogram(r) for r in runs])
     pooled = histogram([s for r in runs for s in r])
     assert merged.values_us.tolist() == pooled.values_us.tolist()
     assert merged.counts.tolist() == pooled.counts.tolist()
@@ -55,7 +55,7 @@ def test_rank_interval_covers(n: int, p: float) -> None:
     assert low == 1 or binom.cdf(low - 1, n, p) <= 0.025 + 1e-9
     if high is not None:
         assert binom.cdf(high - 1, n, p) >= 0.975 - 1e-9
-        assert low <= analysis.rank(p, n) <= high <= n
+        assert low <= rank(p, n) <= high <= n
 
 
 @pytest.mark.parametrize(("p", "needed"), [(0.99, 400), (0.999, 4000), (0.9999, 40_000)])
@@ -89,7 +89,7 @@ def test_interval_over_seeds_sees_what_differs_between_them() -> None:
     for runs in (alike, apart):
         low, high = analysis.interval_over_seeds(runs, 0.99)
         assert high is not None
-        assert low <= analysis.merge(runs).percentile(0.99) <= high
+        assert low <= merge(runs).percentile(0.99) <= high
         widths.append(high - low)
     assert widths[1] > 2 * widths[0]
 
@@ -118,24 +118,24 @@ def test_students_t(freedom: int, error: float) -> None:
 def test_interval_over_seeds_holds_the_pooled_percentile(runs: list[list[int]]) -> None:
     histograms = [histogram(r) for r in runs]
     low, high = analysis.interval_over_seeds(histograms, 0.5)
-    assert min(s for r in runs for s in r) <= low <= analysis.merge(histograms).percentile(0.5)
+    assert min(s for r in runs for s in r) <= low <= merge(histograms).percentile(0.5)
     assert high is None or low <= high
 
 
 def test_two_seeds_are_pooled() -> None:
     runs = [histogram(list(range(1, 500))), histogram(list(range(1, 500)))]
-    assert analysis.interval_over_seeds(runs, 0.99) == analysis.interval(analysis.merge(runs), 0.99)
+    assert analysis.interval_over_seeds(runs, 0.99) == analysis.interval(merge(runs), 0.99)
 
 
 def test_fio_bins_are_undilated() -> None:
-    h = analysis.from_fio({"bins": {"4000": 1, "2000": 3, "9000": 0}, "mean": 2500.0, "max": 4100}, 2)
+    h = from_fio({"bins": {"4000": 1, "2000": 3, "9000": 0}, "mean": 2500.0, "max": 4100}, 2)
     assert h.values_us.tolist() == [1.0, 2.0]
     assert h.counts.tolist() == [3, 1]
     assert (h.mean_us, h.max_us) == (1.25, 2.05)
 
 
 def test_no_samples() -> None:
-    empty = analysis.merge([])
+    empty = merge([])
     assert empty.n == 0
     assert math.isnan(empty.percentile(0.5))
     assert analysis.interval_over_seeds([empty, empty, empty], 0.99)[1] is None

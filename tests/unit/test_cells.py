@@ -2,7 +2,6 @@
 """The paper's cells beside ours: which point answers, errors, rows that the simulator lacks."""
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,9 @@ from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.papers.cells import Cell
 from tailgate.runs import export
+from tailgate.runs import folder as folders
+from tailgate.runs.flow import Flow
+from tailgate.runs.histogram import from_ns
 from tailgate.show import report, table
 from tailgate.spec import plan
 from tailgate.spec.plan import Run
@@ -131,12 +133,12 @@ def test_what_the_text_says_of_one_load(fake_run: FakeRun, tmp_path: Path) -> No
 
 def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table1", mode_name="sim")
+    latency = from_ns([80_000], [6000], 80_000, 80_000, 1)
+    load = Flow(name="load", op="read", ios=6000, iops=12_000, mib_s=46.875, histogram=latency)
     for chunk in plan.chunks(run):
         assert (chunk.rt_samples, chunk.duration_s) == (0, 0.5)
-        place = tmp_path / "chunks" / chunk.name
-        side = json.loads((place / "p0.fio.json").read_text())["jobs"][1]
-        side["jobname"] = "load"
-        (place / "p0.fio.json").write_text(json.dumps({"jobs": [side]}))
+        [m] = folders.read_chunk(tmp_path, chunk)
+        folders.write(tmp_path, replace(m, flows=(load,)))
     _, points = read_points(tmp_path, run)
     assert {p.status for p in points} == {"ok"}
     depth_1 = next(p for p in points if p.sweep.label == "random-read-1x1")

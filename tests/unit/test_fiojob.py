@@ -13,7 +13,7 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import EXPERIMENTS
 from tailgate.load import fiojob
 from tailgate.load.fiojob import PointLoad
-from tailgate.runs import records
+from tailgate.runs import evidence
 
 LOAD = PointLoad(
     real_time=("rt",),
@@ -221,7 +221,7 @@ def test_fio_ends_as_the_derivation_counts_on(tmp_path: Path) -> None:
     done = subprocess.run(
         ["fio", "--output-format=json+", path], capture_output=True, check=True, cwd=tmp_path, text=True
     )
-    jobs = records.parse_fio(done.stdout)["jobs"]
+    jobs = evidence.parse_fio(done.stdout)["jobs"]
     reader = next(j for j in jobs if j["jobname"] == "rt")
     assert reader["read"]["total_ios"] == reader["read"]["clat_ns"]["N"] == 100
     for other in (j for j in jobs if j["jobname"] == "background"):

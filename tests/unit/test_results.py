@@ -15,9 +15,9 @@ from rich.console import Console
 
 from tailgate.base.errors import UsageError
 from tailgate.papers.answers import read_points
-from tailgate.runs import export, records
-from tailgate.runs.folder import read_run
-from tailgate.runs.measurements import read_measurements
+from tailgate.runs import evidence, export
+from tailgate.runs.folder import read_measurements, read_run
+from tailgate.runs.measurements import Blocked
 from tailgate.show import report, table
 from tailgate.spec import plan
 from tailgate.spec.experiment import Experiment
@@ -124,8 +124,8 @@ Totals:
 
 
 def test_longest_time_blocked() -> None:
-    assert records.parse_blocked(HISTOGRAM, 2) == records.Blocked("jbd2/vflash0-8", 2055321476 / 2000)
-    assert records.parse_blocked("# event histogram\n\nTotals:\n", 1) == records.Blocked("", 0)
+    assert evidence.parse_blocked(HISTOGRAM, 2) == Blocked("jbd2/vflash0-8", 2055321476 / 2000)
+    assert evidence.parse_blocked("# event histogram\n\nTotals:\n", 1) == Blocked("", 0)
 
 
 def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
@@ -134,12 +134,13 @@ def test_file_systems(fake_run: FakeRun, tmp_path: Path) -> None:
     for chunk in plan.chunks(run):
         assert (chunk.rt_samples, chunk.duration_s) == (0, 1.5)
         place = tmp_path / "chunks" / chunk.name
-        reader = records.parse_fio((place / "p0.fio.json").read_text())["jobs"][0]
+        reader = evidence.parse_fio((place / "p0.fio.json").read_text())["jobs"][0]
         append = {"jobname": "append", "read": reader["write"], "write": reader["read"], "job_runtime": 2000}
         append["sync"] = {"total_ios": 0, "lat_ns": {"N": 3, "max": 80, "bins": {"40000": 2, "80000": 1}}}
         jobs = [append, reader | {"jobname": "reader", "sync": {"total_ios": 0, "lat_ns": {"N": 0}}}]
         (place / "p0.fio.json").write_text(json.dumps({"jobs": jobs}))
         (place / "p0.blocked").write_text(HISTOGRAM)
+    evidence.remake(tmp_path, run)
     measurements, points = read_points(tmp_path, run)
     point: Any = export.to_json(run, points)["points"][0]  # type: ignore[index]
     assert point["sweep"]["file_system"] == "ext4"
@@ -180,7 +181,7 @@ def test_run_directory_reads_back(fake_run: FakeRun, tmp_path: Path) -> None:
 
 def test_unfinished_chunk_shows_its_points(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path)
-    (tmp_path / "chunks" / "kyber.seed1" / "p2.fio.json").unlink()
+    (tmp_path / "chunks" / "kyber.seed1" / "p2.json").unlink()
     _, points = read_points(tmp_path, run)
     assert [p.background_rate for p in points if p.scheduler.label == "kyber"] == [0.0, 0.25]
 
@@ -206,10 +207,10 @@ def test_counters_of_the_guest() -> None:
         "  .idle_sleeptime : 3000000000 nsecs\n  .iowait_sleeptime: 5 nsecs\n"
         "     400        1    51200       97        0\n"
     )
-    counters = records.parse_counters(text)
-    assert counters == records.Counters(5_000_000_123, 7_000_000_105, 2, 400, 97)
+    counters = evidence.parse_counters(text)
+    assert counters == evidence.Counters(5_000_000_123, 7_000_000_105, 2, 400, 97)
     with pytest.raises(ValueError, match="no counters"):
-        records.parse_counters("nothing")
+        evidence.parse_counters("nothing")
 
 
 def test_mixed_flow_is_split_and_merged() -> None:
@@ -220,7 +221,7 @@ def test_mixed_flow_is_split_and_merged() -> None:
         "bw_bytes": 2**20,
         "clat_ns": {"bins": {"1000": 2}, "mean": 1000.0, "max": 1},
     }
-    flows = records.read_flows({"jobs": [{"jobname": "r", "read": side, "write": side}]}, spec, 1)
+    flows = evidence.read_flows({"jobs": [{"jobname": "r", "read": side, "write": side}]}, spec, 1)
     assert [(f.name, f.op, f.ios, f.mib_s) for f in flows] == [
         ("rt.read", "read", 2, 1.0),
         ("rt.write", "write", 2, 1.0),
@@ -248,15 +249,16 @@ _SPEC = {
 
 
 def test_delays_that_the_kernel_counted(fake_run: FakeRun, tmp_path: Path) -> None:
-    """`.delay.json` of a guest becomes the flow's delay, and says how fast its processors were."""
+    """They become the flow's delay, and the point says how fast its processors were."""
     text = "# trigger info: hist\n\n{ ns:       2000 } hitcount:          3\n{ ns:      40000 } hitcount: 1\n"
-    delays = records.parse_delays(text + "\nTotals:\n    Hits: 4\n")
-    assert delays == {"min": 2000, "max": 40000, "mean": 11500, "N": 4, "bins": {"2000": 3, "40000": 1}}
-    assert records.parse_delays("Totals:\n    Hits: 0\n") is None
+    delays = evidence.parse_delays(text + "\nTotals:\n    Hits: 4\n", 1)
+    assert delays
+    assert (delays.values_us.tolist(), delays.counts.tolist()) == ([2, 40], [3, 1])
+    assert (delays.mean_us, delays.max_us) == (11.5, 40)
+    assert evidence.parse_delays("Totals:\n    Hits: 0\n", 1) is None
     run = fake_run(tmp_path, dilation=4, schedulers=("k2-8",))
-    (tmp_path / "chunks/k2-8.seed1/p0.delay.json").write_text(
-        json.dumps({"rt": {"read": {"scheduler": delays}}})
-    )
+    (tmp_path / "chunks/k2-8.seed1/p0.delays").write_text(text)
+    evidence.remake(tmp_path, run)
     _, points = read_points(tmp_path, run)
     first = points[0]
     assert first.rt

@@ -17,8 +17,8 @@ from tailgate.base.paths import EXPERIMENTS
 from tailgate.base.progress import Progress
 from tailgate.cli import main as cli
 from tailgate.load import fiojob, workload
-from tailgate.runs.folder import read_run
-from tailgate.runs.measurements import Measurement, digits, read_measurements
+from tailgate.runs.folder import read_measurements, read_run
+from tailgate.runs.measurements import Conditions, Measurement, digits
 from tailgate.simulator import simulation
 from tailgate.simulator.simulation import BrokenSimulationError, Outcome, Simulation
 from tailgate.spec.experiment import ModeName
@@ -173,10 +173,12 @@ def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest
     chunk = folder / "chunks/k2-4.seed1"
     assert {p.name for p in chunk.iterdir()} == {
         "chunk.json",
-        *(f"p{i}.{kind}" for i in range(3) for kind in ("fio", "fio.json", "sim.json", "settings")),
+        *(f"p{i}.{kind}" for i in range(3) for kind in ("fio", "json")),
     }
     assert "number_ios=60" in (chunk / "p2.fio").read_text()
-    assert "iosched/inflight_max:4\n" in (chunk / "p2.settings").read_text()
+    record = json.loads((chunk / "p2.json").read_text())
+    assert record["settings"]["iosched/inflight_max"] == "4"
+    assert record["counters"]["drive.slots_used_max"] >= 1
 
 
 def test_figures(small: Path, here: None) -> None:
@@ -184,7 +186,7 @@ def test_figures(small: Path, here: None) -> None:
     for m in measurements(small):
         reader = m.flow("reader")
         assert reader is not None
-        assert (m.mode, m.dilation, m.status, m.smp) == ("sim", 1, "ok", 4)
+        assert (m.conditions, m.status) == (Conditions(4, "paper", "sim", 1), "ok")
         assert (reader.ios, reader.histogram.n) == (60, 60)
         assert reader.delay is not None
         background = m.flow("background")
@@ -241,7 +243,7 @@ def test_interrupted_run_goes_on_at_the_point(
     with monkeypatch.context() as m:
         m.setattr(Progress, "point", interrupt)
         assert run(small, "--jobs", "1") == 130
-    there = sorted(the_run(small, ".partial").rglob("*.fio.json"))
+    there = sorted(the_run(small, ".partial").rglob("p?.json"))
     assert len(there) == 2
     before = [p.stat().st_mtime_ns for p in there]
     capsys.readouterr()
@@ -275,8 +277,8 @@ def test_replay_gives_the_digits_of_the_point(
     run(small)
     capsys.readouterr()
     target = made(small, machine="paper")
-    for place, m in zip(target.places, measurements(small), strict=True):
-        words = shlex.split(target.replay(place, the_run(small)))
+    for point, m in zip(target.points, measurements(small), strict=True):
+        words = shlex.split(target.replay(point, the_run(small)))
         assert cli.main([*words[1:], "--json", "--check"]) == 0
         shown = json.loads(capsys.readouterr().out)
         reader, flow = next(f for f in shown["flows"] if f["flow"] == "rt"), m.flow("reader")
@@ -301,7 +303,7 @@ def test_trace_is_replayed_and_kept(small: Path, here: None, capsys: pytest.Capt
     assert flow.iops == pytest.approx(10_000, rel=0.05)  # one every 100 us, whatever becomes of them
     capsys.readouterr()
     target = made(small)
-    words = shlex.split(target.replay(target.places[0], the_run(small)))
+    words = shlex.split(target.replay(target.points[0], the_run(small)))
     assert cli.main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["flows"][0]["ios"] == 60
     small.with_name("open.log").write_text("\n".join(["fio version 3 iolog", *lines[:-1]]) + "\n")
@@ -326,7 +328,7 @@ def test_generated_arrivals_are_replayed_and_kept(
     target = made(small)
     assert [name for name in target.sources if name.endswith(".log")] == ["60.seed1.rt.0.log"]
     capsys.readouterr()
-    words = shlex.split(target.replay(target.places[0], the_run(small)))
+    words = shlex.split(target.replay(target.points[0], the_run(small)))
     assert cli.main([*words[1:], "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["flows"][0]["lat_us"]["p99"] == alone.histogram.percentile(0.99)
@@ -346,10 +348,10 @@ def test_another_drive(small: Path, here: None, capsys: pytest.CaptureFixture[st
 
 def test_written_job_is_the_simulated_one(small: Path) -> None:
     target = made(small)
-    for place in target.places:
-        told = target.simulation(place)
+    for point in target.points:
+        told = target.plan.simulation(point)
         file = small.with_name("derived.fio")
-        file.write_text(fiojob.text(target.job(place)))
+        file.write_text(fiojob.text(target.plan.job(point)))
         job = fiojob.parse(file, derived=True)
         assert tuple(workload.processes(job, told.flows, 4096 << 20)) == told.processes
         assert told.flows[0] == "rt"
@@ -357,18 +359,18 @@ def test_written_job_is_the_simulated_one(small: Path) -> None:
 
 def test_what_is_told_to_the_simulator(small: Path) -> None:
     target = made(small, "full")
-    none, k2 = (target.simulation(p) for p in (target.places[0], target.places[2]))
+    none, k2 = (target.plan.simulation(p) for p in (target.points[0], target.points[2]))
     assert none.scheduler == "none"
     assert (k2.scheduler, k2.knobs) == ("k2", {"inflight_max": 4})
     assert none.device == {"nr_requests": 64, "merges": True}
     assert none.machine == {"completes_where_submitted": True, "cpus": 2}
     assert (none.drive["trimmed_percent"], none.drive["dies"], none.drive["seed"]) == (10, 8, 1)
-    assert [target.simulation(p).drive["seed"] for p in target.places[:2]] == [1, 2]
-    variant = target.simulation(target.places[-1])
+    assert [target.plan.simulation(p).drive["seed"] for p in target.points[:2]] == [1, 2]
+    variant = target.plan.simulation(target.points[-1])
     assert (variant.machine["cpus"], variant.drive["queues"]) == (3, 3)
     paper = made(small, machine="paper")
-    assert paper.simulation(paper.places[0]).machine["cpus"] == 4
-    assert paper.simulation(paper.places[0]).costs["submit"] > 0
+    assert paper.plan.simulation(paper.points[0]).machine["cpus"] == 4
+    assert paper.plan.simulation(paper.points[0]).costs["submit"] > 0
 
 
 def test_the_example_of_a_scheduler_is_simulated(small: Path, here: None) -> None:
@@ -376,7 +378,7 @@ def test_the_example_of_a_scheduler_is_simulated(small: Path, here: None) -> Non
     small.write_text(EXPERIMENT.replace('name = "k2"', 'name = "fifo"').replace("k2-4", "fifo-1"))
     small.write_text(small.read_text().replace("inflight_max = 4", "inflight_max = 1"))
     assert run(small, "--schedulers", "none,fifo-1") == 0
-    told = [made(small).simulation(place) for place in made(small).places]
+    told = [made(small).plan.simulation(point) for point in made(small).points]
     assert {t.knobs["inflight_max"] for t in told if t.scheduler == "fifo"} == {1}
     background = {
         m.scheduler.label: m.flow("background") for m in measurements(small) if m.background_rate == 1
@@ -474,14 +476,14 @@ def test_weights_of_cgroups_reach_the_simulator(
     text = text.replace('label = "none"\nname = "none"\n', f'label = "m"\nname = "mqfq"\n{weights}\n')
     small.write_text(text.replace('schedulers = ["none"]', 'schedulers = ["m"]'))
     target = made(small)
-    place = next(p for p in target.places if p.chunk.scheduler.label == "m" and p.rate == 1.0)
-    told = target.simulation(place)
+    point = next(p for p in target.points if p.chunk.scheduler.label == "m" and p.background_rate == 1.0)
+    told = target.plan.simulation(point)
     assert told.weights == {"tenants/a": 300, "background": 50}
     assert {(told.flows[p.flow], p.cgroup) for p in told.processes} == {
         ("rt", "tenants/a"),
         ("background", "background"),
     }
-    assert "--weight tenants/a=300 --weight background=50" in target.replay(place, small.parent)
+    assert "--weight tenants/a=300 --weight background=50" in target.replay(point, small.parent)
     assert run(small, "--schedulers", "m") == 0
     (job,) = (small.parents[1] / "runs").rglob("m.seed1/p1.fio")
     assert "\ncgroup=tenants/a\n" in job.read_text()
@@ -499,7 +501,7 @@ def test_missing_module_says_how_to_build_it(
 
 def test_another_build_is_refused(small: Path) -> None:
     target = made(small)
-    told = target.simulation(target.places[0])
+    told = target.plan.simulation(target.points[0])
     assert told.build == simulation.build()
     simulation.simulate(told)
     with pytest.raises(BrokenSimulationError, match="another build"):

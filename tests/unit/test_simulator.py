@@ -47,18 +47,18 @@ def reads(outcome: Outcome, flow: str = "f0") -> simulation.Direction:
 
 def test_a_lone_reader_sees_the_drives_own_time() -> None:
     latency = reads(run(READER)).latency
-    assert (latency["min"], latency["max"], latency["N"]) == (70_000, 70_000, 100)
+    assert (latency.min_ns, latency.max_ns, latency.n) == (70_000, 70_000, 100)
 
 
 def test_processors_add_what_they_cost() -> None:
     """Submission, interrupt and wake-up lie within a synchronous request; reaping comes after it."""
     costs = {"submit": 1_000, "submit_kib": 10, "schedule": 300, "complete": 2_000, "reap": 400, "wake": 500}
     outcome = run(READER, costs=costs)
-    assert reads(outcome).latency["max"] == 70_000 + 1_040 + 2_000 + 500
+    assert reads(outcome).latency.max_ns == 70_000 + 1_040 + 2_000 + 500
     assert outcome.now_ns == pytest.approx(100 * (73_540 + 400), abs=1_000)
     assert outcome.idle == pytest.approx(70_000 / 73_940, abs=0.01)
     scheduled = run(READER, costs=costs, scheduler="k2")
-    assert reads(scheduled).latency["max"] - reads(outcome).latency["max"] == 300
+    assert reads(scheduled).latency.max_ns - reads(outcome).latency.max_ns == 300
 
 
 def test_an_interrupt_does_not_wait_for_a_task() -> None:
@@ -67,9 +67,9 @@ def test_an_interrupt_does_not_wait_for_a_task() -> None:
     reader = dataclasses.replace(READER, think_ns=300_000)
     costs = {"submit_kib": 1_000, "complete": 2_000, "wake": 500}
     outcome = run(reader, large, costs=costs, drive={**DRIVE, "trimmed_percent": 100})
-    block = [int(ns) for ns in reads(outcome).block["bins"]]
+    block = reads(outcome).block.values_ns
     assert max(block) < 2 * 22_000
-    assert reads(outcome).latency["max"] > 900_000
+    assert reads(outcome).latency.max_ns > 900_000
     assert outcome.idle < 0.1
 
 
@@ -81,7 +81,7 @@ def test_computing_gives_way() -> None:
     )
     reader = dataclasses.replace(READER, ends_all=False, offset=0, size=4096 * 8)
     both = run(reader, compute, compute, costs=costs, drive={**DRIVE, "read_ns": 0})
-    assert reads(both).latency["mean"] == pytest.approx(23_500, abs=1_000)
+    assert reads(both).latency.mean_ns == pytest.approx(23_500, abs=1_000)
     # Those who compute share what is left.
     assert both.now_ns == pytest.approx(2 * 20 * 10**6, rel=0.1)
 
@@ -119,16 +119,16 @@ def test_at_its_end_a_process_reaps_all_at_once() -> None:
     """fio waits for all it has in flight: what completed before the last is as late as the last."""
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
     latency = reads(run(Process(depth=9, ios_max=8, ends_all=True), drive=one_die)).latency
-    assert (latency["min"], latency["max"]) == (8 * 70_000, 8 * 70_000)
+    assert (latency.min_ns, latency.max_ns) == (8 * 70_000, 8 * 70_000)
     latency = reads(run(Process(depth=8, ios_max=80, ends_all=True), drive=one_die)).latency
-    assert (latency["min"], latency["max"]) == (70_000, 14 * 70_000)
+    assert (latency.min_ns, latency.max_ns) == (70_000, 14 * 70_000)
 
 
 def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
     slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), runtime_ns=10**9)
     outcome = run(slow)
     assert reads(outcome).ios == pytest.approx(1000, abs=2)
-    assert reads(outcome).latency["max"] == 70_000
+    assert reads(outcome).latency.max_ns == 70_000
 
 
 def test_a_poisson_rate_has_its_mean() -> None:
@@ -148,7 +148,7 @@ def test_a_bound_keeps_a_readers_wait_short() -> None:
     background = [Process(flow=1, depth=32) for _ in range(3)]
     urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=500)
     waits = [
-        reads(run(urgent, *background, scheduler=name, knobs=knobs)).latency["mean"]
+        reads(run(urgent, *background, scheduler=name, knobs=knobs)).latency.mean_ns
         for name, knobs in (("k2", {"inflight_max": 4}), ("k2", {"inflight_max": 64}), ("none", {}))
     ]
     assert waits[0] < waits[1] < waits[2]
@@ -166,8 +166,8 @@ def test_a_late_trace_counts_from_its_schedule() -> None:
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
     trace = tuple(TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
     latency = reads(run(Process(synchronous=True, trace=trace), drive=one_die)).latency
-    assert latency["min"] == 70_000
-    assert latency["max"] == pytest.approx(70_000 + 19 * 35_000)
+    assert latency.min_ns == 70_000
+    assert latency.max_ns == pytest.approx(70_000 + 19 * 35_000)
 
 
 def test_requests_larger_than_allowed_are_split() -> None:
@@ -210,7 +210,7 @@ def test_on_a_drive_of_one_command_pieces_shorten_the_wait() -> None:
     whole, pieces = (
         reads(
             run(urgent, background, drive=drive, scheduler="k2", knobs={"split_kib": kib, "inflight_max": 1})
-        ).latency["max"]
+        ).latency.max_ns
         for kib in (0, 4)
     )
     assert whole > 5_000_000
@@ -235,8 +235,8 @@ def test_tags_that_are_kept_free_are_found_at_once() -> None:
     urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=1000)
     crowd = [Process(flow=1, depth=32) for _ in range(3)]
     kept = {"knobs": {"rt_tags": 75}, "device": {"nr_requests": 8}}
-    beside_crowd = reads(run(urgent, *crowd, scheduler="k2", **kept)).latency["mean"]
-    beside_two = reads(run(urgent, Process(flow=1, depth=2), scheduler="k2")).latency["mean"]
+    beside_crowd = reads(run(urgent, *crowd, scheduler="k2", **kept)).latency.mean_ns
+    beside_two = reads(run(urgent, Process(flow=1, depth=2), scheduler="k2")).latency.mean_ns
     assert beside_crowd == pytest.approx(beside_two, rel=0.03)
 
 
@@ -272,8 +272,8 @@ def test_what_the_driver_has_taken_is_not_overtaken() -> None:
         device = {"attachment": attachment, "nr_requests": 256}
         scheduler = {"scheduler": "k2", "knobs": {"inflight_max": 64}}
         outcome = run(urgent, crowd, device=device, **scheduler)  # type: ignore[arg-type]
-        worst[attachment] = reads(outcome).latency["max"]
-    service_ns = reads(run(READER, device={"attachment": 1})).latency["max"]
+        worst[attachment] = reads(outcome).latency.max_ns
+    service_ns = reads(run(READER, device={"attachment": 1})).latency.max_ns
     assert 1.5 * service_ns < worst[1] <= 2 * service_ns
     assert 3.5 * service_ns < worst[2] <= 4 * service_ns
 

@@ -14,8 +14,8 @@ from tailgate.cli import main as cli
 from tailgate.guest import kernels, kvm, machine, modules, programs
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.machine import Job, Machine, Outcome
-from tailgate.runs.folder import read_run
-from tailgate.runs.measurements import digits, read_measurements
+from tailgate.runs.folder import read_measurements, read_run
+from tailgate.runs.measurements import digits
 from tailgate.spec import drive, experiment, plan
 from tailgate.targets import vm
 from tailgate.targets.resolve import resolve
@@ -29,6 +29,7 @@ class Guests:
     def __init__(self, fake_point: Callable[..., dict[str, bytes]]) -> None:
         self.fake_point = fake_point
         self.jobs: list[tuple[Machine, Job]] = []
+        self.chunks: list[str] = []  # of these jobs
         self.idle: Callable[[int], float] = lambda dilation: 0.9
         self.broken: dict[str, str] = {}  # chunk's name -> reason
         self.stop_after: int | None = None
@@ -39,6 +40,7 @@ class Guests:
     def run(self, where: Machine, job: Job, out: Path, on_record: OnRecord) -> Outcome:
         with self.lock:
             self.jobs.append((where, job))
+            self.chunks.append(out.parent.name)
             odd = len(self.jobs) in self.odd
             if self.stop_after is not None and len(self.jobs) > self.stop_after:
                 raise KeyboardInterrupt
@@ -50,7 +52,8 @@ class Guests:
         for i, line in enumerate(points):
             dilation = int(re.findall(r"dilation=(\d+)", line)[0])
             content = job.files[f"/lab/p{i}.fio"]
-            text = content.read_text() if isinstance(content, Path) else content.decode()
+            assert isinstance(content, bytes)
+            text = content.decode()
             ends = re.findall(r"number_ios=(\d+)", text)
             samples = int(ends[0]) if ends else 100
             rate = 0.0 if "[background]" not in text else 0.25 if "rate=" in text else 1.0
@@ -89,6 +92,8 @@ def guests(
     made = Guests(fake_point)
     root = tmp_path / "kernel"
     kernel = Kernel("backports", "1.2.3-amd64", root, root / "vmlinux", root / "btf", root / "headers")
+    kernel.vmlinux.parent.mkdir()
+    kernel.vmlinux.write_text("vmlinux")
     folder = tmp_path / "modules"
     folder.mkdir()
     for name in ("k2.ko", "k2_experiments.ko", "vflash.ko"):
@@ -198,13 +203,26 @@ def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_pa
     """Of requests of the real-time task's priority, class 1 and level 0; from the kernel's own counts."""
     run(tmp_path, "--schedulers", "kyber")
     assert "TIMED=''" in guests.jobs.pop()[1].script
+    reads = guests.fake_point
+
+    def writes(*arguments: object) -> dict[str, bytes]:
+        files = reads(*arguments)
+        swapped = {b'"read"': b'"-"', b'"write"': b'"read"', b'"-"': b'"write"'}
+        for old, new in swapped.items():
+            files["fio.json"] = files["fio.json"].replace(old, new)
+        return files
+
+    guests.fake_point = writes
     guests.more = {"delays": b"{ ns:       2503 } hitcount:          5\n{ ns:   96261 } hitcount:   1\n"}
     out = str(tmp_path / "runs")
     assert cli.main(["run", "k2/fig7", "--quick", "--out", out, "--schedulers", "kyber"]) == 0
     assert "TIMED=8192" in guests.jobs.pop()[1].script
-    (file,) = tmp_path.rglob("p0.delay.json")
-    told = json.loads(file.read_text())["rt"]["write"]["scheduler"]
-    assert (told["N"], told["bins"]) == (6, {"2503": 5, "96261": 1})
+    (folder,) = (tmp_path / "runs/k2/fig7").glob("*/")
+    flow = read_measurements(folder, read_run(folder))[0].flow("rt")
+    assert flow
+    assert flow.delay
+    assert flow.delay.counts.tolist() == [5, 1]
+    assert flow.delay.max_us == 96.261 / 32
 
 
 def test_cgroups_are_told_in_the_guest(guests: Guests, tmp_path: Path) -> None:
@@ -213,11 +231,8 @@ def test_cgroups_are_told_in_the_guest(guests: Guests, tmp_path: Path) -> None:
     out = str(tmp_path / "runs")
     arguments = ["--quick", "--out", out, "--schedulers", labels, "--loads", "4k", "--jobs", "1"]
     assert cli.main(["run", "k2/controls", *arguments]) == 0
-    by_label: dict[str, Job] = {}
-    for _, job in guests.jobs:
-        path = job.files["/lab/p0.fio"]
-        assert isinstance(path, Path)
-        by_label[path.parent.name.partition(".")[0]] = job
+    names = (chunk.partition(".")[0] for chunk in guests.chunks)
+    by_label = {name: job for name, (_, job) in zip(names, guests.jobs, strict=True)}
     assert {label for label, job in by_label.items() if "/lab/cgroups" in job.files} == {"io-cost-77"}
     told = by_label["io-cost-77"].files["/lab/cgroups"]
     assert isinstance(told, bytes)
@@ -353,7 +368,7 @@ def test_first_dilation_follows_the_rate(guests: Guests) -> None:
         resolved = resolve(path, "quick", None, None)
         [kernel] = kernels.resolve(["backports"], print)
         made = vm.GuestTarget(resolved, path, kernel, modules.build(kernel))
-        assert made.attempt(plan.chunks(resolved)[0]).dilation == expected
+        assert made.plan.attempt(plan.chunks(resolved)[0]).dilation == expected
 
 
 def test_slow_points_are_announced(

@@ -24,6 +24,7 @@ from tailgate.simulator.simulation import DIRECTIONS, BrokenSimulationError, Lat
 from tailgate.spec import cgroups, machines
 from tailgate.spec import drive as drives
 from tailgate.spec.scheduler import Knob
+from tailgate.targets.sim_point import histogram
 
 OK, FAILED = 0, 1
 LOG_WIDTH = 120
@@ -223,9 +224,8 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _latencies(clat_ns: Latencies) -> dict[str, float]:
-    histogram = analysis.from_fio(clat_ns, 1)
-    return points.latencies(histogram) if histogram.n else {}
+def _latencies(latencies: Latencies) -> dict[str, float]:
+    return points.latencies(histogram(latencies)) if latencies.n else {}
 
 
 def _show(told: Simulation, outcome: Outcome) -> None:

@@ -199,10 +199,3 @@ class Loads:
 @lru_cache(maxsize=64)
 def _dilated(trace: str, dilation: int) -> str:
     return trace if dilation == 1 else fiojob.dilate_trace(trace, dilation)
-
-
-def load_name(background_rate: float) -> str:
-    """A load in words."""
-    if background_rate >= 1:
-        return "full load"
-    return f"{background_rate:.0%} load" if background_rate > 0 else "no load"

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tailgate.runs.measurements import Measurement, read_measurements
+from tailgate.runs.folder import read_measurements
+from tailgate.runs.measurements import Measurement
 from tailgate.runs.points import Point, merge_seeds
 from tailgate.spec import paper
 from tailgate.spec.experiment import Experiment

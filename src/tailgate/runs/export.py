@@ -90,6 +90,10 @@ def _round(value: float | None) -> float | int | None:
     return int(rounded) if rounded.is_integer() else rounded
 
 
+def _title(run: Run, variant: int | None) -> str:
+    return "" if variant is None else run.spec.variants[variant].title
+
+
 def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> None:
     """One row per point, seed and flow, with the whole histogram. Times in us, undilated."""
     rows = [
@@ -100,7 +104,7 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "scheduler": m.scheduler.name,
             "label": m.scheduler.label,
             "knobs": json.dumps(knobs(run, m.scheduler)),
-            "variant": "" if m.variant is None else run.spec.variants[m.variant].title,
+            "variant": _title(run, m.point.chunk.variant),
             "load": m.sweep.label or "",
             "access": m.sweep.access,
             "op": m.sweep.op,
@@ -108,7 +112,7 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "rt_block_size_kib": m.sweep.rt_block_size_kib or m.sweep.block_size_kib,
             "load_keys": json.dumps(m.sweep.carried),
             "background_rate": m.background_rate,
-            "seed": m.seed,
+            "seed": m.point.chunk.seed,
             "flow": f.name,
             "flow_op": f.op,
             "ios": f.ios,
@@ -121,10 +125,10 @@ def write_parquet(run: Run, measurements: Sequence[Measurement], path: Path) -> 
             "histogram_count": f.histogram.counts.tolist(),
             "scheduler_us": None if f.delay is None else f.delay.values_us.tolist(),
             "scheduler_count": None if f.delay is None else f.delay.counts.tolist(),
-            "kernel": m.kernel,
-            "mode": m.mode,
-            "smp": m.smp,
-            "dilation": m.dilation,
+            "kernel": m.conditions.kernel,
+            "mode": m.conditions.mode,
+            "smp": m.conditions.smp,
+            "dilation": m.conditions.dilation,
             "idle": m.idle,
             "block_mean_us": m.block_us,
             "blocked_max_us": m.blocked.us if m.blocked else None,

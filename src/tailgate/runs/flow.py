@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What one flow of a point did."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from tailgate.runs.statistics import Histogram
+from tailgate.runs.histogram import Histogram, merge, merge_some
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Flow:
     """What one flow of a point did, in undilated units."""
 
@@ -15,6 +16,28 @@ class Flow:
     ios: int
     iops: float
     mib_s: float
+    #: Of the completion latency, as fio's `clat`.
     histogram: Histogram
-    #: From insertion into the scheduler to dispatch, where the target can tell.
+    #: The time from insertion into the scheduler to dispatch, where the target can tell.
     delay: Histogram | None = None
+    #: The time in the block layer, where the target can tell.
+    block: Histogram | None = None
+
+
+def with_total(directions: Sequence[Flow]) -> list[Flow]:
+    """The flows of one name, one for each direction; both reads and writes become `name.read`, `name.write`
+    and their total `name`.
+    """
+    if len(directions) != 2:
+        return list(directions)
+    total = Flow(
+        name=directions[0].name,
+        op="readwrite",
+        ios=sum(f.ios for f in directions),
+        iops=sum(f.iops for f in directions),
+        mib_s=sum(f.mib_s for f in directions),
+        histogram=merge(f.histogram for f in directions),
+        delay=merge_some(f.delay for f in directions),
+        block=merge_some(f.block for f in directions),
+    )
+    return [*(replace(f, name=f"{f.name}.{f.op}") for f in directions), total]

@@ -1,45 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run is a directory: what was asked, where it ran, raw fio output, and the points made of it.
+"""A run is a directory: what was asked, where it ran, a record of every point, and what is made of them.
 
-    spec.json           the resolved experiment, mode, drive: everything that decides the digits
+    spec.json           the resolved experiment, mode, drive: what was asked
     environment.json    kernel, modules, QEMU, fio, command line, times
     sources/            what was read: experiment, jobs, paper's numbers, drive, our modules
-    chunks/<chunk>/     one scheduler, load and seed: chunk.json, and per point what the target left of it
+    chunks/<chunk>/     one scheduler, load and seed: chunk.json; of each point its record, `p0.json`, which
+                        has all of a Measurement (tailgate.runs.record says how), and its job, `p0.fio`
     points.parquet      one row per point, seed and flow
     results.json        the same as `--json` prints
     report.html
 
-A point of the target vm leaves the derived job (`p0.fio`), fio's JSON (`.fio.json`), the queue's settings
-(`.settings`), and the machine's counters when the first real-time request started and the last ended
-(`.before`, `.after`). A point of the simulator leaves the derived job, its figures as fio writes them
-(`.fio.json`), and `.sim.json`:
+Target vm leaves beside each record what it was made of (tailgate.runs.evidence): fio's JSON and the kernel's
+own counts; and in `guest` the log of the boot.
 
-    {"idle": share of the processors' time, "flows": {"rt": {"read": {"block": H, "scheduler": H}}}}
-
-by flow and direction, where H is as fio's `clat_ns` ({"mean": ns, "max": ns, "bins": {ns: count}}): the time
-in the block layer, and of it from insertion into the scheduler to dispatch. `.delay.json` of the target vm is
-`flows` of that file, where the experiment asks and the guest can tell; it is made of `.delays`, the kernel's
-own counts. `.blocked` is the kernel's own account of
-the longest time that each task was blocked, where the load has a file system.
-
-Raw files come first: everything below can be made again from them without measuring again. A run is
-measured in `<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
+Records come first: everything below them can be made again without measuring again. A run is measured in
+`<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
 """
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
+from tailgate.runs import record
+from tailgate.runs.measurements import Conditions, Measurement
 from tailgate.spec.experiment import Experiment, Mode
-from tailgate.spec.plan import Chunk, Run
+from tailgate.spec.plan import Chunk, PlannedPoint, Run, chunks
 
 
 def write_run(folder: Path, run: Run) -> None:
     """spec.json: what `read_run` reads back."""
     about = {
+        "records": record.VERSION,
         "experiment": run.name,
         "target": run.target,
         "mode": run.mode_name,
@@ -52,9 +46,11 @@ def write_run(folder: Path, run: Run) -> None:
 
 
 def read_run(folder: Path) -> Run:
-    """The run of a run directory. UsageError if the folder is none."""
+    """The run of a run directory. UsageError if the folder is none, or of another version of the lab."""
     try:
         about = json.loads((folder / "spec.json").read_text())
+        if about.get("records") != record.VERSION:
+            raise UsageError(f"{folder}: measured by another version of the lab; measure it again")
         spec = Experiment.model_validate(about["spec"])
         return Run(
             about["experiment"],
@@ -71,18 +67,64 @@ def read_run(folder: Path) -> Run:
         ) from e
 
 
-def digest(identity: Mapping[str, object]) -> str:
-    """The name of a run's folder: a hash of all that decides its digits."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+def place(folder: Path, chunk: Chunk) -> Path:
+    """Where a chunk's records are, and what its target leaves beside them."""
+    return folder / "chunks" / chunk.name
+
+
+def begin(folder: Path, chunk: Chunk, conditions: Conditions) -> None:
+    """Make the place of a chunk that is about to be measured under these conditions."""
+    place(folder, chunk).mkdir(parents=True, exist_ok=True)
+    about = asdict(conditions) | {"background_rates": list(chunk.background_rates), "complete": False}
+    (place(folder, chunk) / "chunk.json").write_text(json.dumps(about) + "\n")
+
+
+def note(folder: Path, chunk: Chunk, **about: float) -> None:
+    """Add to what is said about a chunk."""
+    file = place(folder, chunk) / "chunk.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | about) + "\n")
+
+
+def end(folder: Path, chunk: Chunk) -> None:
+    """Say that a chunk was measured to its end."""
+    note(folder, chunk, complete=True)
 
 
 def complete(folder: Path, chunk: Chunk) -> bool:
     """Whether a chunk was measured to its end in this folder."""
-    about = folder / "chunks" / chunk.name / "chunk.json"
-    return about.is_file() and bool(json.loads(about.read_text())["complete"])
+    file = place(folder, chunk) / "chunk.json"
+    return file.is_file() and bool(json.loads(file.read_text())["complete"])
 
 
-def set_complete(folder: Path, chunk: Chunk) -> None:
-    """Say that a chunk was measured to its end."""
-    file = folder / "chunks" / chunk.name / "chunk.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"complete": True}) + "\n")
+def conditions(folder: Path, chunk: Chunk) -> Conditions:
+    """Under what a chunk was measured, or is."""
+    about = json.loads((place(folder, chunk) / "chunk.json").read_text())
+    return Conditions(about["smp"], about["kernel"], about["mode"], about["dilation"])
+
+
+def left(folder: Path, of: Sequence[Chunk]) -> list[PlannedPoint]:
+    """The points of these chunks that have no record yet."""
+    return [p for chunk in of for p in chunk.points if not _record(folder, p).is_file()]
+
+
+def write(folder: Path, measurement: Measurement) -> None:
+    """Write the record of a point, which says by being there that the point was measured."""
+    file = _record(folder, measurement.point)
+    unfinished = file.with_suffix(".json.part")
+    unfinished.write_text(record.to_text(measurement))
+    unfinished.rename(file)
+
+
+def read_measurements(folder: Path, run: Run) -> list[Measurement]:
+    """Every point that was measured in this run's folder, in the order of the run's chunks."""
+    return [m for chunk in chunks(run) for m in read_chunk(folder, chunk)]
+
+
+def read_chunk(folder: Path, chunk: Chunk) -> list[Measurement]:
+    """The points of one chunk that were measured, in order; none if it never began."""
+    files = [(point, _record(folder, point)) for point in chunk.points]
+    return [record.from_text(file.read_text(), point) for point, file in files if file.is_file()]
+
+
+def _record(folder: Path, point: PlannedPoint) -> Path:
+    return place(folder, point.chunk) / f"{point.name}.json"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from tailgate.runs import statistics as analysis
 from tailgate.runs.flow import Flow
-from tailgate.runs.measurements import IDLE_REFUSED, Measurement
-from tailgate.runs.records import Blocked, merge_some
-from tailgate.runs.statistics import Histogram
+from tailgate.runs.histogram import Histogram, merge, merge_some
+from tailgate.runs.measurements import IDLE_REFUSED, Blocked, Measurement
 from tailgate.spec import paper
 from tailgate.spec.experiment import Experiment
 from tailgate.spec.scheduler import Scheduler
@@ -29,7 +28,7 @@ FIXED_TIMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointFlow:
     """A flow of a point over all its seeds: pooled histogram, percentiles in us, 95 % intervals."""
 
@@ -52,7 +51,7 @@ class Rate:
     mib_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Point:
     """A point over all its seeds. `real_time` and `background` name its flows ("": the load has none).
 
@@ -119,7 +118,7 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
     """
     groups: dict[tuple[int | None, str | None, str, float], list[Measurement]] = {}
     for m in measurements:
-        key = (m.variant, m.sweep.label, m.scheduler.label, m.background_rate)
+        key = (m.point.chunk.variant, m.sweep.label, m.scheduler.label, m.background_rate)
         groups.setdefault(key, []).append(m)
     points = []
     for (variant, _, _, rate), seeds in groups.items():
@@ -130,45 +129,44 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
         worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
         points.append(
             Point(
-                first.scheduler,
-                first.sweep,
-                rate,
-                variant,
-                first.smp,
-                first.kernel,
-                first.mode,
-                max(m.dilation for m in seeds),
-                min(m.idle for m in seeds),
-                worst,
-                flows,
-                sum(block) / len(block) if block else None,
-                max((m.blocked for m in seeds if m.blocked), key=lambda b: b.us, default=None),
-                None,
-                spec.real_time(first.sweep),
-                spec.background(first.sweep),
+                scheduler=first.scheduler,
+                sweep=first.sweep,
+                background_rate=rate,
+                variant=variant,
+                smp=first.conditions.smp,
+                kernel=first.conditions.kernel,
+                mode=first.conditions.mode,
+                dilation=max(m.conditions.dilation for m in seeds),
+                idle=min(m.idle for m in seeds),
+                status=worst,
+                flows=flows,
+                block_us=sum(block) / len(block) if block else None,
+                blocked=max((m.blocked for m in seeds if m.blocked), key=lambda b: b.us, default=None),
+                published=None,
+                real_time=spec.real_time(first.sweep),
+                background=spec.background(first.sweep),
             )
         )
     return points
 
 
 def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
-    histogram = analysis.merge(f.histogram for f in flows)
-    lat = latencies(histogram)
+    histogram = merge(f.histogram for f in flows)
     ci = {
         name: analysis.interval_over_seeds([f.histogram for f in flows], p)
         for name, p in analysis.PERCENTILES.items()
     }
     count = len(flows)
     return PointFlow(
-        flows[0].name,
-        flows[0].op,
-        sum(f.ios for f in flows),
-        sum(f.iops for f in flows) / count,
-        sum(f.mib_s for f in flows) / count,
-        histogram,
-        lat,
-        ci,
-        merge_some(f.delay for f in flows),
+        name=flows[0].name,
+        op=flows[0].op,
+        ios=sum(f.ios for f in flows),
+        iops=sum(f.iops for f in flows) / count,
+        mib_s=sum(f.mib_s for f in flows) / count,
+        histogram=histogram,
+        lat_us=latencies(histogram),
+        ci_us=ci,
+        delay=merge_some(f.delay for f in flows),
     )
 
 

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Latency histograms and what may be said from them: percentiles and 95 % intervals.
+"""What may be said from histograms of latencies: percentiles and 95 % intervals.
 
-fio's json+ output counts completions in bins whose relative width is 1.6 % (64 to an octave); here a
-histogram is those counts over the bins' values. Percentiles are order statistics: the p-th of n samples is
-the sample of rank ceil(p n). Intervals within a run are distribution-free, from the binomial distribution
-of the rank of the true quantile (H. A. David, Order Statistics, section 7.1). Those across seeds come from
-how far the runs' own percentiles are apart (independent replications: A. M. Law, Simulation Modeling and
-Analysis, section 9.4): samples within a run depend on each other, runs do not.
+Percentiles are order statistics: the p-th of n samples is the sample of rank ceil(p n). Intervals within a
+run are distribution-free, from the binomial distribution of the rank of the true quantile (H. A. David, Order
+Statistics, section 7.1). Those across seeds come from how far the runs' own percentiles are apart
+(independent replications: A. M. Law, Simulation Modeling and Analysis, section 9.4): samples within a run
+depend on each other, runs do not.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
+
+from tailgate.runs.histogram import Histogram, merge
 
 #: The percentiles that results carry, as the keys of `lat_us` and `ci_us`.
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -24,65 +23,6 @@ CONFIDENCE = 0.95
 SEEDS_MIN = 3
 
 Interval = tuple[float, float | None]
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Counts of latencies: `values_us` ascending and distinct, `counts` above zero, of the same length."""
-
-    values_us: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.int64]
-    mean_us: float
-    max_us: float
-
-    @property
-    def n(self) -> int:
-        """The number of samples."""
-        return int(self.counts.sum())
-
-    def percentile(self, p: float) -> float:
-        """The sample of rank ceil(p n), in us; NaN without samples. 0 < p <= 1."""
-        return self.at_rank(rank(p, self.n)) if self.n else math.nan
-
-    def at_rank(self, r: int) -> float:
-        """The r-th smallest sample (1 <= r <= n), in us."""
-        return float(self.values_us[np.searchsorted(np.cumsum(self.counts), r)])
-
-
-def rank(p: float, n: int) -> int:
-    """ceil(p n), at least 1, proof against 0.99 * 100 being a hair above 99."""
-    return max(1, math.ceil(p * n - 1e-9 * n))
-
-
-def from_fio(clat_ns: Mapping[str, object], dilation: int) -> Histogram:
-    """A histogram from the `clat_ns` object of fio's json+ output, in undilated microseconds."""
-    bins = clat_ns.get("bins", {})
-    assert isinstance(bins, Mapping)
-    pairs = sorted((int(value), int(count)) for value, count in bins.items() if int(count))
-    scale = 1000.0 * dilation
-    mean, top = clat_ns.get("mean", 0.0), clat_ns.get("max", 0)
-    assert isinstance(mean, (int, float))
-    assert isinstance(top, (int, float))
-    return Histogram(
-        np.array([value for value, _ in pairs], dtype=np.float64) / scale,
-        np.array([count for _, count in pairs], dtype=np.int64),
-        mean / scale,
-        top / scale,
-    )
-
-
-def merge(parts: Iterable[Histogram]) -> Histogram:
-    """All samples of several histograms."""
-    parts = [p for p in parts if p.n]
-    if not parts:
-        return Histogram(np.empty(0), np.empty(0, dtype=np.int64), math.nan, math.nan)
-    values, where = np.unique(np.concatenate([p.values_us for p in parts]), return_inverse=True)
-    counts = np.zeros(len(values), dtype=np.int64)
-    np.add.at(counts, where, np.concatenate([p.counts for p in parts]))
-    total = sum(p.n for p in parts)
-    return Histogram(
-        values, counts, sum(p.mean_us * p.n for p in parts) / total, max(p.max_us for p in parts)
-    )
 
 
 def samples_needed(p: float) -> int:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tailgate.runs.histogram import Histogram
 from tailgate.runs.points import Point, PointFlow
-from tailgate.runs.statistics import Histogram
 from tailgate.show.words import interval_words, load_words, ms
 from tailgate.spec import paper
 from tailgate.spec.plan import Run

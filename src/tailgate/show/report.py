@@ -414,7 +414,7 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
 
 def machine_words(loaded: Loaded) -> str:
     """Virtual time or not, and what that means for the figures."""
-    modes = {m.mode for m in loaded.measurements}
+    modes = {m.conditions.mode for m in loaded.measurements}
     if modes == {"sim"}:
         return (
             "Simulated: the same scheduler and drive code as in the kernel's modules, in a model of "

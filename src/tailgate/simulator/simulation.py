@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The simulator as the lab calls it: everything it is told in plain values, its answer in the terms of fio.
+"""The simulator as the lab calls it: everything it is told, and its answer, in plain values.
 
 A Simulation is picklable, so that it can be run in another process or on another machine: `simulate` is what
 runs there. This module imports little, as each of those processes imports it.
@@ -50,8 +50,20 @@ class Simulation:
     weights: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-#: fio's way to write latencies: {"min", "max", "mean", "N", "bins": {ns: count}}.
-Latencies = dict[str, Any]
+@dataclass(frozen=True)
+class Latencies:
+    """A histogram of latencies: ascending values in ns, the middles of fio's bins, and their counts."""
+
+    values_ns: tuple[int, ...]
+    counts: tuple[int, ...]
+    min_ns: int
+    max_ns: int
+    mean_ns: float
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return sum(self.counts)
 
 
 @dataclass(frozen=True)
@@ -84,28 +96,6 @@ class Outcome:
         """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
         runtime_ns = self.flows[flow][0]
         return 1e9 / runtime_ns if runtime_ns else 0.0
-
-    def fio(self) -> dict[str, object]:
-        """The figures as fio's json+ has them, as far as they are read: one job for each flow."""
-        return {
-            "jobs": [
-                {
-                    "jobname": name,
-                    **{
-                        word: {
-                            "total_ios": d.ios,
-                            "io_bytes": d.bytes,
-                            "runtime": round(runtime_ns / 1e6),
-                            "iops": d.ios * self.rate(name),
-                            "bw_bytes": round(d.bytes * self.rate(name)),
-                            "clat_ns": d.latency,
-                        }
-                        for word, d in zip(DIRECTIONS, directions, strict=True)
-                    },
-                }
-                for name, (runtime_ns, directions) in self.flows.items()
-            ]
-        }
 
 
 def module() -> ModuleType:
@@ -229,18 +219,16 @@ def _filled(target: object, fields: Mapping[str, object]) -> object:
 def _direction(d: Any) -> Direction:
     latency = _latencies(d.latency)
     if d.ios:
-        latency |= {"min": round(d.min_ns), "max": round(d.max_ns), "mean": d.mean_ns}
+        latency = dataclasses.replace(
+            latency, min_ns=round(d.min_ns), max_ns=round(d.max_ns), mean_ns=d.mean_ns
+        )
     return Direction(d.ios, d.bytes, latency, _latencies(d.block), _latencies(d.scheduler))
 
 
 def _latencies(histogram: Any) -> Latencies:
-    """A histogram as fio writes it; mean, least and largest value as exact as its bins."""
-    values, counts = histogram.values_ns.tolist(), histogram.counts.tolist()
-    n = sum(counts)
-    return {
-        "min": values[0] if n else 0,
-        "max": values[-1] if n else 0,
-        "mean": sum(v * c for v, c in zip(values, counts, strict=True)) / n if n else 0.0,
-        "N": n,
-        "bins": {str(v): c for v, c in zip(values, counts, strict=True)},
-    }
+    """Mean, least and largest value are as exact as the bins."""
+    values, counts = tuple(histogram.values_ns.tolist()), tuple(histogram.counts.tolist())
+    if not values:
+        return Latencies((), (), 0, 0, 0.0)
+    mean = sum(v * c for v, c in zip(values, counts, strict=True)) / sum(counts)
+    return Latencies(values, counts, values[0], values[-1], mean)

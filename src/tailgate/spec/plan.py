@@ -43,6 +43,36 @@ class Chunk:
         extra = "" if self.variant is None else f".variant{self.variant}"
         return f"{self.scheduler.label}{load}.seed{self.seed}{extra}"
 
+    @property
+    def points(self) -> tuple["PlannedPoint", ...]:
+        """Its points, in order."""
+        return tuple(PlannedPoint(self, i) for i in range(len(self.background_rates)))
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """One point of a run: a chunk under one of its rates."""
+
+    chunk: Chunk
+    index: int
+
+    @property
+    def name(self) -> str:
+        """What the files of the point begin with in the chunk's folder."""
+        return f"p{self.index}"
+
+    @property
+    def background_rate(self) -> float:
+        """The share of its full rate that the background asks for."""
+        return self.chunk.background_rates[self.index]
+
+    @property
+    def words(self) -> str:
+        """The point in words, as in "none.seed1 at 25% load"."""
+        rate = self.background_rate
+        load = "full load" if rate >= 1 else f"{rate:.0%} load" if rate > 0 else "no load"
+        return f"{self.chunk.name} at {load}"
+
 
 def chunks(run: Run) -> list[Chunk]:
     """The boots of a run, in the order of the experiment file: load by load, scheduler by scheduler."""

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a run to its complete directory."""
 
-import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from tailgate.base import paths
@@ -18,8 +19,8 @@ from tailgate.base.progress import Progress
 from tailgate.guest import kernels, modules
 from tailgate.papers.answers import read_points
 from tailgate.runs import export
-from tailgate.runs.folder import write_run
-from tailgate.runs.measurements import Measurement, digits, read_chunk
+from tailgate.runs import folder as folders
+from tailgate.runs.measurements import Measurement, digits
 from tailgate.runs.points import Point
 from tailgate.spec import plan
 from tailgate.spec.plan import Chunk, Run
@@ -122,30 +123,37 @@ def _measure(
     progress: Progress,
 ) -> str | None:
     """Measure what is missing and complete the run directory; how a guest broke, if one did."""
-    partial = _partial(folder)
+    unfinished = _partial(folder)
     if fresh:
-        shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True, exist_ok=True)
-    _write_sources(target, partial)
-    write_run(partial, target.run)
-    progress.note(target.announcement(partial, jobs))
+        shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True, exist_ok=True)
+    _write_sources(target, unfinished)
+    folders.write_run(unfinished, target.run)
+    progress.note(target.announcement(unfinished, jobs))
     began = datetime.now().astimezone()
     try:
-        target.measure(partial, plan.chunks(target.run), jobs, progress)
+        _measure_chunks(target, unfinished, plan.chunks(target.run), jobs, progress)
         if folder.is_dir():
-            _compare(target, folder, partial, jobs, progress)
+            _compare(target, folder, unfinished, jobs, progress)
     except BrokenRunError as e:
-        _finish(target, partial, command, report, began)
+        _finish(target, unfinished, command, report, began)
         return str(e)
     finally:
         progress.end()
-    _finish(target, partial, command, report, began)
+    _finish(target, unfinished, command, report, began)
     if folder.is_dir():
         previous = folder.with_name(folder.name + ".previous")
         shutil.rmtree(previous, ignore_errors=True)
         folder.rename(previous)
-    partial.rename(folder)
+    unfinished.rename(folder)
     return None
+
+
+def _measure_chunks(
+    target: Target, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress
+) -> None:
+    """Measure the points that `folder` lacks, and record each in it as soon as it has ended."""
+    target.measure(folder, chunks, jobs, partial(folders.write, folder), progress)
 
 
 def _write_sources(target: Target, folder: Path) -> None:
@@ -185,7 +193,7 @@ def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Pro
     """Say whether a run measured again gave the same digits; where not, a third measurement decides."""
 
     def differ(one: Path, other: Path, chunk: Chunk) -> bool:
-        pair = [[digits(m) for m in read_chunk(f, chunk, target.run)] for f in (one, other)]
+        pair = [[digits(m) for m in folders.read_chunk(f, chunk)] for f in (one, other)]
         return pair[0] != pair[1]
 
     if not target.repeatable:
@@ -198,7 +206,7 @@ def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Pro
     progress.note(f"measured again: {names} differ from the run before; a third time")
     third = after / "third"
     _write_sources(target, third)
-    target.measure(third, different, jobs, progress)
+    _measure_chunks(target, third, different, jobs, progress)
     for chunk in different:
         if differ(before, third, chunk):
             word = "equals the second" if not differ(after, third, chunk) else "differs from both"
@@ -214,9 +222,8 @@ def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Pro
 def _only_one(base: Path, key: str) -> Iterator[None]:
     """Two commands that would measure the same thing at once: the second is told to wait."""
     base.mkdir(parents=True, exist_ok=True)
-    with (base / f".{key}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            raise UsageError(f"another command is measuring {base / key}: wait for it, or stop it") from e
-        yield
+    try:
+        with FileLock(base / f".{key}.lock", timeout=0):
+            yield
+    except Timeout as e:
+        raise UsageError(f"another command is measuring {base / key}: wait for it, or stop it") from e

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where an experiment can be run. A target measures; what it measured is read in tailgate.results."""
+"""Where an experiment can be run: a target yields measurements, and leaves what it made them of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from tailgate.base.progress import Progress
+from tailgate.runs.measurements import Measurement
 from tailgate.spec.drive import Drive
 from tailgate.spec.plan import Chunk, Run
+
+#: Takes the measurement of a point as soon as the point has ended, from any thread.
+OnPoint = Callable[[Measurement], None]
 
 
 class BrokenRunError(Exception):
@@ -15,7 +19,7 @@ class BrokenRunError(Exception):
 
 
 class Target(Protocol):
-    """Everything that decides a run's digits on one target, and the means to measure it."""
+    """Everything that decides a run's figures on one target, and the means to measure it."""
 
     run: Run
     #: The experiment file.
@@ -24,8 +28,12 @@ class Target(Protocol):
     drive_path: Path
 
     @property
+    def identity(self) -> Mapping[str, object]:
+        """All that decides the run's figures, by name."""
+
+    @property
     def key(self) -> str:
-        """Names the run's folder: a hash of all that decides its digits."""
+        """Names the run's folder: a hash of its identity."""
 
     @property
     def repeatable(self) -> bool:
@@ -45,8 +53,11 @@ class Target(Protocol):
     def announcement(self, folder: Path, jobs: int) -> str:
         """What is going to be measured, as far as `folder` does not hold it yet, and how long that takes."""
 
-    def measure(self, folder: Path, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+    def measure(
+        self, folder: Path, chunks: Sequence[Chunk], jobs: int, on_point: OnPoint, progress: Progress
+    ) -> None:
         """Measure those of the chunks that `folder` does not hold yet, `jobs` at a time.
 
-        BrokenRunError as soon as one breaks; what was measured until then stays in the folder.
+        `on_point` writes the records into `folder`; beside them the target leaves what it made them of.
+        BrokenRunError as soon as one breaks.
         """

@@ -872,7 +872,7 @@ def told_auto(drive: str, duration_s: float) -> dict[str, Simulation]:
     run = resolve(path, "full", None, (1,), "sim", drive=drive)
     run = replace(run, mode=run.mode.model_copy(update={"duration_s": duration_s}))
     its = sim.SimTarget(run, path, str(run.spec.machine.simulated))
-    return {place.chunk.scheduler.label: its.simulation(place) for place in its.places}
+    return {point.chunk.scheduler.label: its.plan.simulation(point) for point in its.points}
 
 
 def auto_mib_s(told: Simulation, **knobs: int) -> float:

@@ -54,8 +54,8 @@ def largest() -> tuple[str, Simulation]:
     """The point of an experiment with the most I/Os, in words and as it is simulated."""
     path = experiments.find(LARGEST_OF)
     its = sim.SimTarget(resolve(path, "full", None, None, "sim"), path, machines.DEFAULT)
-    place = max(its.places, key=its.ios)
-    return f"{LARGEST_OF}, {place.words}", its.simulation(place)
+    point = max(its.points, key=its.ios)
+    return f"{LARGEST_OF}, {point.words}", its.plan.simulation(point)
 
 
 def memory_mib(told: Simulation) -> float:

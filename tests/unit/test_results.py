@@ -9,21 +9,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from tailgate.base.errors import UsageError
 from tailgate.papers.answers import read_points
-from tailgate.runs import evidence, export
+from tailgate.runs import evidence, export, record
+from tailgate.runs.flow import Flow
 from tailgate.runs.folder import read_measurements, read_run
-from tailgate.runs.measurements import Blocked
+from tailgate.runs.histogram import Histogram, merge
+from tailgate.runs.measurements import Blocked, Conditions, Measurement
 from tailgate.show import report, table
 from tailgate.spec import plan
 from tailgate.spec.experiment import Experiment
-from tailgate.spec.plan import Run
+from tailgate.spec.plan import Chunk, PlannedPoint, Run
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
 
 FakeRun = Callable[..., Run]
+LOAD = Sweep(access="random", op="read", block_size_kib=4, full_rate_mib_s=1)
+PLANNED = PlannedPoint(Chunk(Scheduler(label="none", name="none"), LOAD, 1, (0.0, 1.0), 400), 1)
 
 
 def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
@@ -53,6 +62,69 @@ def test_json_is_as_designed(fake_run: FakeRun, tmp_path: Path) -> None:
     assert rt["ci_us"]["p99.9"][1] is None  # 400 samples have no upper end
     assert rt["paper"] == {"mib_s": 501, "lat_us.p99.9": 2310}
     assert background["mib_s"] == pytest.approx(background["iops"] / 16, rel=1e-3)
+
+
+def same(one: Histogram | None, other: Histogram | None) -> bool:
+    """Whether two histograms are equal to the last bit."""
+    if one is None or other is None:
+        return one is other
+    pair = [
+        (h.values_us.tolist(), h.counts.tolist(), str(h.mean_us), str(h.max_us), h.values_us.dtype)
+        for h in (one, other)
+    ]
+    return pair[0] == pair[1]
+
+
+@given(st.lists(st.floats(1e-3, 1e9), unique=True), st.floats(0, 1), st.booleans())
+def test_record_reads_back_to_the_last_bit(values: list[float], share: float, more: bool) -> None:
+    """Whatever the floats are; a histogram without samples, whose mean and maximum are NaN, too."""
+    some = merge([Histogram(np.array([v]), np.array([3]), v / 3, v) for v in sorted(values)])
+    flow = Flow(name="rt", op="read", ios=some.n, iops=share * 1e6, mib_s=share / 3, histogram=some)
+    if more:
+        flow = replace(flow, delay=some, block=merge([]))
+    written = Measurement(
+        point=PLANNED,
+        conditions=Conditions(smp=2, kernel="6.12", mode="icount", dilation=4),
+        idle=share,
+        status="short",
+        flows=(flow,),
+        block_us=share / 7 if more else None,
+        blocked=Blocked("fio", share) if more else None,
+        settings={"scheduler": "[none] bfq"},
+        counters={"reads": 2**60 + 1},
+    )
+    read = record.from_text(record.to_text(written), PLANNED)
+    [again] = read.flows
+    for name in ("histogram", "delay", "block"):
+        assert same(getattr(again, name), getattr(flow, name))
+    flat: dict[str, Any] = {"histogram": some, "delay": None, "block": None}
+    assert replace(again, **flat) == replace(flow, **flat)
+    assert replace(read, flows=()) == replace(written, flows=())
+
+
+def test_records_are_made_again_of_what_guests_sent(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, dilation=2)
+    files = sorted(tmp_path.rglob("p?.json"))
+    before = [file.read_text() for file in files]
+    assert len(files) == 7 * len(run.mode.background_rates)
+    counters = json.loads(before[0])["counters"]
+    assert counters == {"elapsed_ns": 10**9, "idle_ns": 850_000_000, "reads": 400, "read_ms": 192}
+    for file in files:
+        file.unlink()
+    evidence.remake(tmp_path, run)
+    assert [file.read_text() for file in files] == before
+
+
+def test_records_of_another_version_are_not_read(fake_run: FakeRun, tmp_path: Path) -> None:
+    fake_run(tmp_path)
+    file = tmp_path / "spec.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"records": record.VERSION + 1}))
+    with pytest.raises(UsageError, match="measured by another version of the lab; measure it again"):
+        read_run(tmp_path)
+    file = tmp_path / "chunks/none.seed1/p0.json"
+    text = file.read_text().replace('"version": 1', '"version": 0')
+    with pytest.raises(ValueError, match="expected a record of version 1, got 0"):
+        record.from_text(text, PLANNED)
 
 
 def test_dilation_is_taken_out(fake_run: FakeRun, tmp_path: Path) -> None:

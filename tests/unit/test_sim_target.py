@@ -199,6 +199,18 @@ def test_figures(small: Path, here: None) -> None:
     assert k2 < none
 
 
+def test_times_of_a_dilated_machine_are_undilated(small: Path, here: None) -> None:
+    small.write_text(EXPERIMENT.replace("iops_max = 9500\n[queue]", "iops_max = 95000\n[queue]"))
+    assert run(small, "--machine", "guest-6.12", "--schedulers", "none") == 0
+    alone = measurements(small)[0]
+    reader = alone.flow("reader")
+    assert (alone.background_rate, alone.conditions.dilation) == (0, 16)
+    assert reader
+    assert reader.block
+    assert alone.block_us
+    assert 70 < alone.block_us == reader.block.mean_us < reader.histogram.mean_us < 1000
+
+
 def test_same_digits_on_any_number_of_processes(small: Path) -> None:
     found = []
     for jobs in ("1", "2"):

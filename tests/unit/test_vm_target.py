@@ -139,6 +139,14 @@ def test_run_leaves_a_complete_directory(
         "vflash.ko",
     }
     assert json.loads((folder / "results.json").read_text()) == out
+    assert {p.name for p in (folder / "chunks/none.seed1").iterdir()} == {
+        *("chunk.json", "guest"),
+        *(
+            f"p{i}.{kind}"
+            for i in range(3)
+            for kind in ("fio", "json", "settings", "before", "after", "fio.json")
+        ),
+    }
     assert "number_ios=400" in (folder / "chunks/none.seed1/p0.fio").read_text()
     assert cli.main(["report", str(folder), "--out", str(tmp_path / "again.html")]) == 0
     assert (tmp_path / "again.html").stat().st_size > 4_000_000
@@ -273,6 +281,32 @@ def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> N
     assert len(guests.jobs) == count == 7
 
 
+def test_only_how_a_complete_run_is_shown_changes(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another title and other numbers of the paper measure nothing again, and the report has them."""
+    path = own_experiment(tmp_path, "k2")
+    arguments = ["run", str(path), "--quick", "--out", str(tmp_path / "runs"), "--json"]
+    assert cli.main(arguments) == 0
+    (folder,) = (tmp_path / "runs/own/fig8").glob("*/")
+    records = {file: file.stat().st_mtime_ns for file in folder.rglob("p?.json")}
+    environment = (folder / "environment.json").read_text()
+    title = experiment.load(path).title
+    path.write_text(path.read_text().replace(title, "A new title"))
+    paper = path.with_name("paper.csv")
+    paper.write_text(paper.read_text().replace("559", "558"))
+    capsys.readouterr()
+    assert cli.main(arguments) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert len(guests.jobs) == 7
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("p?.json")} == records
+    assert (folder / "environment.json").read_text() == environment
+    assert read_run(folder).spec.title == "A new title"
+    assert "<h1>A new title</h1>" in (folder / "report.html").read_text()
+    assert json.loads((folder / "results.json").read_text()) == printed
+    assert 558 in [f["paper"]["mib_s"] for p in printed["points"] for f in p["flows"] if "paper" in f]
+
+
 def test_fresh_measures_again_and_compares(
     guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -342,6 +376,17 @@ def test_broken_guest_fails_and_the_rest_stays(
     assert run(tmp_path, "--jobs", "1") == 0  # goes on with the broken boot
     assert len(guests.jobs) == 7 + 1
     assert measured < 8
+
+
+def test_what_is_no_measurement_breaks_the_run(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = guests.fake_point
+    guests.fake_point = lambda *arguments: whole(*arguments) | {"after": b"nothing"}
+    assert run(tmp_path, "--schedulers", "none") == 1
+    said = capsys.readouterr().err
+    assert "none.seed1 at no load: the guest sent no measurement: no counters in the guest's sample" in said
+    assert not list(tmp_path.rglob("p?.json"))
 
 
 def test_interrupted_run_goes_on(guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ Target vm leaves beside each record what it was made of (tailgate.runs.evidence)
 own counts; and in `guest` the log of the boot.
 
 Records come first: everything below them can be made again without measuring again. A run is measured in
-`<key>.partial` and renamed to `<key>` when it is complete; from then on it is not written to.
+`<key>.partial` and renamed to `<key>` when it is complete; from then on no record of it is written again.
 """
 
 import json

@@ -2,7 +2,7 @@
 """What decides the figures of a run, by name; a run's folder is called after a hash of it.
 
 Two runs with the same identity give the same figures, on any host. What only says how they are shown, such
-as titles and the paper's numbers, is no part of it, nor are comments and docstrings of the lab's code.
+as titles and the paper's numbers, is not in it; comments and docstrings of the lab's code are not either.
 """
 
 import ast
@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from tailgate.load.loads import Loads
+from tailgate.runs import record
 from tailgate.spec.drive import Drive
 from tailgate.spec.plan import Run
 
 #: The package tailgate.
 PACKAGE = Path(__file__).resolve().parents[1]
 #: Packages and modules that decide no figure although modules that do import them: errors, paths and
-#: progress; where records lie; the reading of files whose content is in the identity itself.
-DECIDE_NOTHING = frozenset({"base", "runs/folder.py", "spec/toml.py", "guest/kernels.py"})
+#: progress; where records lie; what a target is; the reading of files whose content is in the identity.
+DECIDE_NOTHING = frozenset(
+    {"base", "runs/folder.py", "targets/protocol.py", "spec/toml.py", "guest/kernels.py"}
+)
 #: Of an experiment: how it is shown; and what `asked` has by itself, as far as it is asked for.
 NOT_OF_EXPERIMENT: Mapping[str, Any] = {
     **dict.fromkeys(("title", "paper", "drive", "modes", "schedulers", "variants"), True),
@@ -47,6 +50,7 @@ def asked(run: Run, loads: Loads, drive: Drive) -> dict[str, object]:
     spec = run.spec
     variants = [spec.variants[i] for i in run.variants]
     return {
+        "records": record.VERSION,
         "experiment": spec.model_dump(mode="json", exclude=dict(NOT_OF_EXPERIMENT)),
         "mode": run.mode.model_dump(mode="json"),
         "schedulers": [s.model_dump(mode="json", exclude={"paper"}) for s in run.schedulers],

@@ -81,6 +81,8 @@ def measure(
 ) -> Measured:
     """Measure what is missing of a run; with `fresh`, all of it, and compare it with the run before.
 
+    Where nothing is missing, only how it is shown may change.
+
     `path` is the experiment file, `out` the folder of all runs (None: `runs` in the checkout), `jobs` the
     boots or simulations side by side, `command` what the environment records. `report` writes the report
     of a folder that has points. UsageError if the experiment or this machine is not right; nothing is
@@ -99,6 +101,7 @@ def measure(
                 folder = _partial(folder)
         else:
             progress.note("measured before; --fresh measures again")
+            _show_as_asked(target, folder, report)
         return Measured(run, folder, *read_points(folder, run), broken)
 
 
@@ -156,23 +159,21 @@ def _measure_chunks(
     target.measure(folder, chunks, jobs, partial(folders.write, folder), progress)
 
 
-def _write_sources(target: Target, folder: Path) -> None:
-    sources = folder / "sources"
-    sources.mkdir(parents=True, exist_ok=True)
-    spec = target.run.spec
+def _sources(target: Target) -> dict[str, bytes]:
+    """What the folder of a run keeps of what was read, by name."""
     beside = target.path.parent
-    for file in (
-        target.path,
-        *(beside / name for _, name in spec.files_beside),
-        target.drive_path,
-    ):
-        shutil.copy(file, sources / file.name)
-    for name, data in target.sources.items():
-        (sources / name).write_bytes(data)
+    names = [beside / name for _, name in target.run.spec.files_beside]
+    read = {file.name: file.read_bytes() for file in (target.path, *names, target.drive_path)}
+    return read | dict(target.sources)
+
+
+def _write_sources(target: Target, folder: Path) -> None:
+    (folder / "sources").mkdir(parents=True, exist_ok=True)
+    for name, data in _sources(target).items():
+        (folder / "sources" / name).write_bytes(data)
 
 
 def _finish(target: Target, folder: Path, command: str, report: Report, began: datetime) -> None:
-    """Everything that is made of the raw files; again and again the same."""
     about = {
         **target.environment,
         "drive_title": target.drive.title,
@@ -182,11 +183,27 @@ def _finish(target: Target, folder: Path, command: str, report: Report, began: d
         "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
     (folder / "environment.json").write_text(json.dumps(about, indent=1) + "\n")
-    measurements, points = read_points(folder, target.run)
-    export.write_parquet(target.run, measurements, folder / "points.parquet")
-    (folder / "results.json").write_text(json.dumps(export.to_json(target.run, points), indent=1) + "\n")
+    _derive(target.run, folder, report)
+
+
+def _derive(run: Run, folder: Path, report: Report) -> None:
+    """Everything that is made of the records; again and again the same."""
+    measurements, points = read_points(folder, run)
+    export.write_parquet(run, measurements, folder / "points.parquet")
+    (folder / "results.json").write_text(json.dumps(export.to_json(run, points), indent=1) + "\n")
     if points:
         report(folder)
+
+
+def _show_as_asked(target: Target, folder: Path, report: Report) -> None:
+    """Titles and a paper's numbers may have changed since a run was measured: show it with today's."""
+    kept = {file.name: file.read_bytes() for file in (folder / "sources").iterdir()}
+    if kept == _sources(target) and folders.read_run(folder) == target.run:
+        return
+    shutil.rmtree(folder / "sources")
+    _write_sources(target, folder)
+    folders.write_run(folder, target.run)
+    _derive(target.run, folder, report)
 
 
 def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Progress) -> None:

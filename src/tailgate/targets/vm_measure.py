@@ -117,7 +117,10 @@ class Boots:
             name, _, kind = file.partition(".")
             sent[name][kind] = content
             if kind == evidence.LAST:
-                m = evidence.measurement(self.plan.run, points[name], conditions, sent.pop(name))
+                try:
+                    m = evidence.measurement(self.plan.run, points[name], conditions, sent.pop(name))
+                except (KeyError, ValueError) as e:
+                    raise BrokenRunError(f"{points[name].words}: the guest sent no measurement: {e}") from e
                 measured.append(m)
                 on_point(m)
 

@@ -199,7 +199,7 @@ def test_one_folder_of_a_source_is_fetched_once(
     (tmp_path / "cache/kernels").mkdir(parents=True)
     record = {"release": "9.1.0-amd64", "packages": {"linux-image-9.1.0-amd64": "9.1.7-2"}}
     (tmp_path / "cache/kernels/kernels.json").write_text(json.dumps({"stable": record}))
-    package = apt.Package("linux-source-9.1", "9.1.7-2", 1, "")
+    package = apt.Package("linux-source-9.1", "9.1.7-2", 1, ())
     asked = []
 
     def download(label: str, packages: object, into: Path, progress: object) -> list[Path]:

@@ -5,14 +5,19 @@ import gzip
 import json
 import lzma
 import os
+import platform
+import queue
 import struct
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import cache_dir
 from tailgate.guest import apt, kernels, packages
 
 MADISON = """\
@@ -54,7 +59,7 @@ def fake_apt(stable: bool = True, flavour: str = "amd64") -> Callable[[Sequence[
 
 @pytest.fixture
 def on_bookworm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apt, "_codename", lambda _: "bookworm")
+    monkeypatch.setattr(apt, "codename", lambda: "bookworm")
 
 
 @pytest.mark.usefixtures("on_bookworm")
@@ -95,10 +100,33 @@ def test_unknown_label() -> None:
         kernels.resolve(["testing"], print)
 
 
-def test_only_debian_has_suites() -> None:
-    assert apt._codename('ID=debian\nVERSION_CODENAME="trixie"\n') == "trixie"
-    with pytest.raises(UsageError, match="use Debian 12 or later"):
-        apt._codename("ID=ubuntu\nVERSION_CODENAME=noble\n")
+def test_only_debian_has_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
+    assert apt.codename() == "trixie"
+    for key, value in (("ID", "ubuntu"), ("VERSION_CODENAME", "")):
+        monkeypatch.setattr(platform, "freedesktop_os_release", lambda k=key, v=value: system | {k: v})
+        with pytest.raises(UsageError, match="use Debian 12 or later"):
+            apt.codename()
+
+
+def test_the_newest_version_of_the_suites_comes_first() -> None:
+    """By Debian's rules, under which ~ sorts before everything."""
+    lines = (f"x | {v} | http://m bookworm/main amd64 Packages\n" for v in ("9.9-1", "9.10-1~rc1", "9.10-1"))
+    assert apt.suite_versions("".join(lines), ["bookworm"]) == ["9.10-1", "9.10-1~rc1", "9.9-1"]
+
+
+def test_what_a_package_needs_of_the_kernel() -> None:
+    record = (
+        "Package: p\nVersion: 1:2-3\nSize: 7\n"
+        "Depends: linux-kbuild-9 (>= 9.0), linux-image-9 (= 9.1-2) | linux-image-9-unsigned (= 9.1-2),\n"
+        " gcc-12, linux-headers-9-common:amd64 (=9.1-2)\nDescription: x\n y: z\n\n"
+        "Package: p\nVersion: 1:1-1\nSize: 5\n"
+    )
+    parts = (("linux-kbuild-9", None), ("linux-image-9", "9.1-2"), ("linux-headers-9-common", "9.1-2"))
+    assert apt.parse_package(record, "p") == apt.Package("p", "1:2-3", 7, parts)
+    with pytest.raises(UsageError, match="apt knows no p"):
+        apt.parse_package("", "p")
 
 
 def put_in_cache(cache: Path, label: str, release: str) -> None:
@@ -179,18 +207,43 @@ def test_unknown_packing_and_no_image() -> None:
         packages.unpack_image(bytes(4096))
 
 
-def test_elf_section() -> None:
-    names = b"\0.shstrtab\0.BTF\0"
-    content = b"type information"
-    data = bytearray(64) + names + content
-    data[:6] = b"\x7fELF\x02\x01"
-    struct.pack_into("<Q", data, 0x28, len(data))
-    struct.pack_into("<HHH", data, 0x3A, 64, 3, 1)
+def test_elf_section(tmp_path: Path) -> None:
+    source, program = tmp_path / "x.c", tmp_path / "x.o"
+    source.write_text('__attribute__((section(".BTF"))) const char types[] = "type information";\n')
+    subprocess.run(["gcc", "-c", "-o", str(program), str(source)], check=True)
+    elf = program.read_bytes()
+    assert packages.elf_section(elf, ".BTF") == b"type information\0"
+    with pytest.raises(UsageError, match=r"has no \.missing"):
+        packages.elf_section(elf, ".missing")
+    with pytest.raises(UsageError, match="no ELF file"):
+        packages.elf_section(b"MZ" + elf, ".BTF")
 
-    def header(name: int, start: int, size: int) -> bytes:
-        return struct.pack("<IIQQQQIIQQ", name, 0, 0, 0, start, size, 0, 0, 0, 0)
 
-    data += header(0, 0, 0) + header(1, 64, len(names)) + header(11, 64 + len(names), len(content))
-    assert packages.elf_section(bytes(data), ".BTF") == content
-    with pytest.raises(UsageError, match=r"has no \.text"):
-        packages.elf_section(bytes(data), ".text")
+@pytest.mark.parametrize("variable", ["TAILGATE_CACHE", "XDG_CACHE_HOME", "HOME"])
+def test_the_cache_is_where_the_user_wants_it(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As setup/host.sh and setup/stages.sh have it."""
+    for other in ("TAILGATE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    below = {"TAILGATE_CACHE": "", "XDG_CACHE_HOME": "tailgate", "HOME": ".cache/tailgate"}[variable]
+    assert cache_dir() == tmp_path / below
+
+
+def test_one_prepares_kernels_and_the_other_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    said: queue.Queue[str] = queue.Queue()
+    with kernels._locked(tmp_path, said.put):
+        other = threading.Thread(target=lambda: enter(tmp_path, said))
+        other.start()
+        assert said.get(timeout=60) == "kernels: waiting for another tailgate that prepares them"
+        time.sleep(0.2)
+        assert said.empty()
+    other.join()
+    assert said.get_nowait() == "entered"
+
+
+def enter(folder: Path, said: "queue.Queue[str]") -> None:
+    with kernels._locked(folder, said.put):
+        said.put("entered")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What everything else stands on: errors, paths, progress. Only Python's own library, and rich."""
+"""What everything else stands on: errors, paths, progress. It knows nothing of experiments."""

@@ -4,6 +4,8 @@
 import os
 from pathlib import Path
 
+import platformdirs
+
 #: The checkout.
 ROOT = Path(__file__).resolve().parents[3]
 EXPERIMENTS = ROOT / "experiments"
@@ -15,5 +17,4 @@ def cache_dir() -> Path:
     """`$TAILGATE_CACHE`, else `tailgate` in the user's cache folder. The folder need not exist yet."""
     if own := os.environ.get("TAILGATE_CACHE"):
         return Path(own).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tailgate"
+    return platformdirs.user_cache_path("tailgate")

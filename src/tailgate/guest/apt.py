@@ -2,6 +2,7 @@
 """What apt knows of Debian's kernels, and their packages from its archive."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -9,6 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from debian.deb822 import Packages
+from debian.debian_support import Version
 
 from tailgate.base.errors import UsageError
 from tailgate.guest import kernel_build
@@ -27,12 +31,16 @@ def metas(label: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package as apt's lists describe it. `size` in bytes, of the .deb."""
+    """A Debian package as apt's lists describe it.
+
+    `size` is that of the .deb in bytes. `parts` are the kernel's own packages that it depends on, each with
+    its version if only one version will do.
+    """
 
     name: str
     version: str
     size: int
-    depends: str
+    parts: tuple[tuple[str, str | None], ...]
 
 
 def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tuple[str, list[Package]]:
@@ -40,13 +48,13 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
 
     `apt_cache` runs apt-cache with these arguments and returns what it prints.
     """
-    codename = _codename(Path("/etc/os-release").read_text())
+    release = codename()
     image_meta, headers_meta = metas(label)
     if label.startswith("backports"):
-        suites = [f"{codename}-backports"]
+        suites = [f"{release}-backports"]
     else:  # one release in three archives: the newest counts, which mostly is the security one
-        suites = [codename, f"{codename}-security", f"{codename}-updates"]
-        suites += [suite.replace(codename, "stable") for suite in suites]
+        suites = [release, f"{release}-security", f"{release}-updates"]
+        suites += [suite.replace(release, "stable") for suite in suites]
     offered = suite_versions(apt_cache(["madison", image_meta]), suites)
     if not offered:
         raise UsageError(
@@ -59,7 +67,7 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
         name, version = wanted.pop(0)
         package = parse_package(apt_cache(["show", f"{name}={version}"]), name)
         found[name] = package
-        for dependency, exact in kernel_parts(package.depends):
+        for dependency, exact in package.parts:
             if dependency not in found:
                 choice = exact or _choose(apt_cache(["madison", dependency]), suites, version, dependency)
                 wanted.append((dependency, choice))
@@ -79,15 +87,20 @@ def find_source(source: kernel_build.Source, apt_cache: Callable[[Sequence[str]]
     return parse_package(apt_cache(["show", f"{source.package}={version}"]), source.package)
 
 
-def _codename(os_release: str) -> str:
-    named = re.search(r'^VERSION_CODENAME="?(\w+)', os_release, re.MULTILINE)
-    if not named or not re.search(r'^ID="?debian\b', os_release, re.MULTILINE):
+def codename() -> str:
+    """The name of the Debian release that this machine runs. UsageError for any other system."""
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        system = {}
+    name = system.get("VERSION_CODENAME", "")
+    if system.get("ID") != "debian" or not name:
         raise UsageError("this is no Debian release, and Debian's kernels are needed: use Debian 12 or later")
-    return named[1]
+    return name
 
 
 def suite_versions(madison: str, suites: Sequence[str]) -> list[str]:
-    """The versions that `apt-cache madison` lists for these suites, newest first as it prints them."""
+    """The versions that `apt-cache madison` lists for these suites, newest first."""
     versions = []
     for line in madison.splitlines():
         _, _, rest = line.partition("|")
@@ -95,7 +108,7 @@ def suite_versions(madison: str, suites: Sequence[str]) -> list[str]:
         words = origin.split()  # address, suite/component, architecture, "Packages"
         if words and words[-1] == "Packages" and words[1].rpartition("/")[0] in suites:
             versions.append(version.strip())
-    return versions
+    return sorted(versions, key=Version, reverse=True)
 
 
 def _choose(madison: str, suites: Sequence[str], preferred: str, name: str) -> str:
@@ -106,26 +119,16 @@ def _choose(madison: str, suites: Sequence[str], preferred: str, name: str) -> s
 
 
 def parse_package(record: str, name: str) -> Package:
-    """The fields that we need of one record of `apt-cache show`."""
-    fields = dict(re.findall(r"^(\w[\w-]*): (.*)$", record.split("\n\n")[0], re.MULTILINE))
+    """The package of this name, from what `apt-cache show` prints. UsageError if that is empty."""
+    fields = Packages(record)  # its first paragraph
     if fields.get("Package") != name:
         raise UsageError(f"apt knows no {name}: run `sudo apt-get update`")
-    return Package(name, fields["Version"], int(fields["Size"]), fields.get("Depends", ""))
-
-
-def kernel_parts(depends: str) -> list[tuple[str, str | None]]:
-    """The kernel's own packages among dependencies: name, and the version if exactly one will do.
-
-    Of alternatives the first counts, as for apt.
-    """
     parts = []
-    for alternatives in depends.split(","):
-        first = alternatives.split("|")[0].strip()
-        name = first.split(" ")[0]
-        if PARTS.fullmatch(name):
-            exact = re.search(r"\(= ([^)]+)\)", first)
-            parts.append((name, exact[1] if exact else None))
-    return parts
+    for dependency, *_ in fields.relations["depends"] or ():  # of alternatives the first counts, as for apt
+        if PARTS.fullmatch(dependency["name"]):
+            relation, version = dependency["version"] or (None, None)
+            parts.append((str(dependency["name"]), version if relation == "=" else None))
+    return Package(name, fields["Version"], int(fields["Size"]), tuple(parts))
 
 
 def image_release(packages: Sequence[Package]) -> str:

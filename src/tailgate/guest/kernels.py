@@ -20,7 +20,6 @@ the kernel that they stand for does.
 """
 
 import argparse
-import fcntl
 import json
 import re
 import shutil
@@ -31,6 +30,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
@@ -129,15 +130,15 @@ def _records(folder: Path) -> dict[str, dict[str, object]]:
 def _locked(folder: Path, progress: Progress) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+        lock = FileLock(folder / "lock")
+        try:
+            held = lock.acquire(blocking=False)
+        except Timeout:
+            progress("kernels: waiting for another tailgate that prepares them")
+            held = lock.acquire()
     except OSError as e:
         raise UsageError(f"cannot write to the cache {folder} ({e.strerror}): set TAILGATE_CACHE") from e
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("kernels: waiting for another tailgate that prepares them")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with held:
         yield
 
 
@@ -230,12 +231,6 @@ def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:
         raise UsageError(f"cannot build kernel {label} below {folder}: {e.strerror}") from e
     shutil.rmtree(folder / "download", ignore_errors=True)
     _record(label, folder, release=release, packages={package.name: package.version}, key=source.key())
-
-
-# --- what apt knows ---------------------------------------------------------------------------------------
-
-
-# --- what the packages hold -------------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

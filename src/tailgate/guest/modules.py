@@ -2,7 +2,6 @@
 """Tailgate's kernel modules, built from this checkout for a guest's kernel."""
 
 import argparse
-import fcntl
 import os
 import re
 import shutil
@@ -10,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
@@ -44,8 +45,7 @@ def build(
     command += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
     # under `make check` the outer make's flags and job server are not meant for this one
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    with (out.parent / f".{out.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(out.parent / f".{out.name}.lock"):
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise UsageError(first_error(done.stdout + done.stderr, kernel.release))

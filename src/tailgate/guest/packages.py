@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Debian's kernel packages, unpacked: image, type information, headers."""
 
+import io
 import lzma
 import os
 import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 from tailgate.base.errors import UsageError
 from tailgate.guest.apt import run
@@ -81,21 +85,13 @@ def unpack_image(image: bytes) -> tuple[str, bytes]:
 
 
 def elf_section(elf: bytes, name: str) -> bytes:
-    """The content of a section of a 64-bit little-endian ELF file."""
-    if elf[:6] != b"\x7fELF\x02\x01":
-        raise UsageError("the kernel image holds no 64-bit ELF file: only amd64 guests are known")
-    table = struct.unpack_from("<Q", elf, 0x28)[0]
-    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-
-    def section(index: int) -> tuple[int, int, int]:
-        """Offset of the name, offset and size of the content."""
-        at = table + index * size
-        return struct.unpack_from("<I", elf, at)[0], *struct.unpack_from("<QQ", elf, at + 0x18)
-
-    _, strings, _ = section(names)
-    for index in range(count):
-        name_at, start, length = section(index)
-        at = strings + name_at
-        if elf[at : elf.index(b"\0", at)] == name.encode():
-            return elf[start : start + length]
-    raise UsageError(f"the kernel image has no {name}: it was built without what the modules' build checks")
+    """The content of a section of an ELF file."""
+    try:
+        section = ELFFile(io.BytesIO(elf)).get_section_by_name(name)
+    except ELFError as e:
+        raise UsageError(f"the kernel image holds no ELF file ({e}): remove the kernel and try again") from e
+    if section is None:
+        raise UsageError(
+            f"the kernel image has no {name}: it was built without what the modules' build checks"
+        )
+    return section.data()

@@ -7,7 +7,6 @@ scheduler's code in it. The tests take hours; a run that is interrupted goes on 
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import re
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from tailgate.base.arguments import Parser
@@ -115,11 +115,11 @@ def select(source: Path, wanted: Sequence[str]) -> list[str]:
 def _alone(folder: Path) -> Iterator[None]:
     """Two commands must not write into one folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            raise UsageError(f"blktests is already at work in {folder}: wait for it, or stop it") from e
+    try:
+        lock = FileLock(folder / "lock").acquire(blocking=False)
+    except Timeout as e:
+        raise UsageError(f"blktests is already at work in {folder}: wait for it, or stop it") from e
+    with lock:
         yield
 
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guest's disks, kept in the cache: Debian with what the tests call, modules, the checkout."""
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT, cache_dir
-from tailgate.guest import scratch
+from tailgate.guest import apt, scratch
 from tailgate.guest.kernels import Kernel
 
 Progress = Callable[[str], None]
@@ -41,17 +41,9 @@ def folder() -> Path:
     return at
 
 
-@contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Of two commands that want one image, one makes it."""
-    with (folder() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def make(kernel: Kernel, source: Path, progress: Progress) -> dict[str, Path]:
-    """All disks of a guest by their names, made if they are not there."""
-    with _one_at_a_time():
+    """All disks of a guest by their names, made if they are not there. Other commands wait meanwhile."""
+    with FileLock(folder() / "lock"):
         return {
             "work": checkout(source, progress),
             "root": root(progress),
@@ -62,7 +54,7 @@ def make(kernel: Kernel, source: Path, progress: Progress) -> dict[str, Path]:
 
 def root(progress: Progress) -> Path:
     """Debian of the host's own release, from its own mirror. Minutes, the first time."""
-    suite = _codename()
+    suite = apt.codename()
     image = folder() / f"root-{_digest(suite, *PACKAGES)}.ext2"
     if image.exists():
         return image
@@ -153,14 +145,6 @@ def _make_disk(image: Path, tree: Path, size_mib: int) -> None:
     command = ["mke2fs", "-q", "-F", "-t", "ext4", "-E", "root_owner=0:0,lazy_itable_init=1", "-d", str(tree)]
     _run([*command, str(new), f"{size_mib}M"])
     new.rename(image)
-
-
-def _codename() -> str:
-    for line in Path("/etc/os-release").read_text().splitlines():
-        name, _, value = line.partition("=")
-        if name == "VERSION_CODENAME":
-            return value.strip('"')
-    raise UsageError("this is no Debian release: use Debian 12 or later")
 
 
 def _digest(*parts: str) -> str:

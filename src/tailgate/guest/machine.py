@@ -152,13 +152,13 @@ def _command(
     tree |= initramfs.job(job.script, job.files, job.module_files, job.programs)
     sent = place / "sent"
     if machine.mode in snapshot.SETTLE_S:
-        with snapshot.prepared(machine, stops) as prepared:
-            window = place / "window"
-            snapshot.write_window(window, job.limit_s, machine.slice_us, cpio.archive(tree))
-            shutil.copyfile(prepared / "log", log)
-            yield snapshot.command_line(machine, prepared, window, log, sent)
+        cached = snapshot.provide(machine, place, stops)
+        window = place / "window"
+        snapshot.write_window(window, job.limit_s, machine.slice_us, cpio.archive(tree))
+        shutil.copyfile(place / "boot-log", log)
+        yield snapshot.command_line(machine, place / "state", window, log, sent)
         if "load of migration failed" in log.read_text(errors="replace"):
-            raise UsageError(f"QEMU cannot use its snapshot any more: remove {prepared}")
+            raise UsageError(f"QEMU cannot use its snapshot any more: remove {cached}")
         return
     tree |= initramfs.stock_modules(machine.kernel, (*snapshot.MODULES, *job.modules))
     tree["root/limits"] = cpio.file(f"{job.limit_s} 0\n".encode())

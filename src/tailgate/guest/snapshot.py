@@ -12,15 +12,18 @@ it is private. (All of the guest's memory could be such a file, and need not be 
 no huge pages, and whatever the guest does would take longer.)
 """
 
+import asyncio
 import contextlib
-import fcntl
 import hashlib
 import json
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
+from qemu.qmp import EventListener, QMPClient, QMPError, Runstate
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
@@ -34,8 +37,7 @@ HEADER = BLOCK = 65536  # as inside/init reads it
 BOOT_LIMIT_S = 300
 #: The kernel goes on with work of its own for a while after booting. In virtual time waiting costs nothing.
 SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
-#: A snapshot takes 100 MiB on disk. So many are kept, the last used ones: what all tests use,
-#: and more.
+#: How many snapshots are kept, the last used ones; each takes 100 MiB on disk. All tests together use fewer.
 KEPT = 40
 
 
@@ -43,9 +45,11 @@ class BootError(Exception):
     """The guest did not come to the point where it waits for a job; its log."""
 
 
-@contextlib.contextmanager
-def prepared(machine: Machine, stops: int) -> Iterator[Path]:
-    """The folder of a snapshot of this machine, made if there is none; it stays as long as the block runs.
+def provide(machine: Machine, into: Path, stops: int) -> Path:
+    """Put the snapshot of this machine into a folder, as `state` and `boot-log`; it is made if there is none.
+
+    They are hard links into the cache, so the folder must be on its file system. They last when the snapshot
+    itself is removed. Returns the snapshot's folder.
 
     Raises BootError, qemu.StoppedError.
     """
@@ -54,33 +58,36 @@ def prepared(machine: Machine, stops: int) -> Iterator[Path]:
     folder = cache_dir() / "snapshots"
     folder.mkdir(parents=True, exist_ok=True)
     snapshot = folder / _key(machine, initrd)
-    with (folder / f"{snapshot.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # whoever removes snapshots takes it exclusively
-        while not snapshot.is_dir():
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not snapshot.is_dir():
-                _make_room(folder)
-                with scratch.folder() as place:
-                    new = place / "snapshot"
-                    new.mkdir()
-                    _boot(machine, initrd, place, new, stops)
-                    new.rename(snapshot)
-            fcntl.flock(lock, fcntl.LOCK_SH)
+    with FileLock(folder / f"{snapshot.name}.lock"):
+        if not snapshot.is_dir():
+            _make_room(folder)
+            with scratch.folder() as place:
+                new = place / "snapshot"
+                new.mkdir()
+                _boot(machine, initrd, place, new, stops)
+                new.rename(snapshot)
         snapshot.touch()
-        yield snapshot
+        (into / "state").hardlink_to(snapshot / "state")
+        (into / "boot-log").hardlink_to(snapshot / "log")
+    return snapshot
 
 
 def command_line(
-    machine: Machine, snapshot: Path, window: Path, log: Path, sent: Path
+    machine: Machine, state: Path, window: Path, log: Path, sent: Path
 ) -> tuple[list[str], bytes]:
-    """QEMU's command for a machine that goes on from a snapshot, and what it reads from its input."""
+    """QEMU's command for a machine that goes on from a snapshot's state, and what it reads from its input.
+
+    The input is QMP. Nobody reads the answers: if the state does not load, QEMU ends and its log says why. A
+    connection that is read would wake QEMU's main loop while virtual time runs.
+    """
     command = _machine(machine, window, "off", log, sent)
-    qmp = (
-        _qmp("qmp_capabilities"),
-        _qmp("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}]),
-        _qmp("migrate-incoming", uri=f"file:{snapshot / 'state'}"),
+    requests = (
+        {"execute": "qmp_capabilities"},
+        {"execute": "migrate-set-capabilities", "arguments": _capabilities("x-ignore-shared")},
+        {"execute": "migrate-incoming", "arguments": {"uri": f"file:{state}"}},
     )
-    return [*command, "-incoming", "defer", "-qmp", "stdio"], b"".join(qmp)
+    qmp = "".join(f"{json.dumps(request)}\n" for request in requests)
+    return [*command, "-incoming", "defer", "-qmp", "stdio"], qmp.encode()
 
 
 def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> None:
@@ -131,8 +138,7 @@ def _make_room(folder: Path) -> None:
     snapshots = [p for p in folder.iterdir() if p.is_dir()]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT - 1 :]:
-        with (folder / f"{old.name}.lock").open("w") as lock, contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(Timeout), FileLock(folder / f"{old.name}.lock", blocking=False):
             shutil.rmtree(old)
 
 
@@ -152,12 +158,12 @@ def _boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int)
         with qemu.Process(command, log, stops, inherited=(theirs.fileno(),)) as process:
             theirs.close()
             try:
-                _take(ours, into / "state")
+                asyncio.run(_take(ours, into / "state"))
                 (into / "state").write_bytes(_round_time((into / "state").read_bytes()))
-            except OSError as e:
+            except (OSError, QMPError) as e:
                 if process.stops != stops:
                     raise qemu.StoppedError from e
-                raise BootError(log.read_text(errors="replace")) from e
+                raise BootError(f"{log.read_text(errors='replace')}\nno snapshot: {e!r}") from e
 
 
 def _round_time(state: bytes) -> bytes:
@@ -177,28 +183,40 @@ def _round_time(state: bytes) -> bytes:
     return state[:at] + later.to_bytes(8, "big", signed=True) + state[at + 8 :]
 
 
-def _take(control: socket.socket, state: Path) -> None:
-    """Wait for the guest to stop, and let QEMU write the state; OSError if it does not come to that."""
-    control.settimeout(BOOT_LIMIT_S)
-    capabilities = [{"capability": name, "state": True} for name in ("events", "x-ignore-shared")]
-    with control.makefile("rb") as messages:
-
-        def until(event: str, *statuses: str) -> str:
-            for line in messages:
-                message: dict[str, Any] = json.loads(line)
-                status = str(message.get("data", {}).get("status"))
-                if message.get("event") == event and (not statuses or status in statuses):
-                    return status
-            raise ConnectionError("QEMU ended")
-
-        control.sendall(_qmp("qmp_capabilities"))
-        until("STOP")
-        control.sendall(_qmp("migrate-set-capabilities", capabilities=capabilities))
-        control.sendall(_qmp("migrate-set-parameters", **{"max-bandwidth": 0}))
-        control.sendall(_qmp("migrate", uri=f"file:{state}"))
-        if until("MIGRATION", "completed", "failed") == "failed":
-            raise OSError("QEMU cannot write the snapshot")
+async def _take(control: socket.socket, state: Path) -> None:
+    """Wait for the guest to stop, and let QEMU write the state. OSError or QMPError if it does not."""
+    qmp = QMPClient()
+    with qmp.listener(("STOP", "MIGRATION")) as events:
+        await qmp.connect(control)
+        try:
+            await _until(qmp, events, "STOP")
+            await qmp.execute("migrate-set-capabilities", _capabilities("events", "x-ignore-shared"))
+            await qmp.execute("migrate-set-parameters", {"max-bandwidth": 0})
+            await qmp.execute("migrate", {"uri": f"file:{state}"})
+            if await _until(qmp, events, "completed", "failed") == "failed":
+                told = await qmp.execute("query-migrate")
+                raise OSError(f"QEMU cannot write it: {told}")
+        finally:
+            with contextlib.suppress(EOFError):  # QEMU has ended, which the caller learns otherwise
+                await qmp.disconnect()
 
 
-def _qmp(command: str, **arguments: object) -> bytes:
-    return json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+async def _until(qmp: QMPClient, events: EventListener, *awaited: str) -> str:
+    """Wait for an event of one of these names, or for a migration's status. OSError if it does not come."""
+    async with asyncio.timeout(BOOT_LIMIT_S):
+        while qmp.runstate is Runstate.RUNNING:
+            event, ended = asyncio.create_task(events.get()), asyncio.create_task(qmp.runstate_changed())
+            await asyncio.wait((event, ended), return_when=asyncio.FIRST_COMPLETED)
+            for task in (event, ended):
+                task.cancel()  # without effect on the one that is done
+            if event.done():
+                message: dict[str, Any] = dict(event.result())
+                for word in (message["event"], message.get("data", {}).get("status")):
+                    if word in awaited:
+                        return str(word)
+    raise ConnectionError("QEMU has ended")
+
+
+def _capabilities(*names: str) -> dict[str, object]:
+    """The arguments of migrate-set-capabilities that switch these on."""
+    return {"capabilities": [{"capability": name, "state": True} for name in names]}

@@ -11,7 +11,8 @@ import pytest
 
 from tailgate.base.errors import UsageError
 from tailgate.guest.kernels import Kernel
-from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.guest.machine import Job, Outcome
+from tailgate.guest.qemu import VirtualMachine
 from tailgate.upkeep.blktests import command, guests
 from tailgate.upkeep.blktests.store import Store
 from tailgate.upkeep.blktests.verdicts import (
@@ -246,7 +247,9 @@ class Guests:
         self.lives = iter(lives)
         self.asked: list[list[str]] = []
 
-    def run(self, machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes], None]) -> Outcome:
+    def run(
+        self, machine: VirtualMachine, job: Job, out: Path, on_record: Callable[[str, bytes], None]
+    ) -> Outcome:
         tests = job.files["/root/tests"]
         assert isinstance(tests, bytes)
         self.asked.append(tests.decode().split())

@@ -14,7 +14,7 @@ from qemu.qmp import QMPError
 
 from tailgate.guest import initramfs, snapshot
 from tailgate.guest.kernels import Kernel
-from tailgate.guest.qemu import Machine
+from tailgate.guest.qemu import VirtualMachine
 
 GREETING = {"QMP": {"version": {"qemu": {"micro": 2, "minor": 0, "major": 10}}, "capabilities": ["oob"]}}
 STAMP = {"timestamp": {"seconds": 1, "microseconds": 0}}
@@ -102,7 +102,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The memory of each machine that booted, in their order; no QEMU runs."""
     booted: list[int] = []
 
-    def boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int) -> None:
+    def boot(machine: VirtualMachine, archive: bytes, place: Path, into: Path, stops: int) -> None:
         booted.append(machine.memory_mib)
         time.sleep(0.1)
         (into / "state").write_text(f"state of {machine.memory_mib}")
@@ -116,9 +116,9 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return booted
 
 
-def machine(memory_mib: int) -> Machine:
+def machine(memory_mib: int) -> VirtualMachine:
     nowhere = Path("/nonexistent")
-    return Machine(Kernel("stable", "9.1", nowhere, nowhere, nowhere, nowhere), memory_mib=memory_mib)
+    return VirtualMachine(Kernel("stable", "9.1", nowhere, nowhere, nowhere, nowhere), memory_mib=memory_mib)
 
 
 def provide(folder: Path, memory_mib: int) -> Path:

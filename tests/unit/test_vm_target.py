@@ -13,7 +13,8 @@ import pytest
 from tailgate.cli import main as cli
 from tailgate.guest import kernels, kvm, machine, modules, programs
 from tailgate.guest.kernels import Kernel
-from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.guest.machine import Job, Outcome
+from tailgate.guest.qemu import VirtualMachine
 from tailgate.runs.folder import read_measurements, read_run
 from tailgate.runs.measurements import digits
 from tailgate.spec import drive, experiment, plan
@@ -28,7 +29,7 @@ class Guests:
 
     def __init__(self, fake_point: Callable[..., dict[str, bytes]]) -> None:
         self.fake_point = fake_point
-        self.jobs: list[tuple[Machine, Job]] = []
+        self.jobs: list[tuple[VirtualMachine, Job]] = []
         self.chunks: list[str] = []  # of these jobs
         self.idle: Callable[[int], float] = lambda dilation: 0.9
         self.broken: dict[str, str] = {}  # chunk's name -> reason
@@ -37,7 +38,7 @@ class Guests:
         self.more: dict[str, bytes] = {}  # of each point
         self.lock = threading.Lock()
 
-    def run(self, where: Machine, job: Job, out: Path, on_record: OnRecord) -> Outcome:
+    def run(self, where: VirtualMachine, job: Job, out: Path, on_record: OnRecord) -> Outcome:
         with self.lock:
             self.jobs.append((where, job))
             self.chunks.append(out.parent.name)

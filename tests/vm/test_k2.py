@@ -198,7 +198,7 @@ def boot(name: str, programs: Path, out: Path, parts: Sequence[str], ended: Ende
             raise ComplaintError
 
     settings = f"SEED={SEED} PATIENCE_S={PATIENCE_S[mode]}"
-    where = machine.Machine(
+    where = qemu.VirtualMachine(
         kernel,
         mode=mode,
         smp=int(kind[-1]),

@@ -17,7 +17,8 @@ import pytest
 
 from tailgate.guest import kernels, kvm, labels, machine, qemu
 from tailgate.guest.kernels import Kernel
-from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.guest.machine import Job, Outcome
+from tailgate.guest.qemu import VirtualMachine
 
 pytestmark = pytest.mark.vm
 
@@ -43,7 +44,7 @@ class Guest:
         self.out = out
         self.records: dict[str, str] = {}
 
-    def run(self, where: Machine, job: Job) -> Outcome:
+    def run(self, where: VirtualMachine, job: Job) -> Outcome:
         self.records = {}
 
         def keep(name: str, content: bytes) -> None:
@@ -96,7 +97,7 @@ echo "$before $after" > /tmp/idle && emit idle /tmp/idle
 @pytest.mark.parametrize("smp", [1, 2])
 def test_job_finds_all_that_it_needs(guest: Guest, kernel: Kernel, smp: int) -> None:
     job = Job(SURROUNDINGS, files={"/lab/data": b"content\n"}, modules=["ext4", "mq-deadline"])
-    outcome = guest.run(Machine(kernel, smp=smp), job)
+    outcome = guest.run(VirtualMachine(kernel, smp=smp), job)
     assert (outcome.code, outcome.reason, outcome.complaint) == (0, "ok", "")
     assert guest.records["version"].startswith("fio-")
     assert guest.records["a name with blanks"] == f"{smp}\n"
@@ -110,28 +111,28 @@ def test_job_finds_all_that_it_needs(guest: Guest, kernel: Kernel, smp: int) -> 
 
 
 def test_emulation_by_the_hosts_clock(guest: Guest, newest: Kernel) -> None:
-    outcome = guest.run(Machine(newest, mode="tcg", smp=2), Job("nproc > /tmp/n; emit n /tmp/n"))
+    outcome = guest.run(VirtualMachine(newest, mode="tcg", smp=2), Job("nproc > /tmp/n; emit n /tmp/n"))
     assert outcome.reason == "ok", outcome.complaint
     assert guest.records == {"n": "2\n"}
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("fail went wrong", 1), ("false", 1)])
 def test_exit_status(guest: Guest, newest: Kernel, script: str, code: int) -> None:
-    outcome = guest.run(Machine(newest), Job(script))
+    outcome = guest.run(VirtualMachine(newest), Job(script))
     assert (outcome.code, outcome.reason) == (code, "job failed")
     assert ("went wrong" in outcome.complaint) == ("fail" in script)
 
 
 def test_kernel_warning(guest: Guest, kernel: Kernel) -> None:
     """Also where a thread of its own prints what the kernel says, as under PREEMPT_RT."""
-    outcome = guest.run(Machine(kernel), Job("echo '<4>WARNING: CPU: 0 at a test' > /dev/kmsg"))
+    outcome = guest.run(VirtualMachine(kernel), Job("echo '<4>WARNING: CPU: 0 at a test' > /dev/kmsg"))
     assert (outcome.code, outcome.reason) == (99, "kernel warning")
     assert "at a test" in outcome.complaint
 
 
 def test_panic_keeps_what_was_sent(guest: Guest, kernel: Kernel) -> None:
     script = "echo 1 > /tmp/r; emit r /tmp/r; echo c > /proc/sysrq-trigger; sleep 100; emit never /tmp/r"
-    outcome = guest.run(Machine(kernel), Job(script))
+    outcome = guest.run(VirtualMachine(kernel), Job(script))
     assert (outcome.code, outcome.reason) == (125, "kernel died")
     assert "sysrq triggered crash" in outcome.complaint
     assert guest.records == {"r": "1\n"}
@@ -147,14 +148,14 @@ touch /tmp/m/file
 
 def test_hang_is_found_at_once(guest: Guest, newest: Kernel) -> None:
     """A task that waits for a frozen file system: a panic after half a minute, which costs nothing."""
-    outcome = guest.run(Machine(newest), Job(FREEZE, modules=["brd", "ext4"]))
+    outcome = guest.run(VirtualMachine(newest), Job(FREEZE, modules=["brd", "ext4"]))
     assert (outcome.code, outcome.reason) == (125, "kernel died")
     assert "INFO: task touch" in outcome.complaint
     assert outcome.cpu_s < 30
 
 
 def test_virtual_time_out(guest: Guest, newest: Kernel) -> None:
-    outcome = guest.run(Machine(newest), Job("sleep 1000", limit_s=300))
+    outcome = guest.run(VirtualMachine(newest), Job("sleep 1000", limit_s=300))
     assert (outcome.code, outcome.reason) == (124, "virtual timeout")
     assert outcome.cpu_s < 30  # a tenth
 
@@ -171,7 +172,7 @@ def test_wall_time_out(guest: Guest, newest: Kernel, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(qemu.Process, "wall_s", property(wall_s))
     script = "".join(f"echo {i} > /tmp/r; emit r{i} /tmp/r; " for i in range(1, sent)) + FOREVER
-    outcome = guest.run(Machine(newest), Job(script, wall_s=limit_s))
+    outcome = guest.run(VirtualMachine(newest), Job(script, wall_s=limit_s))
     assert (outcome.code, outcome.reason) == (124, "wall timeout")
     assert len(guest.records) == sent
     assert guest.records["started"] == "started\n"
@@ -188,7 +189,7 @@ def test_records_come_while_the_guest_runs(tmp_path: Path, newest: Kernel) -> No
             raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        machine.run(Machine(newest), Job(script + FOREVER), tmp_path, take)
+        machine.run(VirtualMachine(newest), Job(script + FOREVER), tmp_path, take)
     names = [f"{kind}{i}" for i in (1, 2, 3) for kind in ("r", "big")]
     assert [name for name, _ in got] == [*names, "started"]
     assert {size for name, size in got if name.startswith("big")} == {588895}
@@ -199,7 +200,7 @@ def test_side_by_side(tmp_path: Path, newest: Kernel) -> None:
     def work(number: int) -> tuple[str, dict[str, str]]:
         guest = Guest(tmp_path / str(number))
         script = f"sleep 1; echo {number} > /tmp/r; emit r /tmp/r"
-        return guest.run(Machine(newest), Job(script)).reason, guest.records
+        return guest.run(VirtualMachine(newest), Job(script)).reason, guest.records
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(work, (1, 2))) == [("ok", {"r": "1\n"}), ("ok", {"r": "2\n"})]
@@ -208,7 +209,7 @@ def test_side_by_side(tmp_path: Path, newest: Kernel) -> None:
 def test_stop_all(guest: Guest, newest: Kernel) -> None:
     timer = threading.Timer(2, machine.stop_all)
     timer.start()
-    outcome = guest.run(Machine(newest), Job(FOREVER))
+    outcome = guest.run(VirtualMachine(newest), Job(FOREVER))
     assert (outcome.code, outcome.reason) == (130, "stopped")
 
 
@@ -216,9 +217,9 @@ PARENT = """
 import signal
 import sys
 from pathlib import Path
-from tailgate.guest import kernels, machine
+from tailgate.guest import kernels, machine, qemu
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
-where = machine.Machine(kernels.resolve(["backports"], lambda line: None)[0])
+where = qemu.VirtualMachine(kernels.resolve(["backports"], lambda line: None)[0])
 try:
     machine.run(where, machine.Job(sys.argv[2]), Path(sys.argv[1]), lambda *_: print("record", flush=True))
 except KeyboardInterrupt:
@@ -263,7 +264,7 @@ def test_virtual_time_is_the_same_each_time(
     (kernel,) = kernels.resolve([label], print)
 
     def measure() -> str:
-        outcome = guest.run(Machine(kernel), Job(FIO, modules=["null_blk"]))
+        outcome = guest.run(VirtualMachine(kernel), Job(FIO, modules=["null_blk"]))
         assert outcome.reason == "ok", outcome.complaint
         return guest.records["fio.json"]
 
@@ -283,7 +284,7 @@ def test_snapshots_are_the_same_whenever_they_are_made(
 
     def measure() -> str:
         monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path / f"cache{next(times)}"))
-        assert guest.run(Machine(newest), Job(FIO, modules=["null_blk"])).reason == "ok"
+        assert guest.run(VirtualMachine(newest), Job(FIO, modules=["null_blk"])).reason == "ok"
         return guest.records["fio.json"] + guest.records["idle"]
 
     same_twice(measure)
@@ -295,7 +296,7 @@ def test_slices_bound_the_wait_for_a_busy_neighbour(guest: Guest, newest: Kernel
 	before=$(awk '$1 == "0:" { print $2 }' /proc/interrupts); sleep 0.1
 	after=$(awk '$1 == "0:" { print $2 }' /proc/interrupts)
 	echo $((after - before)) > /tmp/n; emit ticks /tmp/n"""
-    outcome = guest.run(Machine(newest, smp=2, slice_us=50), Job(script))
+    outcome = guest.run(VirtualMachine(newest, smp=2, slice_us=50), Job(script))
     assert outcome.reason == "ok", outcome.complaint
     assert 1900 < int(guest.records["ticks"]) < 2200
 
@@ -305,4 +306,4 @@ def test_kvm_is_found_out_by_trying(tmp_path: Path, newest: Kernel, monkeypatch:
     monkeypatch.setattr(kvm, "boots", lambda: pytest.fail("tried again"))
     assert kvm.works() == works
     if works:
-        assert Guest(tmp_path).run(Machine(newest, mode="kvm"), Job("true", wall_s=60)).reason == "ok"
+        assert Guest(tmp_path).run(VirtualMachine(newest, mode="kvm"), Job("true", wall_s=60)).reason == "ok"

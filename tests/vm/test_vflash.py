@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from tailgate.guest import kernels, labels, machine, modules, qemu
-from tailgate.guest.machine import Job, Machine, Outcome
+from tailgate.guest.machine import Job, Outcome
+from tailgate.guest.qemu import VirtualMachine
 
 HERE = Path(__file__).parent
 #: fio, the system call and the interrupt: what a request takes beyond the drive, in virtual microseconds.
 HOST_US = 15
 
 
-def run(where: Machine, script: str, out: Path) -> tuple[Outcome, dict[str, bytes]]:
+def run(where: VirtualMachine, script: str, out: Path) -> tuple[Outcome, dict[str, bytes]]:
     """The outcome of the script in a machine that has vflash and k2, and what it emitted."""
     built = modules.build(where.kernel)
     records: dict[str, bytes] = {}
@@ -48,7 +49,7 @@ if "TAILGATE_DEBUG_KERNELS" in os.environ:
 def test_device(steps: str, label: str, mode: qemu.Mode, tmp_path: Path) -> None:
     script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("vflash_lib.sh", steps))
     kernel = kernels.resolve([label], print)[0]
-    outcome, _ = run(Machine(kernel, mode=mode, smp=2, memory_mib=MEMORY_MIB), script, tmp_path)
+    outcome, _ = run(VirtualMachine(kernel, mode=mode, smp=2, memory_mib=MEMORY_MIB), script, tmp_path)
     said = outcome.complaint + outcome.log.read_text(encoding="utf-8")[-3000:]
     assert outcome.reason == "ok", said
 
@@ -96,7 +97,9 @@ def test_what_the_driver_has_taken_is_not_overtaken(label: str, tmp_path: Path) 
     script = ["set -e", "insmod /lib/modules/extra/k2.ko"]
     for name, (attachment, bound, _) in waits.items():
         script += beside_readers(name, name.partition(".")[2], attachment, bound)
-    outcome, records = run(Machine(kernels.resolve([label], print)[0], smp=1), "\n".join(script), tmp_path)
+    outcome, records = run(
+        VirtualMachine(kernels.resolve([label], print)[0], smp=1), "\n".join(script), tmp_path
+    )
     assert outcome.reason == "ok", outcome.complaint
     for name, (*_, others) in waits.items():
         rt = next(job for job in json.loads(records[name])["jobs"] if job["jobname"] == "rt")
@@ -129,7 +132,7 @@ def test_times(label: str, tmp_path: Path) -> None:
     script += timed(
         "slots.10", {**TIMES, "slots": 1, "dilation": 10}, "--iodepth=16 --number_ios=400 --rw=randread"
     )
-    where = Machine(kernels.resolve([label], print)[0], smp=1)
+    where = VirtualMachine(kernels.resolve([label], print)[0], smp=1)
     outcome, records = run(where, "\n".join(script), tmp_path)
     assert outcome.reason == "ok", outcome.complaint
     took = {name: json.loads(content)["jobs"][0] for name, content in records.items()}

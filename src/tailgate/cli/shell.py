@@ -49,13 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernel = resolve([options.kernel], lambda line: print(line, file=sys.stderr))[0]
     built = modules.build(kernel)
     _, drive = drives.load(options.drive)
-    machine = qemu.Machine(
+    machine = qemu.VirtualMachine(
         kernel, "kvm" if kvm.works() else "tcg", options.smp, options.memory, append="quiet loglevel=3"
     )
     return run(machine, drive, [built / "k2.ko", built / "vflash.ko"])
 
 
-def run(machine: qemu.Machine, drive: drives.Drive, module_files: Sequence[Path]) -> int:
+def run(machine: qemu.VirtualMachine, drive: drives.Drive, module_files: Sequence[Path]) -> int:
     """Boot with the console on our own terminal; 0 if the machine ended by itself."""
     columns, rows = os.get_terminal_size() if sys.stdout.isatty() else (80, 24)
     parameters = drives.module_arguments(drive, {}, dilation=1, seed=1)

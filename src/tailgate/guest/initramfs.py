@@ -13,7 +13,7 @@ from tailgate.guest import programs
 from tailgate.guest.cpio import FOLDER, Tree, archive, file, link
 from tailgate.guest.kernels import Kernel
 
-GUEST = Path(__file__).parent / "inside"
+INSIDE = Path(__file__).parent / "inside"
 FOLDERS = ("bin", "cg", "dev", "etc", "lib/modules/extra", "proc", "root", "sbin", "sys", "tmp")
 UNPACK: Mapping[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
@@ -30,7 +30,7 @@ def system() -> Tree:
     tree |= {f"bin/{name}": link("busybox") for name in applets.stdout.split()}
     tree["bin/busybox"] = file(busybox.read_bytes(), executable=True)
     tree["sbin/modprobe"] = link("../bin/busybox")  # the kernel calls it by this path
-    for ours in GUEST.iterdir():
+    for ours in INSIDE.iterdir():
         at = ours.name if ours.name == "init" else f"bin/{ours.name}"
         tree[at] = file(ours.read_bytes(), executable=True)
     return tree

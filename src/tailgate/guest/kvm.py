@@ -54,7 +54,11 @@ def boots() -> bool:
     with scratch.folder() as place:
         initrd, log = place / "initrd", place / "log"
         initrd.write_bytes(initramfs.shell_only(INIT))
-        command = [*qemu.command_line(qemu.Machine(kernels[0], "kvm"), log, log), "-initrd", str(initrd)]
+        command = [
+            *qemu.command_line(qemu.VirtualMachine(kernels[0], "kvm"), log, log),
+            "-initrd",
+            str(initrd),
+        ]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False

@@ -4,12 +4,6 @@
 from tailgate.guest import kernel_build
 
 ORDINARY = ("stable", "backports")
-
-
 RT = ("stable-rt", "backports-rt")
-
-
 LABELS = (*ORDINARY, *RT)
-
-
 DEBUG = tuple(f"{label}-{kind}" for label in ORDINARY for kind in kernel_build.KINDS)

@@ -19,9 +19,7 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.guest import cpio, initramfs, qemu, scratch, snapshot
 from tailgate.guest.channel import End, Mark, Message, Reader, Record, TimeOut
-from tailgate.guest.qemu import Machine
-
-__all__ = ["Job", "Machine", "Outcome", "run", "stop_all"]
+from tailgate.guest.qemu import VirtualMachine
 
 Reason = Literal[
     "ok", "job failed", "kernel warning", "virtual timeout", "wall timeout", "kernel died", "stopped"
@@ -92,7 +90,7 @@ class Outcome:
     log: Path
 
 
-def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes], None]) -> Outcome:
+def run(machine: VirtualMachine, job: Job, out: Path, on_record: Callable[[str, bytes], None]) -> Outcome:
     """Boot, run the job, and wait for its end; `on_record` gets name and content of what it emits, at once.
 
     Several may run at once, in threads. What `on_record` raises ends the machine and is raised here. `out`
@@ -145,7 +143,7 @@ def run(machine: Machine, job: Job, out: Path, on_record: Callable[[str, bytes],
 
 @contextlib.contextmanager
 def _command(
-    machine: Machine, job: Job, place: Path, log: Path, stops: int
+    machine: VirtualMachine, job: Job, place: Path, log: Path, stops: int
 ) -> Iterator[tuple[list[str], bytes]]:
     """QEMU's command for a job, and its input. The channel goes to the file `sent` in `place`."""
     tree = initramfs.stock_modules(machine.kernel, job.modules)

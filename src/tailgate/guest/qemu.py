@@ -49,7 +49,7 @@ HANG_OPTIONS: Mapping[Mode, str] = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class VirtualMachine:
     """What is booted.
 
     `slice_us` bounds how long a virtual CPU waits for its turn (mode icount, several CPUs), 50 000 at most;
@@ -70,7 +70,7 @@ def path(file: Path) -> str:
     return str(file).replace(",", ",,")
 
 
-def command_line(machine: Machine, log: Path, sent: Path, append: str = "") -> list[str]:
+def command_line(machine: VirtualMachine, log: Path, sent: Path, append: str = "") -> list[str]:
     """QEMU's command for a machine that gets its file system by further arguments.
 
     The guest's console and its second serial port both write to the end of `log`, its first port to `sent`.

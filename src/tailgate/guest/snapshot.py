@@ -28,7 +28,7 @@ from qemu.qmp import EventListener, QMPClient, QMPError, Runstate
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
 from tailgate.guest import cpio, initramfs, qemu, scratch
-from tailgate.guest.qemu import Machine
+from tailgate.guest.qemu import VirtualMachine
 
 #: Without these the guest cannot talk to the host, and not read the job.
 MODULES = ("virtio_pci", "virtio_console", "phram")
@@ -45,7 +45,7 @@ class BootError(Exception):
     """The guest did not come to the point where it waits for a job; its log."""
 
 
-def provide(machine: Machine, into: Path, stops: int) -> Path:
+def provide(machine: VirtualMachine, into: Path, stops: int) -> Path:
     """Put the snapshot of this machine into a folder, as `state` and `boot-log`; it is made if there is none.
 
     They are hard links into the cache, so the folder must be on its file system. They last when the snapshot
@@ -73,7 +73,7 @@ def provide(machine: Machine, into: Path, stops: int) -> Path:
 
 
 def command_line(
-    machine: Machine, state: Path, window: Path, log: Path, sent: Path
+    machine: VirtualMachine, state: Path, window: Path, log: Path, sent: Path
 ) -> tuple[list[str], bytes]:
     """QEMU's command for a machine that goes on from a snapshot's state, and what it reads from its input.
 
@@ -105,7 +105,7 @@ def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> N
         out.truncate(size)
 
 
-def _machine(machine: Machine, window: Path, share: str, log: Path, sent: Path) -> list[str]:
+def _machine(machine: VirtualMachine, window: Path, share: str, log: Path, sent: Path) -> list[str]:
     """The machine as it must be both when a snapshot is made and when it is used."""
     window_file = (
         f"memory-backend-file,id=window,size={WINDOW_MIB}M,share={share},mem-path={qemu.path(window)}"
@@ -118,7 +118,7 @@ def _machine(machine: Machine, window: Path, share: str, log: Path, sent: Path) 
     ]
 
 
-def _key(machine: Machine, initrd: bytes) -> str:
+def _key(machine: VirtualMachine, initrd: bytes) -> str:
     """Stands for all that decides what is in a snapshot."""
     program = Path(shutil.which(qemu.QEMU) or "/nonexistent")
     if not program.exists():
@@ -142,7 +142,7 @@ def _make_room(folder: Path) -> None:
             shutil.rmtree(old)
 
 
-def _boot(machine: Machine, archive: bytes, place: Path, into: Path, stops: int) -> None:
+def _boot(machine: VirtualMachine, archive: bytes, place: Path, into: Path, stops: int) -> None:
     """Boot, and write `state` and `log` into a folder when the guest says that it is ready."""
     initrd, window, log = place / "initrd", place / "window", into / "log"
     initrd.write_bytes(archive)

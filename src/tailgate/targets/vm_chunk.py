@@ -13,6 +13,7 @@ from typing import Literal
 from tailgate.base.errors import UsageError
 from tailgate.guest import machine
 from tailgate.guest.kernels import Kernel
+from tailgate.guest.qemu import VirtualMachine
 from tailgate.load import fiojob
 from tailgate.load.loads import LEAD_S, Loads
 from tailgate.spec import drive as drives
@@ -159,9 +160,9 @@ class GuestPlan:
             wall_s=round(120 + 8 * self.chunk_s(attempt)),
         )
 
-    def machine(self, attempt: Attempt, kernel: Kernel) -> machine.Machine:
+    def machine(self, attempt: Attempt, kernel: Kernel) -> VirtualMachine:
         """The machine that it is given to."""
-        return machine.Machine(
+        return VirtualMachine(
             kernel=kernel,
             mode=self.mode,
             smp=attempt.machine.smp,

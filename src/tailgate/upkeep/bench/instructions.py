@@ -24,6 +24,7 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT, cache_dir
 from tailgate.guest import machine, modules
 from tailgate.guest.kernels import Kernel, resolve
+from tailgate.guest.qemu import VirtualMachine
 from tailgate.upkeep.bench.result import Result
 
 GUEST = Path(__file__).parent
@@ -268,7 +269,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
             limit_s=600,
             wall_s=1800,
         )
-        outcome = machine.run(machine.Machine(kernel), job, cache_dir() / "bench" / kernel.release, on_record)
+        outcome = machine.run(VirtualMachine(kernel), job, cache_dir() / "bench" / kernel.release, on_record)
     if outcome.reason != "ok":
         raise UsageError(
             f"the benchmark on {kernel.release} ended early ({outcome.reason}): see {outcome.log}"

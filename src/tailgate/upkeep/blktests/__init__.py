@@ -5,5 +5,5 @@ images.py    the guest's disks: Debian, the kernel's modules, the checkout
 guests.py    boots guests, and runs test after test in them
 verdicts.py  what a test's files say, and which differences count
 store.py     results on disk, by which a run goes on where it was interrupted
-guest/       what runs inside
+inside/      what runs inside
 """

@@ -12,7 +12,7 @@ from tailgate.guest import machine as vm
 from tailgate.guest.kernels import Kernel
 from tailgate.upkeep.blktests.verdicts import Ending, Result, died, parse, unpack
 
-GUEST = Path(__file__).parent / "guest"
+INSIDE = Path(__file__).parent / "inside"
 CPUS = 4
 MEMORY_MIB = 2048
 #: Until the first test begins, and beyond a test's limit: the guest then sends nothing.
@@ -44,14 +44,16 @@ class Guest:
     mode: qemu.Mode = "tcg"
 
     @property
-    def machine(self) -> vm.Machine:
+    def machine(self) -> qemu.VirtualMachine:
         """The machine. Slabs are checked, as the kernel's 6.1 and later ones call it."""
         # Without multipath nothing hides an NVMe drive's queue from udev.
         append = "slub_debug=FZP slab_debug=FZP log_buf_len=4M nvme_core.multipath=N"
         if self.mode != "kvm":
             # Emulation on a busy host is slow enough for these, and blktests fails a test that meets one.
             append += " nosoftlockup rcupdate.rcu_cpu_stall_suppress=1"
-        return vm.Machine(self.kernel, self.mode, CPUS, MEMORY_MIB, append=append, devices=self._disks())
+        return qemu.VirtualMachine(
+            self.kernel, self.mode, CPUS, MEMORY_MIB, append=append, devices=self._disks()
+        )
 
     def _disks(self) -> tuple[str, ...]:
         """QEMU's options for the disks; nothing that the guest writes is kept."""
@@ -72,7 +74,7 @@ class Guest:
         names = [disk.name.encode() for disk in (self.root, self.modules, self.work, self.scratch)]
         module = self.module.read_bytes() if self.module else b""
         machine = f"{self.mode} {CPUS} {MEMORY_MIB} {self.machine.append}".encode()
-        return [*files, *names, (GUEST / "job.sh").read_bytes(), module, machine]
+        return [*files, *names, (INSIDE / "job.sh").read_bytes(), module, machine]
 
     def files(self, tests: Sequence[str], limit_s: int) -> dict[str, Path | bytes]:
         """What the guest's scripts read."""
@@ -84,7 +86,7 @@ class Guest:
             "/root/scheduler": f"{self.scheduler}\n".encode(),
             "/root/config": config,
             "/root/blktests-config": CONFIG.format(transport=transport).encode(),
-            "/root/inside.sh": GUEST / "inside.sh",
+            "/root/inside.sh": INSIDE / "inside.sh",
         }
 
 
@@ -132,7 +134,7 @@ def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: 
     while left:
         batch = Batch(out, on_result)
         job = vm.Job(
-            (GUEST / "job.sh").read_text(),
+            (INSIDE / "job.sh").read_text(),
             guest.files(left, limit_s),
             modules=("virtio_blk", "virtio_scsi", "ext4"),
             module_files=[guest.module] if guest.module else [],

@@ -6,6 +6,7 @@
 PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/pytest -q --numprocesses $(shell nproc) --dist worksteal
 VM_PYTEST := $(PYTEST) --dist loadgroup --no-loadscope-reorder
 VM_TEST := $(VM_PYTEST) tests/vm
@@ -26,7 +27,7 @@ help: ## these lines
 demo: ## K2 against none, mq-deadline, kyber and bfq in a virtual machine: table and report
 	@setup/stages.sh demo \
 		"60|Debian packages|setup/host.sh demo" \
-		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
+		"40|Python packages and guest kernel|make -s venv kernel-demo" \
 		"10|kernel modules|$(BIN)/python -m tailgate.guest.modules backports" \
 		"90|measuring|$(BIN)/tailgate run k2/fig8 --target vm --quick --fresh"
 
@@ -80,7 +81,7 @@ blktests: ## a checkout of blktests judges k2 beside mq-deadline (hours, resumab
 setup-demo: ## only the set-up of demo
 	@setup/stages.sh setup-demo \
 		"60|Debian packages|setup/host.sh demo" \
-		"25|Python packages and guest kernel|make -s -j2 --output-sync=line venv kernel-demo" \
+		"40|Python packages and guest kernel|make -s venv kernel-demo" \
 		"10|kernel modules|$(BIN)/python -m tailgate.guest.modules backports"
 
 setup-check: ## only the set-up of check
@@ -136,14 +137,14 @@ vm-test-repeat: ## vm-test ten times, five of them beside four busy loops: the r
 vm-test-debug: ## the modules' parts on debug kernels
 	TAILGATE_DEBUG_KERNELS=1 $(VM_PYTEST) tests/vm/test_k2.py::test_part tests/vm/test_vflash.py::test_device
 
-# The kernels need nothing but Python's own library, so they come while pip is at work.
-kernel-demo:
-	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels backports
-kernels:
-	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels $(KERNELS)
+# The lab itself fetches the kernels, while pip is at work on what only tests need.
+kernel-demo: $(VENV)/run.stamp
+	@$(BIN)/python -m tailgate.guest.kernels backports
+kernels: $(VENV)/run.stamp
+	@$(BIN)/python -m tailgate.guest.kernels $(KERNELS)
 
-kernels-debug: ## guest kernels built with KASAN and lockdep, and with KCSAN (setup/kernels)
-	@PYTHONPATH=src $(PYTHON) -m tailgate.guest.kernels $(DEBUG_KERNELS)
+kernels-debug: $(VENV)/run.stamp ## guest kernels built with KASAN and lockdep, and with KCSAN (setup/kernels)
+	@$(BIN)/python -m tailgate.guest.kernels $(DEBUG_KERNELS)
 
 modules: ## kernel modules for all guests, in build/
 	@$(BIN)/python -m tailgate.guest.modules $(KERNELS)
@@ -156,29 +157,29 @@ sim: $(VENV)/sim.stamp ## the simulator, into .venv
 venv: $(VENV)/run.stamp
 venv-dev: $(VENV)/dev.stamp
 
-# One environment, two fillings: what runs, and what also tests. A changed lock, and nothing else, installs
+# One environment, filled in two steps: what runs, then what tests. A changed lock, and nothing else, installs
 # again.
 $(VENV)/run.stamp: requirements.lock pyproject.toml
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+	$(call install,$<)
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "python: ready"
+$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/run.stamp
 	$(call install,$<)
 	@touch $@
-$(VENV)/dev.stamp: requirements-dev.lock requirements.lock pyproject.toml
-	$(call install,$<)
-	@touch $(VENV)/run.stamp $@
+	@echo "python: ready to test"
 
 $(VENV)/sim.stamp: $(VENV)/dev.stamp $(shell find sim sched flash -type f)
 	@echo "simulator: compiling"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--force-reinstall ./sim
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --force-reinstall ./sim
 	@touch $@
 	@echo "simulator: ready"
 
 define install
 @echo "python: packages of $(1) into $(VENV)"
-@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --only-binary :all: \
-	--require-hashes -r $(1) || { echo "tailgate: pip cannot install $(1): check the network" >&2; exit 1; }
-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-@echo "python: ready"
+@$(PIP) --no-compile --no-deps --only-binary :all: --require-hashes -r $(1) || \
+	{ echo "tailgate: pip cannot install $(1): check the network" >&2; exit 1; }
 endef
 
 # Needs uv on PATH, as nothing else here does.

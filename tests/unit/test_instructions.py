@@ -10,36 +10,36 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.guest import modules
 from tailgate.guest.kernels import Kernel
-from tailgate.upkeep.bench import instructions
+from tailgate.upkeep.bench import contenders, costs, instructions
 
 KERNEL = Kernel("stable", "6.1.0-1-amd64", *[Path("/nowhere")] * 4)
 
 
 def test_k2_less_that_of_an_earlier_commit() -> None:
-    none = dict.fromkeys((c.name for c in instructions.CONTENDERS), 1000.0) | {
+    none = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {
         "mq-deadline": 2000,
         "k2": 1503.25,
     }
     figures = {"qd32": none | {"k2 before 527fb48": 1490, "vflash": 1100}, "qd1": none}
-    found = {r.name: r.value for r in instructions.results(KERNEL, figures)}
+    found = {r.name: r.value for r in costs.results(KERNEL, figures)}
     assert found["instructions_per_io.k2_since.527fb48.qd32.6_1"] == pytest.approx(13.2, abs=0.06)
     assert not [name for name in found if ".k2_since." in name and ".qd1." in name]
     assert not [name for name in found if ".price." in name]
 
 
 def test_price_of_what_is_switched_on() -> None:
-    usual = dict.fromkeys((c.name for c in instructions.CONTENDERS), 1000.0) | {"mq-deadline": 2000}
-    on = {c.name: 1500.0 for c in instructions.ON}
+    usual = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {"mq-deadline": 2000}
+    on = {c.name: 1500.0 for c in contenders.ON}
     figures = {
         "qd32": usual | on | {"vflash": 1100, "k2 with ahead": 1042},
         "qd1": usual | on | {"k2 real-time": 1400, "k2 with ahead real-time": 1411.5},
     }
-    found = {r.name: r.value for r in instructions.results(KERNEL, figures)}
+    found = {r.name: r.value for r in costs.results(KERNEL, figures)}
     assert found["instructions_per_io.price.ahead.background.6_1"] == 42
     assert found["instructions_per_io.price.ahead.real-time.6_1"] == 11.5
-    assert len([name for name in found if ".price." in name]) == 2 * len(instructions.SWITCHED_ON)
-    text = instructions.script(instructions.LOADS, instructions.ON)
-    assert text.count("ionice -c 1 -n 0 iobench") == 1 + len(instructions.SWITCHED_ON)
+    assert len([name for name in found if ".price." in name]) == 2 * len(contenders.SWITCHED_ON)
+    text = instructions.script(contenders.LOADS, contenders.ON)
+    assert text.count("ionice -c 1 -n 0 iobench") == 1 + len(contenders.SWITCHED_ON)
     assert text.count("> $queue/iosched/bound_mode") == 2
 
 
@@ -52,15 +52,13 @@ def test_parts_of_mqfq_are_all_that_it_adds() -> None:
         "mqfq by process without merging": 1930,
         "mqfq real-time without merging": 1800,
     }
-    parts = instructions.parts(figures)
+    parts = costs.parts(figures)
     assert list(parts.values()) == [10, 40, 130, 820]
     assert sum(parts.values()) == figures["mqfq"] - figures["none"]
 
 
 def test_the_guest_loads_the_module_of_the_contender() -> None:
-    text = instructions.script(
-        instructions.LOADS[:1], (*instructions.CONTENDERS, instructions.before("527fb48"))
-    )
+    text = instructions.script(contenders.LOADS[:1], (*contenders.CONTENDERS, contenders.before("527fb48")))
     assert text.count("insmod /lib/modules/extra/k2-527fb48.ko") == 1
     assert 'emit "qd1/k2 before 527fb48"' in text
 

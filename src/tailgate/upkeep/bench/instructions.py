@@ -2,7 +2,7 @@
 """What an I/O costs in instructions, for each scheduler, side by side on one kernel.
 
 Method: a guest with one CPU in virtual time, where an instruction is a nanosecond; null_blk, 4 KiB random
-direct reads by `guest/iobench.c`; elapsed less idle time over the number of I/Os. What a scheduler adds is
+direct reads by `iobench.c`; elapsed less idle time over the number of I/Os. What a scheduler adds is
 its figure less that of `none` in the same boot. Merging and statistics are on, writeback throttling is off.
 
 Instructions are not time: cache misses and contention are not in them.
@@ -10,138 +10,32 @@ Instructions are not time: cache misses and contention are not in them.
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from rich.console import Console
-from rich.table import Table
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT, cache_dir
 from tailgate.guest import machine, modules
 from tailgate.guest.kernels import Kernel, resolve
 from tailgate.guest.qemu import VirtualMachine
+from tailgate.upkeep.bench import costs
+from tailgate.upkeep.bench.contenders import (
+    CONTENDERS,
+    LOADS,
+    ON,
+    OURS,
+    STEPS,
+    WITHOUT,
+    Contender,
+    Load,
+    before,
+)
 from tailgate.upkeep.bench.result import Result
-
-GUEST = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Load:
-    """One way to drive the device: null_blk's completion mode, and iobench's arguments."""
-
-    name: str
-    irqmode: int  # 1: completion at once, in a soft interrupt; 2: by a timer
-    completion_ns: int
-    depth: int
-    ios: int
-    batch: int
-    bound: int = 32
-    slots: int = 64  # null_blk's hw_queue_depth
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A row: a scheduler, with what is different where the share or the price of a feature is measured."""
-
-    name: str
-    scheduler: str
-    module: str = ""  # other than its own, which is that of OURS
-    settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
-    rt: bool = False  # the reader has real-time class
-    loads: tuple[str, ...] = ()  # names; empty: all
-
-
-#: Tailgate's schedulers, and the knob of each that bounds requests in flight.
-OURS = {"k2": "inflight_max", "mqfq": "d"}
-LOADS = (
-    Load("qd1", 1, 0, 1, 20_000, 1),
-    Load("qd32", 1, 0, 32, 30_000, 1),
-    Load("qd32_batch16", 1, 0, 32, 40_000, 16),
-    Load("qd32_bound8", 2, 100_000, 32, 30_000, 1, bound=8),
-    # 8 in the drive make the drive the limit, and the CPU sleeps and wakes: here for all contenders alike
-    Load("qd32_slots8", 2, 100_000, 32, 30_000, 1, bound=8, slots=8),
-)
-CONTENDERS = (
-    Contender("none", "none"),
-    Contender("mq-deadline", "mq-deadline"),
-    Contender("kyber", "kyber"),
-    Contender("bfq", "bfq"),
-    Contender("k2", "k2"),
-    Contender("mqfq", "mqfq"),
-)
-# Each feature of k2 is measured by leaving it out; merging also by leaving it out of `none`.
-WITHOUT = (
-    Contender("k2 without rt_tags", "k2", settings=(("iosched/rt_tags", "0"),)),
-    Contender("k2 without statistics", "k2", module="k2-bare.ko"),
-    Contender("k2 without merging", "k2", settings=(("nomerges", "2"),)),
-    Contender("none without merging", "none", settings=(("nomerges", "2"),)),
-)
-
-FEATURES = ("rt_tags", "statistics", "merging")
-
-# What mqfq does for a request in steps: each contender does more than the one below it.
-STEPS = (
-    Contender("mqfq by process", "mqfq", settings=(("iosched/flow_by", "process"),)),
-    Contender(
-        "mqfq by process without merging",
-        "mqfq",
-        settings=(("iosched/flow_by", "process"), ("nomerges", "2")),
-    ),
-    Contender("mqfq real-time without merging", "mqfq", settings=(("nomerges", "2"),), rt=True),
-)
-#: A part of mqfq -> the contender that has it, and the one that has not.
-PARTS: Mapping[str, tuple[str, str]] = {
-    "cgroup": ("mqfq", STEPS[0].name),
-    "merging": (STEPS[0].name, STEPS[1].name),
-    "flow, tag and virtual time": (STEPS[1].name, STEPS[2].name),
-    "queue, token and the rest": (STEPS[2].name, "none without merging"),
-}
-
-# What is off by default, each switched on for itself, with values that hold nothing back here: what is left
-# is its price.
-SWITCHED_ON: Mapping[str, tuple[str, str]] = {
-    "bytes": ("inflight_kib_max", "65536"),
-    "ahead": ("bound_mode", "ahead"),
-    "debt": ("write_debt_kib_max", "auto"),
-    "target": ("rt_target_us", "1000000"),
-    "active": ("bound_when", "active"),
-    "no_floor": ("be_floor_iops", "0"),
-    "discards": ("discard_kib_max", "1024"),
-}
-#: For the background, and for a real-time reader.
-ON_LOADS = {False: "qd32", True: "qd1"}
-
-
-def on_name(feature: str, rt: bool) -> str:
-    """Name of the contender with a feature of SWITCHED_ON, or none of them, switched on."""
-    return " ".join(["k2", *([f"with {feature}"] if feature else []), *(["real-time"] if rt else [])])
-
-
-ON = (
-    Contender(on_name("", True), "k2", rt=True, loads=(ON_LOADS[True],)),
-    *(
-        Contender(
-            on_name(feature, rt),
-            "k2",
-            settings=((f"iosched/{knob}", value),),
-            rt=rt,
-            loads=(ON_LOADS[rt],),
-        )
-        for feature, (knob, value) in SWITCHED_ON.items()
-        for rt in ON_LOADS
-    ),
-)
-
-
-def before(commit: str) -> Contender:
-    """k2 as it was at a commit, beside that of this checkout."""
-    return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit}.ko")
-
 
 # Boot-time work of the kernel goes on for a while; waiting is free in virtual time.
 PREPARE = """\
@@ -210,9 +104,9 @@ def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
 
 
 def compile_guest_program(name: str, folder: Path) -> Path:
-    """A static executable of `guest/<name>.c`."""
+    """A static executable of `<name>.c`."""
     out = folder / name
-    command = ["cc", "-O2", "-static", "-o", str(out), str(GUEST / f"{name}.c")]
+    command = ["cc", "-O2", "-static", "-o", str(out), str(Path(__file__).parent / f"{name}.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(f"{name}.c does not compile: {done.stderr.strip().splitlines()[0]}")
@@ -277,137 +171,6 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
     return figures
 
 
-def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
-    """Entries of bench.json for one kernel: totals, what each adds to none, and ours by mq-deadline's."""
-    series = kernel.series.replace(".", "_")
-    out = []
-    for load, by_contender in figures.items():
-        none = by_contender["none"]
-        deadline = by_contender["mq-deadline"] - none
-        context = f"null_blk, 4 KiB random reads, {load}, Linux {kernel.release}, one CPU in virtual time"
-        for c in CONTENDERS:
-            name = f"instructions_per_io.{c.name}.{load}.{series}"
-            out.append(Result(name, by_contender[c.name], "instructions", False, context))
-        k2 = by_contender["k2"]
-        for name in OURS:
-            ratio = round((by_contender[name] - none) / deadline, 3)
-            name = f"added_over_mq-deadline.{name}.{load}.{series}"
-            out.append(Result(name, ratio, "ratio", False, context))
-        for c_name, value in by_contender.items():
-            if (commit := c_name.removeprefix("k2 before ")) != c_name:
-                name = f"instructions_per_io.k2_since.{commit}.{load}.{series}"
-                more = f"{context}; less k2 of an earlier commit"
-                out.append(Result(name, round(k2 - value, 1), "instructions", False, more))
-        for (feature, rt), price in prices(load, by_contender).items():
-            name = f"instructions_per_io.price.{feature}.{'real-time' if rt else 'background'}.{series}"
-            out.append(
-                Result(name, price, "instructions", False, f"{context}; switched on, less k2 as it is")
-            )
-        for feature, share in shares(by_contender).items():
-            name = f"instructions_per_io.share.{feature}.{load}.{series}"
-            out.append(Result(name, share, "instructions", False, context))
-        for part, cost in parts(by_contender).items():
-            name = f"instructions_per_io.mqfq_part.{part}.{load}.{series}"
-            out.append(Result(name, cost, "instructions", False, context))
-    out.append(
-        Result(
-            f"instructions_per_io.vflash_own.{series}",
-            vflash_own(figures),
-            "instructions",
-            False,
-            f"vflash less null_blk without its timer, none, qd32, Linux {kernel.release}: at most that",
-        )
-    )
-    return out
-
-
-def vflash_own(figures: dict[str, dict[str, float]]) -> float:
-    """What the virtual drive's code takes of a one-page I/O, at most: the timer interrupt is in it."""
-    return round(figures["qd32"]["vflash"] - figures["qd32"]["none"], 1)
-
-
-def shares(by_contender: dict[str, float]) -> dict[str, float]:
-    """Instructions per I/O that each feature of k2 accounts for; empty if none was left out."""
-    if "k2 without rt_tags" not in by_contender:
-        return {}
-    k2 = by_contender["k2"]
-    merging_in_none = by_contender["none"] - by_contender["none without merging"]
-    out = {feature: round(k2 - by_contender[f"k2 without {feature}"], 1) for feature in FEATURES}
-    out["merging"] = round(out["merging"] - merging_in_none, 1)
-    return out
-
-
-def parts(by_contender: Mapping[str, float]) -> dict[str, float]:
-    """Instructions per I/O of each part of mqfq, all that it adds; empty if they were not measured."""
-    if STEPS[0].name not in by_contender:
-        return {}
-    out = {part: by_contender[has] - by_contender[has_not] for part, (has, has_not) in PARTS.items()}
-    out["merging"] -= by_contender["none"] - by_contender["none without merging"]
-    return {part: round(cost, 1) for part, cost in out.items()}
-
-
-def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool], float]:
-    """Instructions per I/O that each feature takes when it is on, by whether the I/O is real-time."""
-    return {
-        (feature, rt): round(by_contender[on_name(feature, rt)] - by_contender[on_name("", rt)], 1)
-        for rt, of_load in ON_LOADS.items()
-        for feature in SWITCHED_ON
-        if of_load == load and on_name(feature, rt) in by_contender
-    }
-
-
-def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
-    """What is off by default: what it adds, when on, to an I/O of the background and to a real-time one."""
-    out = Table(title=f"K2: instructions per I/O when it is on, Linux {kernel.release}", title_justify="left")
-    out.add_column("knob")
-    out.add_column("background", justify="right")
-    out.add_column("real-time", justify="right")
-    found = {
-        key: v for load, by_contender in figures.items() for key, v in prices(load, by_contender).items()
-    }
-    for feature, (knob, _) in SWITCHED_ON.items():
-        out.add_row(knob, *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
-    return out
-
-
-def part_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
-    """What each part of mqfq takes."""
-    out = Table(title=f"mqfq: instructions per I/O by part, Linux {kernel.release}", title_justify="left")
-    out.add_column("load")
-    for part in PARTS:
-        out.add_column(part, justify="right")
-    for load, by_contender in figures.items():
-        out.add_row(load, *(f"{cost:+.0f}" for cost in parts(by_contender).values()))
-    return out
-
-
-def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
-    """The figures of one kernel as people read them: none in total, the rest as what they add to it."""
-    out = Table(title=f"Instructions per 4 KiB read on Linux {kernel.release}", title_justify="left")
-    out.add_column("load")
-    out.add_column("none", justify="right")
-    for c in CONTENDERS[1:]:
-        out.add_column(c.name, justify="right")
-    for name in OURS:
-        out.add_column(f"{name} / mq-deadline", justify="right")
-    for feature in FEATURES:
-        out.add_column(feature, justify="right")
-    out.caption = (
-        f"vflash's own code: at most {vflash_own(figures):.0f} (k2's last columns are shares of +k2)"
-    )
-    for load, by_contender in figures.items():
-        none = by_contender["none"]
-        added = {c.name: by_contender[c.name] - none for c in CONTENDERS[1:]}
-        out.add_row(
-            load,
-            f"{none:.0f}",
-            *(f"+{value:.0f}" for value in added.values()),
-            *(f"{added[name] / added['mq-deadline']:.2f}" for name in OURS),
-            *(f"{share:.0f}" for share in shares(by_contender).values()),
-        )
-    return out
-
-
 def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequence[str] = ()) -> list[Result]:
     """Count on the kernels of these labels, side by side; print a table for each.
 
@@ -426,9 +189,9 @@ def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequenc
         figures = {k: run.result() for k, run in runs.items()}
     out = []
     for kernel, by_load in figures.items():
-        console.print(table(kernel, by_load))
+        console.print(costs.table(kernel, by_load))
         if not quick:
-            console.print(price_table(kernel, by_load))
-            console.print(part_table(kernel, by_load))
-        out += results(kernel, by_load)
+            console.print(costs.price_table(kernel, by_load))
+            console.print(costs.part_table(kernel, by_load))
+        out += costs.results(kernel, by_load)
     return out

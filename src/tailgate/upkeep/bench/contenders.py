@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the count of instructions compares: loads, schedulers, and features switched off or on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Load:
+    """One way to drive the device: null_blk's completion mode, and iobench's arguments."""
+
+    name: str
+    irqmode: int  # 1: completion at once, in a soft interrupt; 2: by a timer
+    completion_ns: int
+    depth: int
+    ios: int
+    batch: int
+    bound: int = 32
+    slots: int = 64  # null_blk's hw_queue_depth
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row: a scheduler, with what is different where the share or the price of a feature is measured."""
+
+    name: str
+    scheduler: str
+    module: str = ""  # other than its own, which is that of OURS
+    settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
+    rt: bool = False  # the reader has real-time class
+    loads: tuple[str, ...] = ()  # names; empty: all
+
+
+#: Tailgate's schedulers, and the knob of each that bounds requests in flight.
+OURS = {"k2": "inflight_max", "mqfq": "d"}
+LOADS = (
+    Load("qd1", 1, 0, 1, 20_000, 1),
+    Load("qd32", 1, 0, 32, 30_000, 1),
+    Load("qd32_batch16", 1, 0, 32, 40_000, 16),
+    Load("qd32_bound8", 2, 100_000, 32, 30_000, 1, bound=8),
+    # 8 in the drive make the drive the limit, and the CPU sleeps and wakes: here for all contenders alike
+    Load("qd32_slots8", 2, 100_000, 32, 30_000, 1, bound=8, slots=8),
+)
+CONTENDERS = (
+    Contender("none", "none"),
+    Contender("mq-deadline", "mq-deadline"),
+    Contender("kyber", "kyber"),
+    Contender("bfq", "bfq"),
+    Contender("k2", "k2"),
+    Contender("mqfq", "mqfq"),
+)
+# Each feature of k2 is measured by leaving it out; merging also by leaving it out of `none`.
+WITHOUT = (
+    Contender("k2 without rt_tags", "k2", settings=(("iosched/rt_tags", "0"),)),
+    Contender("k2 without statistics", "k2", module="k2-bare.ko"),
+    Contender("k2 without merging", "k2", settings=(("nomerges", "2"),)),
+    Contender("none without merging", "none", settings=(("nomerges", "2"),)),
+)
+
+FEATURES = ("rt_tags", "statistics", "merging")
+
+# What mqfq does for a request in steps: each contender does more than the one below it.
+STEPS = (
+    Contender("mqfq by process", "mqfq", settings=(("iosched/flow_by", "process"),)),
+    Contender(
+        "mqfq by process without merging",
+        "mqfq",
+        settings=(("iosched/flow_by", "process"), ("nomerges", "2")),
+    ),
+    Contender("mqfq real-time without merging", "mqfq", settings=(("nomerges", "2"),), rt=True),
+)
+#: A part of mqfq -> the contender that has it, and the one that has not.
+PARTS: Mapping[str, tuple[str, str]] = {
+    "cgroup": ("mqfq", STEPS[0].name),
+    "merging": (STEPS[0].name, STEPS[1].name),
+    "flow, tag and virtual time": (STEPS[1].name, STEPS[2].name),
+    "queue, token and the rest": (STEPS[2].name, "none without merging"),
+}
+
+# What is off by default, each switched on for itself, with values that hold nothing back here: what is left
+# is its price.
+SWITCHED_ON: Mapping[str, tuple[str, str]] = {
+    "bytes": ("inflight_kib_max", "65536"),
+    "ahead": ("bound_mode", "ahead"),
+    "debt": ("write_debt_kib_max", "auto"),
+    "target": ("rt_target_us", "1000000"),
+    "active": ("bound_when", "active"),
+    "no_floor": ("be_floor_iops", "0"),
+    "discards": ("discard_kib_max", "1024"),
+}
+#: For the background, and for a real-time reader.
+ON_LOADS = {False: "qd32", True: "qd1"}
+
+
+def on_name(feature: str, rt: bool) -> str:
+    """Name of the contender with a feature of SWITCHED_ON, or none of them, switched on."""
+    return " ".join(["k2", *([f"with {feature}"] if feature else []), *(["real-time"] if rt else [])])
+
+
+ON = (
+    Contender(on_name("", True), "k2", rt=True, loads=(ON_LOADS[True],)),
+    *(
+        Contender(
+            on_name(feature, rt),
+            "k2",
+            settings=((f"iosched/{knob}", value),),
+            rt=rt,
+            loads=(ON_LOADS[rt],),
+        )
+        for feature, (knob, value) in SWITCHED_ON.items()
+        for rt in ON_LOADS
+    ),
+)
+
+
+def before(commit: str) -> Contender:
+    """k2 as it was at a commit, beside that of this checkout."""
+    return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit}.ko")

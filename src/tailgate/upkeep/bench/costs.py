@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What counted instructions say: what a scheduler adds, and what each of its features takes of that.
+
+`figures` below are instructions per I/O by load and contender on one kernel, as instructions.count returns.
+"""
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from tailgate.guest.kernels import Kernel
+from tailgate.upkeep.bench.contenders import (
+    CONTENDERS,
+    FEATURES,
+    ON_LOADS,
+    OURS,
+    PARTS,
+    STEPS,
+    SWITCHED_ON,
+    on_name,
+)
+from tailgate.upkeep.bench.result import Result
+
+
+def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
+    """Entries of bench.json for one kernel: totals, what each adds to none, and ours by mq-deadline's."""
+    series = kernel.series.replace(".", "_")
+    out = []
+    for load, by_contender in figures.items():
+        none = by_contender["none"]
+        deadline = by_contender["mq-deadline"] - none
+        context = f"null_blk, 4 KiB random reads, {load}, Linux {kernel.release}, one CPU in virtual time"
+        for c in CONTENDERS:
+            name = f"instructions_per_io.{c.name}.{load}.{series}"
+            out.append(Result(name, by_contender[c.name], "instructions", False, context))
+        k2 = by_contender["k2"]
+        for name in OURS:
+            ratio = round((by_contender[name] - none) / deadline, 3)
+            name = f"added_over_mq-deadline.{name}.{load}.{series}"
+            out.append(Result(name, ratio, "ratio", False, context))
+        for c_name, value in by_contender.items():
+            if (commit := c_name.removeprefix("k2 before ")) != c_name:
+                name = f"instructions_per_io.k2_since.{commit}.{load}.{series}"
+                more = f"{context}; less k2 of an earlier commit"
+                out.append(Result(name, round(k2 - value, 1), "instructions", False, more))
+        for (feature, rt), price in prices(load, by_contender).items():
+            name = f"instructions_per_io.price.{feature}.{'real-time' if rt else 'background'}.{series}"
+            out.append(
+                Result(name, price, "instructions", False, f"{context}; switched on, less k2 as it is")
+            )
+        for feature, share in shares(by_contender).items():
+            name = f"instructions_per_io.share.{feature}.{load}.{series}"
+            out.append(Result(name, share, "instructions", False, context))
+        for part, cost in parts(by_contender).items():
+            name = f"instructions_per_io.mqfq_part.{part}.{load}.{series}"
+            out.append(Result(name, cost, "instructions", False, context))
+    out.append(
+        Result(
+            f"instructions_per_io.vflash_own.{series}",
+            vflash_own(figures),
+            "instructions",
+            False,
+            f"vflash less null_blk without its timer, none, qd32, Linux {kernel.release}: at most that",
+        )
+    )
+    return out
+
+
+def vflash_own(figures: dict[str, dict[str, float]]) -> float:
+    """What the virtual drive's code takes of a one-page I/O, at most: the timer interrupt is in it."""
+    return round(figures["qd32"]["vflash"] - figures["qd32"]["none"], 1)
+
+
+def shares(by_contender: dict[str, float]) -> dict[str, float]:
+    """Instructions per I/O that each feature of k2 accounts for; empty if none was left out."""
+    if "k2 without rt_tags" not in by_contender:
+        return {}
+    k2 = by_contender["k2"]
+    merging_in_none = by_contender["none"] - by_contender["none without merging"]
+    out = {feature: round(k2 - by_contender[f"k2 without {feature}"], 1) for feature in FEATURES}
+    out["merging"] = round(out["merging"] - merging_in_none, 1)
+    return out
+
+
+def parts(by_contender: Mapping[str, float]) -> dict[str, float]:
+    """Instructions per I/O of each part of mqfq, all that it adds; empty if they were not measured."""
+    if STEPS[0].name not in by_contender:
+        return {}
+    out = {part: by_contender[has] - by_contender[has_not] for part, (has, has_not) in PARTS.items()}
+    out["merging"] -= by_contender["none"] - by_contender["none without merging"]
+    return {part: round(cost, 1) for part, cost in out.items()}
+
+
+def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool], float]:
+    """Instructions per I/O that each feature takes when it is on, by whether the I/O is real-time."""
+    return {
+        (feature, rt): round(by_contender[on_name(feature, rt)] - by_contender[on_name("", rt)], 1)
+        for rt, of_load in ON_LOADS.items()
+        for feature in SWITCHED_ON
+        if of_load == load and on_name(feature, rt) in by_contender
+    }
+
+
+def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
+    """What is off by default: what it adds, when on, to an I/O of the background and to a real-time one."""
+    out = Table(title=f"K2: instructions per I/O when it is on, Linux {kernel.release}", title_justify="left")
+    out.add_column("knob")
+    out.add_column("background", justify="right")
+    out.add_column("real-time", justify="right")
+    found = {
+        key: v for load, by_contender in figures.items() for key, v in prices(load, by_contender).items()
+    }
+    for feature, (knob, _) in SWITCHED_ON.items():
+        out.add_row(knob, *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
+    return out
+
+
+def part_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
+    """What each part of mqfq takes."""
+    out = Table(title=f"mqfq: instructions per I/O by part, Linux {kernel.release}", title_justify="left")
+    out.add_column("load")
+    for part in PARTS:
+        out.add_column(part, justify="right")
+    for load, by_contender in figures.items():
+        out.add_row(load, *(f"{cost:+.0f}" for cost in parts(by_contender).values()))
+    return out
+
+
+def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
+    """The figures of one kernel as people read them: none in total, the rest as what they add to it."""
+    out = Table(title=f"Instructions per 4 KiB read on Linux {kernel.release}", title_justify="left")
+    out.add_column("load")
+    out.add_column("none", justify="right")
+    for c in CONTENDERS[1:]:
+        out.add_column(c.name, justify="right")
+    for name in OURS:
+        out.add_column(f"{name} / mq-deadline", justify="right")
+    for feature in FEATURES:
+        out.add_column(feature, justify="right")
+    out.caption = (
+        f"vflash's own code: at most {vflash_own(figures):.0f} (k2's last columns are shares of +k2)"
+    )
+    for load, by_contender in figures.items():
+        none = by_contender["none"]
+        added = {c.name: by_contender[c.name] - none for c in CONTENDERS[1:]}
+        out.add_row(
+            load,
+            f"{none:.0f}",
+            *(f"+{value:.0f}" for value in added.values()),
+            *(f"{added[name] / added['mq-deadline']:.2f}" for name in OURS),
+            *(f"{share:.0f}" for share in shares(by_contender).values()),
+        )
+    return out

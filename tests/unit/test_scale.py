@@ -4,6 +4,7 @@
 import json
 import shutil
 import statistics
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.unit.programs import mutate
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
+from tailgate.simulator import simulation
 from tailgate.upkeep import bench
 from tailgate.upkeep.bench import scale, simulator
 from tailgate.upkeep.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
@@ -173,17 +175,26 @@ def test_bench_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 def test_the_simulators_load_has_96_outstanding(scheduler: str, machine: str) -> None:
     told = simulator.load(scheduler, machine, ios=3000)
     assert sum(p.depth for p in told.processes) == 96
-    assert simulator.speed(told) > 0
+    assert simulation.simulate(told).ios == 3000
+
+
+def test_speed_is_in_ios_per_second_of_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = simulator.load("none", "ideal", ios=3000)
+    seconds = iter((10.0, 12.0))
+    monkeypatch.setattr(time, "process_time", lambda: next(seconds))
+    assert simulator.speed(told) == 1500
 
 
 def test_memory_is_that_of_a_process_of_the_lab() -> None:
     assert 10 < simulator.memory_mib(simulator.load("k2", "ideal", ios=3000)) < 200
 
 
-def test_the_largest_point_is_of_the_experiment() -> None:
+def test_the_largest_point_is_that_with_the_most_ios() -> None:
+    """Small sequential writes, under the scheduler that holds nothing back."""
     words, told = simulator.largest()
-    assert words.startswith("k2/table2, ")
-    assert told.processes
+    assert words == "k2/table2, none.sequential-write-4k.seed1 at full load"
+    assert told.scheduler == "none"
+    assert [p.depth for p in told.processes] == [32, 32, 32, 1]
 
 
 def test_measuring_the_simulator_names_what_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:

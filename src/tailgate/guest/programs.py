@@ -8,14 +8,21 @@ The program itself and all other libraries are the host's own files. Where no co
 libraries do as well.
 """
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from elftools.elf.sections import Section, SymbolTableSection
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
@@ -26,14 +33,14 @@ NOT_FOR_GUESTS = (
     *("librados.", "librbd.", "libgfapi.", "libibverbs.", "librdmacm.", "libnbd.", "libiscsi.", "libnfs."),
     *("libcurl", "libpmem"),
 )
+#: Debian's package of a program, where it has another name.
 PACKAGES = {
     "busybox": "busybox-static",
+    "chrt": "util-linux",
     "mke2fs": "e2fsprogs",
     "mkfs.ext4": "e2fsprogs",
-    "chrt": "util-linux",
-} | {
-    "mkfs.xfs": "xfsprogs",
     "mkfs.f2fs": "f2fs-tools",
+    "mkfs.xfs": "xfsprogs",
 }
 
 
@@ -63,10 +70,7 @@ def find(name: str) -> Path:
 
 def libraries(program: Path) -> dict[str, Path]:
     """Shared libraries of a program: their paths in the guest, and their files."""
-    direct = _readelf("--dynamic", program)
-    unwanted = [
-        name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", direct) if name.startswith(NOT_FOR_GUESTS)
-    ]
+    unwanted = [name for name in _named_libraries(program) if name.startswith(NOT_FOR_GUESTS)]
     real = _loaded(program)
     if not unwanted or not (folder := _stand_ins(program, {n: real[n] for n in unwanted if n in real})):
         return {str(path): path for path in real.values()}
@@ -76,18 +80,25 @@ def libraries(program: Path) -> dict[str, Path]:
     return found
 
 
-def _readelf(option: str, path: Path) -> str:
-    """What readelf says; nothing where there is none, or of what is no ELF file."""
-    try:
-        return subprocess.run(
-            ["readelf", "--wide", option, str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        ).stdout
-    except FileNotFoundError:
-        return ""
+@contextlib.contextmanager
+def _elf(path: Path) -> Iterator[Mapping[str, Section]]:
+    """The sections of an ELF file by name; none of any other file."""
+    with path.open("rb") as file:
+        try:
+            sections = {section.name: section for section in ELFFile(file).iter_sections()}
+        except ELFError:
+            sections = {}
+        yield sections
+
+
+def _named_libraries(program: Path) -> list[str]:
+    """The libraries that a program itself asks for, by their names."""
+    with _elf(program) as sections:
+        dynamic = sections.get(".dynamic")
+        if not isinstance(dynamic, DynamicSection):
+            return []
+        tags = dynamic.iter_tags("DT_NEEDED")
+        return [tag.needed for tag in tags]  # type: ignore[attr-defined]  # there in tags of this kind alone
 
 
 def _loaded(program: Path, first: Path | None = None) -> dict[str, Path]:
@@ -110,13 +121,13 @@ def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    symbols = _symbols(program, defined=False)
+    needed = _needed(program)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         new = Path(name, "new")
         new.mkdir()
         for soname, path in unwanted.items():
-            theirs = _symbols(path, defined=True)
-            if not _compile(soname, {s: v for s, v in symbols.items() if s in theirs}, new):
+            theirs = _defined(path)
+            if not _compile(soname, {s: v for s, v in needed.items() if s in theirs}, new):
                 return None
         told = subprocess.run(
             ["ldd", "-r", str(program)],
@@ -134,15 +145,32 @@ def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
     return folder
 
 
-def _symbols(path: Path, defined: bool) -> dict[str, str]:
-    """Functions that a file defines, or that it needs, with their versions (empty if without)."""
-    out = {}
-    for line in _readelf("--dyn-syms", path).splitlines():
-        words = line.split()
-        if len(words) >= 8 and words[3] == "FUNC" and (words[6] != "UND") == defined:
-            name, _, version = words[7].partition("@")
-            out[name] = version.lstrip("@")
-    return out
+def _functions(sections: Mapping[str, Section], defined: bool) -> Iterator[tuple[int, str]]:
+    """Index and name of the functions that an ELF file defines, or else of those that it needs."""
+    symbols = sections.get(".dynsym")
+    if isinstance(symbols, SymbolTableSection):
+        for index, symbol in enumerate(symbols.iter_symbols()):
+            if symbol["st_info"]["type"] == "STT_FUNC" and (symbol["st_shndx"] != "SHN_UNDEF") == defined:
+                yield index, symbol.name
+
+
+def _defined(library: Path) -> set[str]:
+    """The functions that a library defines."""
+    with _elf(library) as sections:
+        return {name for _, name in _functions(sections, defined=True)}
+
+
+def _needed(program: Path) -> dict[str, str]:
+    """The functions that a program takes from its libraries, with their versions (empty if without)."""
+    with _elf(program) as sections:
+        numbers, versions = sections.get(".gnu.version"), sections.get(".gnu.version_r")
+        if not isinstance(numbers, GNUVerSymSection) or not isinstance(versions, GNUVerNeedSection):
+            return {name: "" for _, name in _functions(sections, defined=False)}
+        names = {v["vna_other"]: v.name for _, of_library in versions.iter_versions() for v in of_library}
+        return {
+            name: names.get(numbers.get_symbol(index)["ndx"], "")
+            for index, name in _functions(sections, defined=False)
+        }
 
 
 def _compile(soname: str, functions: dict[str, str], folder: Path) -> bool:

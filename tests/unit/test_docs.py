@@ -124,18 +124,28 @@ def test_make_targets_exist(page: Path) -> None:
 
 
 @functools.cache
-def subcommands() -> frozenset[str]:
-    """Subcommands in the list that `tailgate --help` prints."""
-    command = Path(sys.executable).with_name("tailgate")
+def shown(*arguments: str) -> str:
+    """What a command of tailgate prints."""
+    command = [str(Path(sys.executable).with_name("tailgate")), *arguments]
     environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-    shown = subprocess.run([command, "--help"], env=environment, capture_output=True, text=True, check=True)
-    return frozenset(re.findall(r"^[ │]+([a-z]+)(?:  +\S|$)", shown.stdout, re.MULTILINE))
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @each_page
 def test_subcommands_exist(page: Path) -> None:
+    commands = re.findall(r"^[ │]+([a-z]+)(?:  +\S|$)", shown("--help"), re.MULTILINE)
     found = named(page, r"(?:^|[;&|] *|\.venv/bin/)tailgate +([a-z]+)\b")
-    assert not [where for where, command in found if command not in subcommands()]
+    assert not [where for where, command in found if command not in commands]
+
+
+@each_page
+def test_options_exist(page: Path) -> None:
+    missing = []
+    for where, arguments in named(page, r"(?:^|[;&|] *|\.venv/bin/)tailgate +([a-z]+\b[^|;&#>]*)"):
+        command, *words = arguments.split()
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        missing += [where for option in options if not re.search(rf"{option}\b", shown(command, "--help"))]
+    assert not missing
 
 
 @each_page

@@ -138,13 +138,22 @@ def test_subcommands_exist(page: Path) -> None:
     assert not [where for where, command in found if command not in commands]
 
 
+def help_of(command: str, *words: str) -> str:
+    """A subcommand's help, and that of its own subcommand if the first word is one."""
+    text = shown(command, "--help")
+    nested = (
+        words and words[0].isalpha() and re.search(rf"^[ │]+{re.escape(words[0])}  +\S", text, re.MULTILINE)
+    )
+    return text + (shown(command, words[0], "--help") if nested else "")
+
+
 @each_page
 def test_options_exist(page: Path) -> None:
     missing = []
     for where, arguments in named(page, r"(?:^|[;&|] *|\.venv/bin/)tailgate +([a-z]+\b[^|;&#>]*)"):
-        command, *words = arguments.split()
+        words = arguments.split()
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
-        missing += [where for option in options if not re.search(rf"{option}\b", shown(command, "--help"))]
+        missing += [where for option in options if not re.search(rf"{option}\b", help_of(*words))]
     assert not missing
 
 

@@ -13,6 +13,7 @@ from tailgate.base.errors import UsageError
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.machine import Job, Outcome
 from tailgate.guest.qemu import VirtualMachine
+from tailgate.main import main
 from tailgate.upkeep.blktests import command, guests
 from tailgate.upkeep.blktests.store import Store
 from tailgate.upkeep.blktests.verdicts import (
@@ -395,13 +396,24 @@ def test_schedulers_that_the_kernel_brings_along(tmp_path: Path) -> None:
     assert [name for name in names if command.is_stock(kernel, name)] == ["mq-deadline", "kyber", "bfq"]
 
 
-def test_arguments_come_in_any_order_and_errors_in_one_line(checkout: Path) -> None:
-    with pytest.raises(UsageError, match="has no test or group nvme"):
-        command.main(["--kernel", "stable", str(checkout), "nvme", "--scheduler", "kyber"])
-    with pytest.raises(UsageError, match="choose another"):
-        command.main([str(checkout), "--scheduler", "mq-deadline"])
-    with pytest.raises(UsageError, match="invalid int"):
-        command.main([str(checkout), "--limit", "long"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kernel", "stable", "CHECKOUT", "nvme", "--scheduler", "kyber"], "has no test or group nvme"),
+        (["CHECKOUT", "--scheduler", "mq-deadline"], "choose another"),
+        (["CHECKOUT", "--limit", "long"], "--limit: expected a valid integer, got 'long'"),
+        (
+            ["CHECKOUT", "block", "--kernel", "newest"],
+            "no guest kernel is called 'newest': use stable, backports",
+        ),
+    ],
+)
+def test_arguments_come_in_any_order_and_errors_in_one_line(
+    checkout: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["blktests", *(word.replace("CHECKOUT", str(checkout)) for word in arguments)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
 
 
 def test_the_report_names_differences_and_complaints() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.cli import doctor
+from tailgate.guest import host
+from tailgate.guest.kernels import Kernel
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -27,24 +28,34 @@ def write(root: Path, files: dict[str, str]) -> Path:
     ],
 )
 def test_qemu_has_to_be_recent(printed: str | None, status: str) -> None:
-    finding = doctor.qemu(printed)
+    finding = host.qemu(printed)
     assert finding.status == status
     assert (finding.fix == "") == (status == "ok")
 
 
-def test_every_guest_and_program_has_a_way_out() -> None:
-    assert doctor.program("fio", None, "fio").fix == "apt-get install fio"
-    assert doctor.guest("stable", None).status == "warn"
+def test_a_program_that_is_not_there_has_a_way_out() -> None:
+    missing = host.program("busybox", None, "busybox-static")
+    assert (missing.status, missing.fix) == ("missing", "apt-get install busybox-static")
+    there = host.program("busybox", "BusyBox v1.35.0", "busybox-static")
+    assert (there.status, there.fix) == ("ok", "")
+
+
+def test_a_guest_that_is_not_cached_is_fetched_later(tmp_path: Path) -> None:
+    finding = host.guest("stable", None)
+    assert finding.status == "warn"
+    assert finding.fix.endswith("-m tailgate.guest.kernels stable")
+    kernel = Kernel("stable", "6.1.0-1-amd64", tmp_path, tmp_path, tmp_path, tmp_path)
+    assert (host.guest("stable", kernel).status, host.guest("stable", kernel).fix) == ("ok", "")
 
 
 def test_cache_may_not_exist_yet_and_needs_room(tmp_path: Path) -> None:
     inside = tmp_path / "not/yet"
-    assert doctor.cache_space(inside, lambda _: 2**40).status == "ok"
-    assert doctor.cache_space(inside, lambda _: 2**20).status == "warn"
+    assert host.cache_space(inside, lambda _: 2**40).status == "ok"
+    assert host.cache_space(inside, lambda _: 2**20).status == "warn"
 
 
 def test_kernel_without_modules(tmp_path: Path) -> None:
-    findings = list(doctor.this_kernel(tmp_path, "9.1"))
+    findings = list(host.this_kernel(tmp_path, "9.1"))
     assert [f.status for f in findings] == ["ok", "missing"]
 
 
@@ -54,7 +65,7 @@ def test_kernel_that_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         tmp_path,
         {"proc/modules": "", "lib/modules/9.1/build/Makefile": "", "sys/kernel/btf/vmlinux": "\x9f"},
     )
-    assert {f.status for f in doctor.this_kernel(tmp_path, "9.1")} == {"ok"}
+    assert {f.status for f in host.this_kernel(tmp_path, "9.1")} == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -66,19 +77,19 @@ def test_kernel_that_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_kernel_that_refuses_our_modules(tmp_path: Path, files: dict[str, str], word: str) -> None:
-    finding = doctor.loading(write(tmp_path, files))
+    finding = host.loading(write(tmp_path, files))
     assert finding.status == "missing"
     assert word in finding.text
 
 
 def test_secure_boot(tmp_path: Path) -> None:
-    assert doctor.secure_boot(tmp_path) is None
+    assert host.secure_boot(tmp_path) is None
     variable = tmp_path / "sys/firmware/efi/efivars/SecureBoot-8be4df61"
     variable.parent.mkdir(parents=True)
     variable.write_bytes(b"\6\0\0\0\1")
-    assert doctor.secure_boot(tmp_path) is True
+    assert host.secure_boot(tmp_path) is True
     variable.write_bytes(b"\6\0\0\0\0")
-    assert doctor.secure_boot(tmp_path) is False
+    assert host.secure_boot(tmp_path) is False
 
 
 def test_drives_are_those_with_hardware_queues(tmp_path: Path) -> None:
@@ -97,8 +108,8 @@ def test_drives_are_those_with_hardware_queues(tmp_path: Path) -> None:
     (tmp_path / "sys/block").mkdir()
     for block in (real, loop):
         (tmp_path / "sys/block" / block.name).symlink_to(block)
-    (drive,) = doctor.drives(tmp_path)
-    assert drive == doctor.Drive(
+    (drive,) = host.drives(tmp_path)
+    assert drive == host.Drive(
         "nvme0n1", "Some SSD", 1000.2, False, "none", ("none", "mq-deadline", "kyber"), 2, 1023
     )
 
@@ -114,5 +125,5 @@ def test_udev_rules_that_set_a_scheduler(tmp_path: Path) -> None:
             "etc/udev/rules.d/62-io.rules": "",  # hides the one of its name
         },
     )
-    assert list(doctor.scheduler_rules(tmp_path)) == [(Path("/usr/lib/udev/rules.d/60-io.rules"), rule)]
-    assert any(f.topic == "udev" and f.status == "warn" for f in doctor.drive_findings(tmp_path))
+    assert list(host.scheduler_rules(tmp_path)) == [(Path("/usr/lib/udev/rules.d/60-io.rules"), rule)]
+    assert any(f.topic == "udev" and f.status == "warn" for f in host.drive_findings(tmp_path))

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tailgate.main import main
 from tailgate.spec import drive
 from tailgate.upkeep import draw
 
@@ -12,7 +13,7 @@ def test_the_drives_that_are_there_are_those_of_their_seeds(
     seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, loaded = drive.load(f"unseen-{seed}")
-    assert draw.main([str(seed)]) == 0
+    assert main(["draw", str(seed)]) == 0
     assert capsys.readouterr().out == path.read_text()
     assert loaded.name == path.stem
 

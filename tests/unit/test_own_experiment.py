@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.refusal import refused
 
-from tailgate.cli import main as cli
+from tailgate import main as cli
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.runs.folder import read_run

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tailgate import main as cli
 from tailgate.base import paths
 from tailgate.base.errors import UsageError
-from tailgate.cli import main as cli
 from tailgate.load.loads import Loads
 from tailgate.papers.answers import read_points
 from tailgate.runs.folder import read_run

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tailgate import main as cli
 from tailgate.base.paths import EXPERIMENTS
 from tailgate.base.progress import Progress
-from tailgate.cli import main as cli
 from tailgate.load import fiojob, workload
 from tailgate.runs.folder import read_measurements, read_run
 from tailgate.runs.measurements import Conditions, Measurement, digits

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailgate.cli import main as cli
+from tailgate import main as cli
 from tailgate.guest import kernels, kvm, machine, modules, programs
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.machine import Job, Outcome

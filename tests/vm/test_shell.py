@@ -17,7 +17,7 @@ LIMIT_S = 300
 def test_a_shell_with_everything_loaded() -> None:
     child, terminal = pty.fork()
     if child == 0:
-        command = "import sys; from tailgate import cli; sys.exit(cli.main(['vm', '--smp', '1']))"
+        command = "import sys; from tailgate.main import main; sys.exit(main(['vm', '--smp', '1']))"
         os.execv(sys.executable, [sys.executable, "-c", command])
     seen = b""
 

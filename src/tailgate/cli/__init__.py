@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command `tailgate`: one module per command."""
+"""The users' commands, a module each; `app` has them all.
+
+A module declares the options of its command, which is all that `tailgate --help` reads; what does the work is
+imported when the command runs.
+"""

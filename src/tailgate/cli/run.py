@@ -1,77 +1,191 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`tailgate run`: measure an experiment."""
 
-import argparse
-import json
-import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 
+from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, log, output_folder
 from tailgate.base.errors import UsageError, one_of
-from tailgate.runs import export
-from tailgate.show import report, table
-from tailgate.show.words import load_words
-from tailgate.spec import experiment as experiments
-from tailgate.targets.measure import Measured, Where, measure
-from tailgate.targets.resolve import resolve
+from tailgate.cli import complete
+from tailgate.guest.labels import LABELS
 
-OK, FAILED = 0, 1
+if TYPE_CHECKING:
+    from tailgate.spec.experiment import ModeName
+
+app = application()
+
 TARGETS = ("vm", "sim")
+EXAMPLES = """
+tailgate run k2/fig8 --quick          a minute: three loads, 400 requests each
+tailgate run k2/fig8                  nine loads, 4000 each
+tailgate run k2/fig8 --target sim     the same in the simulator: seconds
+tailgate run k2/fig8 --quick --schedulers none,k2-8 --json > points.json
+tailgate run own/experiment.toml      an experiment of your own
+"""
 
 
-def main(options: argparse.Namespace, arguments: Sequence[str], console: Console) -> int:
-    """Run the command; the exit status."""
-    if options.target not in TARGETS:
-        raise UsageError(f"there is no target {options.target}; expected {one_of(TARGETS)}")
-    for target, names in (("vm", ("kernel",)), ("sim", ("machine", "dask"))):
-        for name in names:
-            if target != options.target and getattr(options, name) is not None:
-                raise UsageError(f"--{name} is for --target {target} only")
+@app.command(epilog=epilog(EXAMPLES, "a run failed, or measured the CPU instead of the drive"))
+def run(
+    context: typer.Context,
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="As `tailgate list` prints it, or a .toml file.",
+            autocompletion=complete.experiments,
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="Where: vm, a virtual machine, or sim, the simulator.",
+            autocompletion=complete.words(TARGETS),
+        ),
+    ] = "vm",
+    quick: Annotated[
+        bool, flag("--quick", "Few loads, 400 real-time requests a point: enough for a p99.")
+    ] = False,
+    full: Annotated[
+        bool, flag("--full", "All loads, 4000 a point: enough for a p99.9. The default.")
+    ] = False,
+    claims: Annotated[bool, flag("--claims", "Full load, 10 000 a point, several seeds.")] = False,
+    schedulers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Only these labels of the experiment.",
+            show_default="all",
+            autocompletion=complete.schedulers,
+        ),
+    ] = None,
+    loads: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Only these loads, by label; * stands for any letters.",
+            show_default="all",
+        ),
+    ] = None,
+    drive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="One of drives/.",
+            show_default="the experiment's",
+            autocompletion=complete.drives,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="1,2", help="Each seed is a measurement.", show_default="the mode's"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Boots or simulations at once.", show_default="one a CPU"),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help=f"vm: the guest's kernel, {one_of(LABELS)}: of Debian's release or its backports; "
+            "-rt has PREEMPT_RT.",
+            show_default="backports",
+            callback=chosen(LABELS),
+            autocompletion=complete.words(LABELS),
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="sim: the machine, one of machines/.",
+            show_default="the experiment's",
+            autocompletion=complete.machines,
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="sim: on the workers of this Dask scheduler, tcp://HOST:PORT.",
+            show_default="processes of this host",
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool, flag("--fresh", "Measure again, even what is there; compares the digits.")
+    ] = False,
+    json: Annotated[bool, flag("--json", "The points as one JSON object on standard output.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where runs are kept.",
+            show_default="runs in the checkout",
+            callback=output_folder,
+        ),
+    ] = None,
+) -> int:
+    """Measure an experiment: a table on standard error, and a run directory with the report.
 
-    path = experiments.find(options.experiment)
-    run = resolve(
-        path,
-        options.mode,
-        options.schedulers,
-        options.seeds,
-        options.target,
-        options.loads,
-        options.drive,
+    A run directory is named by everything that decides its figures. A run
+    that was stopped goes on there, one boot being the unit; --fresh measures
+    even what is there.
+    """
+    import json as json_format
+    import os
+
+    from tailgate.runs import export
+    from tailgate.show import report, summary
+    from tailgate.spec.experiment import find
+    from tailgate.targets.measure import Where, measure
+    from tailgate.targets.resolve import resolve
+
+    if target not in TARGETS:
+        raise UsageError(f"there is no target {target}; expected {one_of(TARGETS)}")
+    for other, options in (("vm", {"kernel": kernel}), ("sim", {"machine": machine, "dask": dask})):
+        for name, value in options.items():
+            if target != other and value is not None:
+                raise UsageError(f"--{name} is for --target {other} only")
+    path = find(experiment)
+    resolved = resolve(
+        path, _mode(quick, full, claims), _words(schedulers), _seeds(seeds), target, _words(loads), drive
     )
-    command = shlex.join(["tailgate", *arguments])
-    place = Where(options.kernel or "backports", options.machine, options.dask)
-    jobs = options.jobs or os.cpu_count() or 1
-    measured = measure(run, path, place, options.out, jobs, options.fresh, command, write_report, console)
-    show(measured, console)
-    if options.json:
-        print(json.dumps(export.to_json(run, measured.points)))
+    place = Where(kernel or "backports", machine, dask)
+    console = log()
+    measured = measure(
+        resolved,
+        path,
+        place,
+        out,
+        jobs or os.cpu_count() or 1,
+        fresh,
+        context.obj,
+        lambda folder: report.write([folder], folder / "report.html"),
+        console,
+    )
+    summary.show(measured, console)
+    if json:
+        print(json_format.dumps(export.to_json(resolved, measured.points)))
     return OK if measured.ok else FAILED
 
 
-def write_report(folder: Path) -> None:
-    """The report of a run, in its folder."""
-    report.write([folder], folder / "report.html")
+def _mode(quick: bool, full: bool, claims: bool) -> "ModeName":
+    if quick + full + claims > 1:
+        raise UsageError("--quick, --full and --claims exclude each other: choose one")
+    return "quick" if quick else "claims" if claims else "full"
 
 
-def show(measured: Measured, console: Console) -> None:
-    """Table, notes and the report's place; what went wrong comes last."""
-    if measured.points:
-        table.show(console, measured.run, measured.points, measured.folder)
-        place = _short(measured.folder / "report.html")
-        console.print(f"report: {place}", highlight=False, soft_wrap=True)
-    if measured.cpu_bound:
-        words = ", ".join(
-            f"{m.scheduler.label} at {load_words(m.background_rate)} load" for m in measured.cpu_bound
-        )
-        console.print(
-            f"tailgate: the CPU, not the drive, was measured: {words}", highlight=False, markup=False
-        )
-    if measured.broken:
-        console.print(f"tailgate: {measured.broken}", highlight=False, markup=False, soft_wrap=True)
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [w.strip() for w in text.split(",") if w.strip()]
 
 
-def _short(path: Path) -> str:
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+def _seeds(text: str | None) -> tuple[int, ...] | None:
+    words = _words(text)
+    if words is None:
+        return None
+    if not all(w.isdecimal() and int(w) > 0 for w in words):
+        raise UsageError(f"--seeds: expected numbers such as 1,2,3, got '{text}'")
+    return tuple(dict.fromkeys(int(w) for w in words))

@@ -19,7 +19,6 @@ the kernel that they stand for does.
     sources/<package>_<version>/    of a kernel's source: the folder block/
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -29,10 +28,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from filelock import FileLock, Timeout
 
+from tailgate.base import command
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
 from tailgate.guest import kernel_build
@@ -233,24 +236,21 @@ def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:
     _record(label, folder, release=release, packages={package.name: package.version}, key=source.key())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m tailgate.guest.kernels [--refresh] [LABEL...]`: what `make` calls."""
-    parser = argparse.ArgumentParser(
-        prog="tailgate.guest.kernels", description="bring guest kernels into the cache"
-    )
-    parser.add_argument("--refresh", action="store_true", help="look for newer versions")
-    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join((*LABELS, *DEBUG)))
-    options = parser.parse_args(arguments)
-    try:
-        for kernel in resolve(
-            options.label, lambda line: print(line, file=sys.stderr, flush=True), refresh=options.refresh
-        ):
-            print(f"{kernel.label}: {kernel.release}")
-    except UsageError as e:
-        print(f"tailgate: {e}", file=sys.stderr)
-        return 2
-    return 0
+def main(
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="LABEL", help=f"Of {', '.join((*LABELS, *DEBUG))}.", show_default="backports"),
+    ] = None,
+    refresh: Annotated[bool, command.flag("--refresh", "Look for newer versions.")] = False,
+) -> int:
+    """Bring the kernels of guests into the cache. Debug kernels are built, which takes an hour."""
+    progress = partial(print, file=sys.stderr, flush=True)
+    for kernel in resolve(labels or ["backports"], progress, refresh=refresh):
+        print(f"{kernel.label}: {kernel.release}")
+    return command.OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    app = command.application()
+    app.command()(main)
+    sys.exit(command.run(app, "python -m tailgate.guest.kernels"))

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tailgate's kernel modules, built from this checkout for a guest's kernel."""
 
-import argparse
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from filelock import FileLock
 
+from tailgate.base import command
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.guest.kernels import Kernel, resolve
-from tailgate.guest.labels import LABELS
+from tailgate.guest.labels import DEBUG, LABELS
 
 
 def build(
@@ -41,12 +44,12 @@ def build(
             )
     out = out or ROOT / "build" / kernel.release
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = ["make", "--silent", "--no-print-directory", "-C", str(source)]
-    command += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
+    make = ["make", "--silent", "--no-print-directory", "-C", str(source)]
+    make += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
     # under `make check` the outer make's flags and job server are not meant for this one
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with FileLock(out.parent / f".{out.name}.lock"):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(make, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise UsageError(first_error(done.stdout + done.stderr, kernel.release))
     return out
@@ -72,19 +75,20 @@ def first_error(output: str, release: str) -> str:
     return f"the modules do not build for {release}: {error}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m tailgate.guest.modules [LABEL...]`: what `make` calls."""
-    parser = argparse.ArgumentParser(prog="tailgate.guest.modules", description="build the kernel modules")
-    parser.add_argument("label", nargs="*", default=["backports"], help=", ".join(LABELS))
-    try:
-        labels = parser.parse_args(arguments).label
-        for kernel in resolve(labels, lambda line: print(line, file=sys.stderr, flush=True)):
-            print(f"modules for {kernel.release}: {build(kernel)}")
-    except UsageError as e:
-        print(f"tailgate: {e}", file=sys.stderr)
-        return 2
-    return 0
+def main(
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="LABEL", help=f"Of {', '.join((*LABELS, *DEBUG))}.", show_default="backports"),
+    ] = None,
+) -> int:
+    """Build the kernel modules for the kernels of guests, into build/."""
+    progress = partial(print, file=sys.stderr, flush=True)
+    for kernel in resolve(labels or ["backports"], progress):
+        print(f"modules for {kernel.release}: {build(kernel)}")
+    return command.OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    app = command.application()
+    app.command()(main)
+    sys.exit(command.run(app, "python -m tailgate.guest.modules"))

@@ -6,7 +6,6 @@
 of the model was chosen with all of them in sight: docs/model.md.
 """
 
-import argparse
 import json
 import math
 import os
@@ -193,51 +192,27 @@ def rewrite(text: str, values: Mapping[str, int]) -> str:
     return text
 
 
-def main(arguments: Sequence[str]) -> int:
-    """`tailgate calibrate DRIVE_FILE`: fit, print; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="tailgate calibrate",
-        description="Fit a drive file's parameters that say `fitted = true` to what a paper measured on that "
-        "drive, and print what is left over. Takes a few minutes.",
-    )
-    parser.add_argument("drive", type=Path, help="drive file, for example drives/970evo.toml")
-    parser.add_argument("--check", action="store_true", help="fit nothing: only print what is left over")
-    parser.add_argument("--write", action="store_true", help="put the fitted values into the drive file")
-    parser.add_argument(
-        "--samples", type=int, default=8000, help="real-time requests a load (default %(default)s)"
-    )
-    parser.add_argument(
-        "--evaluations",
-        type=int,
-        default=200,
-        help="of the model, at most, for each group (default %(default)s)",
-    )
-    options = parser.parse_args(arguments)
-    if options.samples < 1 or options.evaluations < 1:
-        raise UsageError("--samples and --evaluations: expected a number of at least 1")
-    _calibrate(options)
-    return 0
+def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -> None:
+    """Fit a drive file, unless `check`, and print what is left over; with `write` the file is changed.
 
-
-def _calibrate(options: argparse.Namespace) -> None:
-    drive = parse_toml(options.drive, Drive)
+    `samples` are real-time requests a load, `evaluations` those of the model for each group, at most.
+    """
+    drive = parse_toml(file, Drive)
     facts = FACTS.get(drive.name)
     if facts is None:
-        raise UsageError(
-            f"{options.drive}: no figures of a drive {drive.name}; expected {one_of(list(FACTS))}"
-        )
+        raise UsageError(f"{file}: no figures of a drive {drive.name}; expected {one_of(list(FACTS))}")
     parameters = {key: p.value for key, p in drive.parameters.items()}
     free = [key for key, p in drive.parameters.items() if p.fitted]
     known = [name for names in facts.free.values() for name in names]
     if unknown := [name for name in free if name not in known]:
         raise UsageError(
-            f"{options.drive}: {unknown[0]} is marked as fitted; what can be fitted is {', '.join(known)}"
+            f"{file}: {unknown[0]} is marked as fitted; what can be fitted is {', '.join(known)}"
         )
     with ClosedLoop() as loop:
-        if not options.check:
-            parameters = fit(loop, parameters, free, facts, options.samples, options.evaluations, print)
+        if not check:
+            parameters = fit(loop, parameters, free, facts, samples, evaluations, print)
         paper = facts.published()
-        print(report(residuals(loop, parameters, facts.cells, paper, options.samples), facts))
-    if options.write:
-        text = options.drive.read_text(encoding="utf-8")
-        options.drive.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")
+        print(report(residuals(loop, parameters, facts.cells, paper, samples), facts))
+    if write:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")

@@ -5,7 +5,6 @@ Hours, and resumable: experiments go on in their run directories, and each step'
 runs/claims under a hash of the sources, so that an interrupted run measures only what is missing.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -1000,23 +999,19 @@ def replaced(recorded: Sequence[Claim], measured: Sequence[Claim]) -> list[Claim
     return [new.pop(c.claim, c) for c in left] + list(new.values())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`tailgate claims [STEP...]`: 0 if all hold, 1 if one does not."""
+def main(chosen: Sequence[str], fresh: bool) -> bool:
+    """Measure these steps (none named: all) if they are not kept, or if `fresh`. Whether all claims hold."""
     names = {step.__name__: step for step in STEPS}
-    parser = argparse.ArgumentParser(prog="tailgate claims", description=__doc__.partition("\n")[0])
-    parser.add_argument("step", nargs="*", help=f"only these of {', '.join(names)}")
-    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
-    options = parser.parse_args(arguments)
-    for name in options.step:
+    for name in chosen:
         if name not in names:
             raise UsageError(f"there is no step {name}; expected one of {', '.join(names)}")
     kept = ROOT / "runs" / "claims" / sources_key()
-    if options.fresh:
+    if fresh:
         shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True, exist_ok=True)
     for i, (name, step) in enumerate(names.items(), 1):
         file = kept / f"{name}.json"
-        if file.is_file() or (options.step and name not in options.step):
+        if file.is_file() or (chosen and name not in chosen):
             continue
         print(f"claims: {i} of {len(names)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
         file.write_text(json.dumps([asdict(c) for c in step()]) + "\n")
@@ -1028,14 +1023,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     record = ROOT / "claims.json"
     recorded = [Claim(**entry) for entry in json.loads(record.read_text())] if record.is_file() else []
-    claims = replaced(recorded, measured) if options.step else measured
+    claims = replaced(recorded, measured) if chosen else measured
     record.write_text(json.dumps([asdict(c) for c in claims], indent=1) + "\n")
     for c in claims:
         print(
             f"{'holds' if c.holds else 'FAILS':6} {c.value:>10g}  {c.bound:>14}  {c.claim}", file=sys.stderr
         )
-    return 0 if all(c.holds for c in claims) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return all(c.holds for c in claims)

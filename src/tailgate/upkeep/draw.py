@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A drive that nobody chose: every number drawn from a stated range, by seed.
 
-`python -m tailgate.upkeep.draw 1 > drives/unseen-1.toml` makes the file that is there. What was tuned on one
+`python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there. What was tuned on one
 drive is measured on such ones; they are used for nothing else.
 """
 
-import argparse
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -61,7 +60,7 @@ def drawn(seed: int) -> dict[str, int]:
 def lines(seed: int) -> Iterator[str]:
     """The drive file of a seed."""
     yield "# SPDX-License-Identifier: GPL-2.0-only"
-    yield f"# Made by `python -m tailgate.upkeep.draw {seed}`: do not edit."
+    yield f"# Made by `python -m tailgate.upkeep draw {seed}`: do not edit."
     yield "# What was tuned on other drives is measured here, and nothing else is."
     yield f'name = "unseen-{seed}"'
     yield f'title = "A drive drawn by chance, seed {seed}"'
@@ -82,17 +81,3 @@ def _parameter(key: str, unit: str, value: int, source: str) -> Iterator[str]:
     yield f"value = {value}"
     yield f'unit = "{unit}"'
     yield f'source = "{source}"'
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m tailgate.upkeep.draw SEED`: prints the drive file."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tailgate.upkeep.draw", description=__doc__.partition("\n")[0]
-    )
-    parser.add_argument("seed", type=int, metavar="SEED")
-    print("\n".join(lines(parser.parse_args(arguments).seed)))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,15 +11,13 @@ import hashlib
 import json
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from rich.console import Console
 
-from tailgate.base.arguments import Parser
+from tailgate.base.command import log
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.base.progress import Progress, duration
@@ -32,8 +30,6 @@ from tailgate.upkeep.blktests.verdicts import RUNS, Difference, Result, compare
 BASELINE = "mq-deadline"
 GROUPS = ("block", "loop", "scsi", "zbd", "nvme")
 LABELS = ("backports", "stable")
-#: Emulated, the longest tests take ten minutes on two cores.
-LIMIT_S = 900
 #: What a test takes that nobody has run here yet.
 GUESS_S = 20.0
 RUNS_FOLDER = ROOT / "runs" / "blktests"
@@ -57,41 +53,38 @@ class Report:
     differences: Sequence[Difference]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0 if no difference counts, 1 if one does."""
-    parser = Parser(prog="tailgate blktests", description=__doc__.partition(": ")[2])
-    parser.add_argument("checkout", type=Path, metavar="DIR", help="a checkout of linux-blktests/blktests")
-    parser.add_argument(
-        "tests", nargs="*", metavar="TEST", help=f"groups and tests (default: {' '.join(GROUPS)})"
-    )
-    parser.add_argument("--kernel", action="append", metavar="LABEL", help=f"default: {', '.join(LABELS)}")
-    parser.add_argument("--scheduler", default="k2", metavar="NAME", help="default: k2")
-    parser.add_argument(
-        "--limit", type=int, default=LIMIT_S, metavar="S", help=f"seconds for a test (default: {LIMIT_S})"
-    )
-    parser.add_argument("--json", action="store_true", help="print all results as JSON")
-    options = parser.parse_intermixed_args(arguments)
-    progress = Progress(Console(stderr=True, width=None if sys.stderr.isatty() else 120))
-    source = options.checkout.resolve()
-    labels = options.kernel or LABELS
-    if options.scheduler == BASELINE:
+def main(
+    checkout: Path,
+    wanted: Sequence[str],
+    labels: Sequence[str],
+    scheduler: str,
+    limit_s: int,
+    json_only: bool,
+) -> bool:
+    """Run the wanted groups and tests (none named: all) on these kernels (none named: all).
+
+    Prints the report of each kernel, or with `json_only` all results as JSON. Whether no difference counts.
+    """
+    progress = Progress(log())
+    source = checkout.resolve()
+    if scheduler == BASELINE:
         raise UsageError(f"{BASELINE} is what schedulers are compared with: choose another one")
-    tests = select(source, options.tests or GROUPS)
+    tests = select(source, wanted or GROUPS)
     reports = []
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        for kernel in kernels.resolve(labels, progress.note):
+        for kernel in kernels.resolve(labels or LABELS, progress.note):
             with _alone(RUNS_FOLDER / kernel.release):
-                sides = _sides(kernel, options.scheduler, source, options.limit, progress)
-                reports.append(_judge(kernel, sides, tests, options.limit, progress))
-            if not options.json:
+                sides = _sides(kernel, scheduler, source, limit_s, progress)
+                reports.append(_judge(kernel, sides, tests, limit_s, progress))
+            if not json_only:
                 print("\n".join(lines(reports[-1])), flush=True)
     finally:
         vm.stop_all()
         signal.signal(signal.SIGTERM, previous)
-    if options.json:
+    if json_only:
         print(json.dumps([asdict(report) for report in reports], indent=1))
-    return int(any(difference.counts for report in reports for difference in report.differences))
+    return not any(difference.counts for report in reports for difference in report.differences)
 
 
 def select(source: Path, wanted: Sequence[str]) -> list[str]:

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The users' commands together."""
+
+from tailgate.base.command import application
+from tailgate.cli import doctor, experiments, report, run, simulate, vm
+
+app = application()
+for module in (experiments, run, report, simulate, vm, doctor):
+    app.add_typer(module.app)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one simulation is shown as: a table, or the object of `tailgate simulate --json`."""
+
+import sys
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tailgate.base.command import LOG_WIDTH
+from tailgate.runs import points
+from tailgate.runs import statistics as analysis
+from tailgate.simulator.simulation import DIRECTIONS, Latencies, Outcome, Simulation
+from tailgate.targets.sim_point import histogram
+
+
+def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
+    """The object that `--json` prints; times in us."""
+    return {
+        "scheduler": told.scheduler,
+        "knobs": dict(told.knobs),
+        "seed": told.drive["seed"],
+        "flows": [
+            {
+                "flow": name,
+                "op": word,
+                "ios": d.ios,
+                "iops": d.ios * outcome.rate(name),
+                "mib_s": d.bytes * outcome.rate(name) / 2**20,
+                "lat_us": _latencies(d.latency),
+                "block_us": _latencies(d.block),
+                "scheduler_us": _latencies(d.scheduler),
+            }
+            for name, (_, directions) in outcome.flows.items()
+            for word, d in zip(DIRECTIONS, directions, strict=True)
+            if d.ios
+        ],
+        "idle": outcome.idle,
+        "seconds": outcome.now_ns / 1e9,
+        "ios": outcome.ios,
+        "drive": dict(outcome.drive),
+    }
+
+
+def _latencies(latencies: Latencies) -> dict[str, float]:
+    return points.latencies(histogram(latencies)) if latencies.n else {}
+
+
+def show(told: Simulation, outcome: Outcome) -> None:
+    """A table of the flows on standard output."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("flow", no_wrap=True)
+    table.add_column("op")
+    for heading in (
+        "I/Os",
+        "I/O/s",
+        "MiB/s",
+        *(f"{name}\nus" for name in ("mean", *analysis.PERCENTILES, "max")),
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, (_, directions) in outcome.flows.items():
+        for word, d in zip(DIRECTIONS, directions, strict=True):
+            if not d.ios:
+                continue
+            figures = [f"{v:.1f}" for v in _latencies(d.latency).values()]
+            rate = outcome.rate(name)
+            table.add_row(
+                name, word, str(d.ios), f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}", *figures
+            )
+    # What is not a terminal has no width.
+    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console.print(table)
+    console.print(
+        f"{told.scheduler}: {outcome.now_ns / 1e9:.3f} s, {outcome.ios} requests, "
+        f"processors idle {outcome.idle:.0%}",
+        highlight=False,
+    )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A new experiment to begin with: a commented TOML file, and a fio job file unless there is one."""
+
+import json
+import re
+from pathlib import Path
+
+import jinja2
+
+from tailgate.base.errors import UsageError
+from tailgate.load import fiojob
+from tailgate.load.fiojob import JobFile, Section
+
+TOML = Path(__file__).with_name("experiment.toml.jinja")
+JOB = Path(__file__).with_name("experiment.fio")
+#: What `none` reaches under the load of JOB on the drive 970evo, in MiB/s.
+FULL_RATE = 565
+#: By fio's rw: access and op.
+PATTERNS = {
+    "read": ("sequential", "read"),
+    "write": ("sequential", "write"),
+    "trim": ("sequential", "trim"),
+    "rw": ("sequential", "readwrite"),
+    "readwrite": ("sequential", "readwrite"),
+    "randread": ("random", "read"),
+    "randwrite": ("random", "write"),
+    "randtrim": ("random", "trim"),
+    "randrw": ("random", "readwrite"),
+}
+
+
+def write(name: str, job: Path | None, folder: Path) -> list[Path]:
+    """Write NAME.toml into a folder, and NAME.fio unless `job` lies there; the experiment and its job file.
+
+    A job file that lies elsewhere is copied. UsageError for a job file that is not right, and for a file
+    that would be overwritten; nothing is written then.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise UsageError(f"'{name}' is no name: expected letters, digits, - and _; --out names a folder")
+    source = job or JOB
+    experiment, beside = folder / f"{name}.toml", folder / f"{name}.fio"
+    new = [experiment, beside]
+    if job and job.resolve().parent == folder.resolve():
+        new, beside = [experiment], job
+    for path in new:
+        if path.exists():
+            raise UsageError(f"{path} is there already: remove it, or choose another name")
+    text = toml(name, beside.name, fiojob.parse(source), FULL_RATE if source == JOB else None)
+    folder.mkdir(parents=True, exist_ok=True)
+    if beside in new:
+        content = source.read_text(encoding="utf-8")
+        beside.write_text(content if job else content.partition("\n")[2], encoding="utf-8")  # our licence
+    experiment.write_text(text, encoding="utf-8")
+    return [experiment, beside]
+
+
+def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
+    """The experiment file for a job, whose file will be called `file`.
+
+    Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others.
+    `full_rate` is what the background reaches in MiB/s, None if nobody knows.
+    """
+    real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
+    background = [s for s in job.sections if s not in real_time]
+    if not background:
+        raise UsageError(
+            f"{job.path}: all sections have prioclass=1; expected one without it, the load beside them"
+        )
+    access, op = PATTERNS.get(_value(background[0], "rw", "readwrite").partition(":")[0], PATTERNS["read"])
+    size = _kib(background[0])
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.from_string(TOML.read_text(encoding="utf-8")).render(
+        name=name,
+        job=json.dumps(file),
+        flows=[
+            {
+                "name": json.dumps(re.sub(r"[^A-Za-z0-9_-]+", "-", section.name)),
+                "section": json.dumps(section.name),
+                "role": role,
+            }
+            for role, sections in (("real-time", real_time), ("background", background))
+            for section in sections
+        ],
+        access=access,
+        op=op,
+        block_size_kib=size,
+        rt_block_size_kib=_kib(real_time[0]) if real_time and _kib(real_time[0]) != size else None,
+        full_rate=full_rate,
+        real_time=bool(real_time),
+    )
+
+
+def _value(section: Section, *names: str) -> str:
+    """What a section says of an option, which may have several names; "" if nothing."""
+    return next((section.options[n].value.strip().lower() for n in names if n in section.options), "")
+
+
+def _kib(section: Section) -> int:
+    """The block size in KiB, of reads where it differs by direction; fio's default is 4 KiB."""
+    return max(1, (fiojob.amount(_value(section, "bs", "blocksize").partition(",")[0]) or 4096) // 1024)

@@ -13,8 +13,8 @@ from tailgate.load.fiojob import JobFile, Section
 
 TOML = Path(__file__).with_name("experiment.toml.jinja")
 JOB = Path(__file__).with_name("experiment.fio")
-#: What `none` reaches under the load of JOB on the drive 970evo, in MiB/s.
-FULL_RATE = 565
+#: What `none` reaches under the load of JOB on the drive 970evo in MiB/s, and a guess for any other load.
+FULL_RATE, GUESS = 565, 500
 #: By fio's rw: access and op.
 PATTERNS = {
     "read": ("sequential", "read"),
@@ -88,6 +88,8 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         block_size_kib=size,
         rt_block_size_kib=_kib(real_time[0]) if real_time and _kib(real_time[0]) != size else None,
         full_rate=full_rate,
+        iops_max=(full_rate or GUESS) * 1100 // size,  # and the real-time flows'
+        guess=GUESS,
         real_time=bool(real_time),
     )
 

@@ -48,5 +48,7 @@ def vm(
     _, described = drives.load(drive)
     resolved = kernels.resolve([kernel], lambda line: print(line, file=sys.stderr))[0]
     built = modules.build(resolved)
-    machine = qemu.VirtualMachine(resolved, "kvm" if kvm.works() else "tcg", smp, memory, append="quiet loglevel=3")
+    machine = qemu.VirtualMachine(
+        resolved, "kvm" if kvm.works() else "tcg", smp, memory, append="quiet loglevel=3"
+    )
     return OK if shell.run(machine, described, [built / "k2.ko", built / "vflash.ko"]) else FAILED

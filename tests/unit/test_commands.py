@@ -4,6 +4,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tailgate import main as cli
+from tailgate.base.paths import ROOT
 from tailgate.guest import host, kernels
 from tailgate.guest.host import Finding
 from tailgate.guest.labels import LABELS
@@ -125,8 +127,9 @@ def test_a_mistake_is_told_in_one_line(
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == "tailgate 0.1.0\n"
+    assert capsys.readouterr().out == f"tailgate {stated}\n"
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +204,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_completion(
     line: str, offered: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(ROOT)
     assert completed(line, monkeypatch, capsys) == offered
 
 

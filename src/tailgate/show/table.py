@@ -12,7 +12,7 @@ from rich.table import Table
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in
 from tailgate.runs.points import Point, PointFlow
-from tailgate.show import report, shares, waits
+from tailgate.show import sentences, shares, waits
 from tailgate.show.words import load_words, ms
 from tailgate.spec.plan import Run
 from tailgate.spec.sweep import Sweep
@@ -45,9 +45,9 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
             console.print(f"[bold]{escape(sweep.words)}[/bold]", highlight=False)
         if here:
             console.print(_points(here, marks, wide, _apart(sweep, here), run.spec.paper is not None))
-    if found := report.finding(run, points):
+    if found := sentences.finding(run, points):
         console.print(escape(found), highlight=False)
-    for title, sentence in report.variant_sentences(run, points):
+    for title, sentence in sentences.variant_sentences(run, points):
         console.print(escape(f"{title}, {sentence}"), highlight=False)
     for sentence in cells.changed(p.scheduler.name for p in main if p.published):
         console.print(escape(sentence), highlight=False)
@@ -57,7 +57,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
     for i, mark in enumerate(marks, 1):
         console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
-    console.print(escape(report.where_measured(run, points)), style="dim", highlight=False)
+    console.print(escape(sentences.where_measured(run, points)), style="dim", highlight=False)
 
 
 def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
@@ -67,7 +67,7 @@ def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
 
 def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bool, beside: bool) -> Table:
     """The points of one load; `beside`: with the paper's figures."""
-    rate, tail = report.published_kinds(points)
+    rate, tail = sentences.published_kinds(points)
     headings = [
         *(["rt\nMiB/s"] if apart else ["load"]),
         "backgr.\nMiB/s",
@@ -96,7 +96,7 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bo
         )
         for flow in p.real_time[1:]:
             empty = ["", ""] if beside else [""]
-            table.add_row("", escape(flow), *empty, *_latency(p.flow(flow), None, wide, beside))
+            table.add_row("", escape(flow), *empty, *_latency(p.flow(flow), "", wide, beside))
     return table
 
 
@@ -211,17 +211,17 @@ def _cell_headings(key: str, target: str) -> list[str]:
 def _row(p: Point, wide: bool, apart: bool, beside: bool) -> list[str]:
     row = [(f"{p.rt.mib_s:.3g}" if p.rt else "-") if apart else load_words(p.background_rate)]
     row.append(f"{p.bg.mib_s:.{1 if apart else 0}f}" if p.bg else "-")
-    row += [report.published_rate(p)] if beside else []
-    row += _latency(p.rt, p.published.tail if p.published else None, wide, beside)
+    row += [sentences.published_rate(p)] if beside else []
+    row += _latency(p.rt, sentences.published_tail(p, p.rt) if p.rt else "", wide, beside)
     return [*row, f"{p.idle:.0%}"] if wide else row
 
 
-def _latency(flow: PointFlow | None, tail: tuple[str, float] | None, wide: bool, beside: bool) -> list[str]:
+def _latency(flow: PointFlow | None, theirs: str, wide: bool, beside: bool) -> list[str]:
     if flow is None or not flow.histogram.n:
         return ["", "", "none", *([""] if wide else []), *([""] if beside else []), *(["0"] if wide else [])]
     cells = [ms(flow.lat_us[name]) for name in ("p50", "p99", "p99.9")]
     if wide:
         low, high = flow.ci_us["p99.9"]
         cells.append(f"at least {ms(low)}" if high is None else f"{ms(low)} to {ms(high)}")
-    cells += [report.published_tail(flow, tail) if tail else ""] if beside else []
+    cells += [theirs] if beside else []
     return [*cells, str(flow.histogram.n)] if wide else cells

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The report's tables that set what was measured beside the paper's figures."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tailgate.papers import cells as papers
+from tailgate.runs.points import Point
+from tailgate.show.rows import Cell, Heading, Row, Table, numbers, texts
+from tailgate.spec.plan import Run
+
+
+def of_cells(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
+    """The paper's cells, and each target's beside them with the ratio; what is far off is marked."""
+    keys = [k for k in papers.QUANTITIES if any(c.key == k for c in found)]
+    headings = texts("scheduler", "load")
+    for key in keys:
+        headings += _headings(key, targets)
+    lines = papers.lines(found)
+    rows = []
+    for i, (words, label, by_key) in enumerate(lines):
+        row = [Cell(words, "text")]
+        for key in keys:
+            row += _figures(key, by_key.get(key), targets)
+        rows.append(Row(label, row, last=i + 1 == len(lines) or lines[i + 1][0] != words))
+    return Table("Table of the paper's cells", headings, rows)
+
+
+def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
+    unit = ", ms" if key.startswith("lat") else ""
+    apart = ["real-time", "background"] if key == "total_mib_s" else []
+    ours = [word for target in targets for word in (target, "ratio", *apart)]
+    return numbers(f"{papers.QUANTITIES[key][0]}{unit}\npaper", *ours)
+
+
+def _figures(key: str, cell: papers.Cell | None, targets: Sequence[str]) -> list[Cell]:
+    """The columns of one quantity; empty where the paper does not have it."""
+    out = [Cell(papers.show(key, cell.paper) if cell else "", "published")]
+    for target in targets:
+        error = cell.error(target) if cell else None
+        off = cell is not None and cell.off(target)
+        out.append(Cell(papers.show(key, cell.ours.get(target)) if cell else ""))
+        out.append(Cell("" if error is None else f"{1 + error:.2f}", "warn" if off else ""))
+        if key == "total_mib_s":
+            apart = cell.apart.get(target) if cell else None
+            out += [Cell(f"{v:.3g}") for v in apart] if apart else [Cell(), Cell()]
+    return out
+
+
+def of_errors(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
+    """The errors by load: medians, signed and not, and the worst."""
+    headings = [*texts("load", "target", "figure"), *numbers("median", "median size", "worst", "off")]
+    rows = []
+    for target in targets:
+        for s in papers.summaries(found, target):
+            name, most = papers.QUANTITIES[s.key]
+            rows.append(
+                Row(
+                    s.title,
+                    [
+                        Cell(target, "text"),
+                        Cell(name, "text"),
+                        Cell(f"{s.median:+.0%}"),
+                        Cell(f"{s.median_size:.0%}", "warn" if s.median_size > most else ""),
+                        Cell(f"{s.worst:+.0%}"),
+                        Cell(f"{s.off} of {s.count}", "warn" if s.off else ""),
+                    ],
+                )
+            )
+    return Table("Table of errors", headings, rows)
+
+
+def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> Table:
+    """What the paper's text says of the figure, beside what runs of one experiment measured.
+
+    `folder` is a run's, which has the paper's file. Without a paper, or such text, there are no rows.
+    """
+    spec = runs[0][0].spec
+    rows = []
+    for fact in papers.stated(folder, spec):
+        answers = [(run.target, papers.answer(fact, run.spec, points)) for run, points in runs]
+        ours = "; ".join(f"{target} {words}" for target, words in answers if words)
+        rows.append(Row(fact["metric"].replace("_", " "), _fact(fact, ours)))
+    headings = [*texts("figure", "scheduler", "access"), *numbers("KiB", "paper", "ours"), *texts("note")]
+    return Table("Table of stated figures", headings, rows)
+
+
+def _fact(fact: Mapping[str, str], ours: str) -> list[Cell]:
+    return [
+        Cell(fact["scheduler"], "text"),
+        Cell(fact["access_pattern"], "text"),
+        Cell(fact["block_size_kib"]),
+        Cell(f"{fact['value']} {fact['unit']}", "published"),
+        Cell(ours),
+        Cell(fact["note"], "note"),
+    ]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An experiment's plot: panels, their legend, the words at their axes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailgate.show.plots import ccdf, curves, legends, medians, sizes
+from tailgate.show.plots.legends import Legend
+from tailgate.show.plots.panel import Panel, Published, Runs
+from tailgate.spec.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What the report draws of an experiment. `axes` are the words at x and y; () where panels have them."""
+
+    legend: Legend
+    panels: Sequence[Panel]
+    axes: Sequence[str] = ()
+
+
+def draw(spec: Experiment, runs: Runs, published: Published) -> Drawing | None:
+    """The plot in the form that the experiment asks for; None where it asks for tables alone."""
+    x = spec.paper.x if spec.paper else "Background throughput (MiB/s)"
+    y = spec.paper.y if spec.paper else "Latency of the real-time task (ms)"
+    match spec.plot:
+        case "bandwidth-latency":
+            return Drawing(legends.of_curves(runs), curves.panels(runs, published), (x, y))
+        case "medians":
+            return Drawing(legends.of_medians(), medians.panels(runs))
+        case "sizes":
+            return Drawing(legends.of_lines(runs), sizes.panels(runs), (x, y))
+        case "ccdf":
+            return Drawing(legends.of_lines(runs), ccdf.panels(runs), (x, y))
+    return None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The legends of the plots; what the shapes look like is in templates/legend.html."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailgate.show.plots import curves, medians
+from tailgate.show.plots.panel import COLOURS, Runs, labels, line_colour
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One sign and what it stands for. A shape has a colour of its own, or that of the text."""
+
+    shape: str
+    words: str
+    colour: str = ""
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Legend:
+    """`ramp`: the colours from no load to full load, if they tell the load. `scales`: whether a reader may
+    choose the scale of the latency axis.
+    """
+
+    entries: Sequence[Entry]
+    ramp: Sequence[str] = ()
+    scales: bool = False
+
+
+def of_curves(runs: Runs) -> Legend:
+    """What markers stand for, and the switch of the latency axis."""
+    series = curves.series([p for _, points in runs for p in points])
+    several = len({flow for flow, _, _ in series}) > 1
+    names = {"p50": "median", "p99": "p99", "p99.9": "p99.9"}
+    entries = [Entry(symbol, f"p99.9 of {flow}" if several else names[key]) for flow, key, symbol in series]
+    if len(runs) > 1:
+        entries.append(Entry("open", "hollow: the simulator"))
+    if runs[0][0].spec.paper:
+        entries.append(Entry("x-thin", "paper, p99.9 (Tables II and III)", published=True))
+    return Legend(entries, ramp=COLOURS, scales=True)
+
+
+def of_medians() -> Legend:
+    """What the bars' colours stand for."""
+    return Legend(
+        [
+            Entry("bar", "median latency", medians.LATENCY),
+            Entry("bar", "median scheduler delay", medians.DELAY),
+        ]
+    )
+
+
+def of_lines(runs: Runs) -> Legend:
+    """Which line is which scheduler's: of `sizes` and `ccdf`."""
+    every = labels(runs)
+    return Legend([Entry("dot", label, line_colour(every, label)) for label in every])

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The report's tables as rows of cells; templates/table.html makes HTML of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tailgate.runs.points import Point
+from tailgate.show import sentences, shares, waits
+from tailgate.show.words import interval_words, load_words, ms
+from tailgate.spec.experiment import Experiment
+
+#: `text` is set left; `published` is the paper's; `warn` is far off; `interval` and `note` are set small.
+Kind = Literal["", "text", "published", "warn", "interval", "note"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell holds, over so many columns."""
+
+    text: str = ""
+    kind: Kind = ""
+    columns: int = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: its name, the cells after it. `marks` refers to notes; `last` ends a group."""
+
+    name: str
+    cells: Sequence[Cell]
+    marks: str = ""
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column's heading, in one line or two."""
+
+    lines: Sequence[str]
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; `label` says what it is to readers who do not see it."""
+
+    label: str
+    headings: Sequence[Heading]
+    rows: Sequence[Row]
+
+
+def numbers(*words: str) -> list[Heading]:
+    """Headings of columns of numbers; a newline breaks one into two lines."""
+    return [Heading(w.split("\n")) for w in words]
+
+
+def texts(*words: str) -> list[Heading]:
+    """Headings of columns of words."""
+    return [Heading([w], text=True) for w in words]
+
+
+def marks_of(points: Sequence[Point]) -> list[str]:
+    """What a reader must know of some of the points, each once; they are referred to by number, from 1."""
+    return list(dict.fromkeys(mark for p in points for mark in p.marks))
+
+
+def of_points(spec: Experiment, points: Sequence[Point]) -> Table:
+    """All points: throughput, latency with intervals, the paper's beside them if the experiment has one."""
+    rate, tail = sentences.published_kinds(points)
+    several, apart = len(spec.sweeps) > 1, any(sweep.rt_block_size_kib for sweep in spec.sweeps)
+    headings = [
+        *texts("scheduler", *(["load"] if several else [])),
+        *numbers("rate", *(["real-time\nMiB/s"] if apart else []), "background\nMiB/s"),
+        *(numbers(rate) if spec.paper else []),
+        *numbers("median", "p99", "95 %", "p99.9", "95 %"),
+        *(numbers(tail) if spec.paper else []),
+        *numbers("n", "CPU idle"),
+    ]
+    marks = marks_of(points)
+    rows = []
+    for i, p in enumerate(points):
+        after = points[i + 1] if i + 1 < len(points) else None
+        cells = [Cell(p.sweep.words, "text")] if several else []
+        cells.append(Cell(load_words(p.background_rate)))
+        if apart:
+            cells.append(Cell(f"{p.rt.mib_s:.3g}" if p.rt else "–"))
+        cells.append(Cell(f"{p.bg.mib_s:.0f}" if p.bg else "–"))
+        if spec.paper:
+            cells.append(_published(sentences.published_rate(p)))
+        cells += _latency(p, beside=spec.paper is not None)
+        cells += [Cell(str(p.rt.histogram.n if p.rt else 0)), Cell(f"{p.idle:.0%}")]
+        referred = ", ".join(str(marks.index(m) + 1) for m in p.marks)
+        last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
+        rows.append(Row(p.scheduler.label, cells, referred, last))
+    return Table("Table of all points", headings, rows)
+
+
+def _published(text: str) -> Cell:
+    return Cell(text, "published") if text else Cell()
+
+
+def _latency(p: Point, beside: bool) -> list[Cell]:
+    """From the median to the paper's percentile, which is there if `beside`."""
+    width = 6 if beside else 5
+    if not p.real_time:
+        return [Cell(f"{p.bg.iops / 1000 if p.bg else 0:.1f} k I/O a second", "text", width)]
+    if p.rt is None:
+        return [Cell("no real-time request was completed", "text", width)]
+    cells = [Cell(ms(p.rt.lat_us["p50"]))]
+    for key in ("p99", "p99.9"):
+        cells.append(Cell(ms(p.rt.lat_us[key])))
+        cells.append(Cell(interval_words(p.rt.ci_us[key], p.rt.histogram.n), "interval"))
+    return [*cells, _published(sentences.published_tail(p, p.rt))] if beside else cells
+
+
+def of_waits(points: Sequence[Point]) -> Table:
+    """All points of an experiment with file systems: who waits for them, and for how long."""
+    headings = [*texts("scheduler", "file system"), *map(Heading, waits.headings(points))]
+    rows = [
+        Row(p.scheduler.label, [Cell(p.sweep.words, "text"), *map(Cell, waits.row(p, points))])
+        for p in points
+    ]
+    return Table("Table of all points", headings, rows)
+
+
+def of_shares(here: Sequence[Point], points: Sequence[Point]) -> Table:
+    """The points of one load, whose flows share the drive; `points` are all."""
+    headings = [*texts("scheduler"), *map(Heading, shares.headings(here, points))]
+    rows = [Row(p.scheduler.label, [Cell(text) for text in shares.row(p, here, points)]) for p in here]
+    return Table("Table of a load", headings, rows)

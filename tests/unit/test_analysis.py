@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Percentiles and intervals against their definitions, and against scipy."""
 
+import bisect
+import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -51,11 +54,23 @@ def test_merging_is_pooling(runs: list[list[int]]) -> None:
 def test_rank_interval_covers(n: int, p: float) -> None:
     low, high = analysis.rank_interval(p, n)
     # The quantile lies above the sample of rank low unless fewer than low samples lie below it.
-    assert low == max(1, binom.ppf(0.025, n, p))
+    assert binom.cdf(low, n, p) >= 0.025 - 1e-9
     assert low == 1 or binom.cdf(low - 1, n, p) <= 0.025 + 1e-9
     if high is not None:
         assert binom.cdf(high - 1, n, p) >= 0.975 - 1e-9
+        assert binom.cdf(high - 2, n, p) <= 0.975 + 1e-9
         assert low <= rank(p, n) <= high <= n
+
+
+@pytest.mark.parametrize("n", [1, 2, 40, 400, 1200])
+@pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(999, 1000)])
+def test_rank_interval_by_exact_sums(n: int, p: Fraction) -> None:
+    """Against the definition, in whole numbers: the least k with P(X <= k) of at least 2.5 % and 97.5 %."""
+    cumulative = list(itertools.accumulate(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)))
+    low, high = (bisect.bisect_left(cumulative, tail) for tail in (Fraction(1, 40), Fraction(39, 40)))
+    found_low, found_high = analysis.rank_interval(float(p), n)
+    assert found_low == max(1, low)
+    assert found_high in (None, high + 1)
 
 
 @pytest.mark.parametrize(("p", "needed"), [(0.99, 400), (0.999, 4000), (0.9999, 40_000)])
@@ -109,7 +124,7 @@ def test_interval_over_four_seeds_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.92 <= held / 400 <= 0.985
 
 
-@pytest.mark.parametrize(("freedom", "error"), [(2, 0.03), (3, 0.01), (7, 0.001), (31, 0.001)])
+@pytest.mark.parametrize(("freedom", "error"), [(2, 0.008), (3, 0.0013), (7, 0.001), (31, 0.001)])
 def test_students_t(freedom: int, error: float) -> None:
     assert analysis.student_t(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=error)
 

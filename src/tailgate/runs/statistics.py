@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
+from scipy.stats import binom
 
 from tailgate.runs.histogram import Histogram, merge
 
@@ -37,9 +38,8 @@ def rank_interval(p: float, n: int) -> tuple[int, int | None]:
     None where there are too few samples for one.
     """
     tail = (1 - CONFIDENCE) / 2
-    lower = max(1, _binomial_quantile(tail, n, p))
-    upper = _binomial_quantile(1 - tail, n, p) + 1
-    return lower, upper if upper <= n and n >= samples_needed(p) else None
+    lower, upper = (int(k) for k in binom.ppf((tail, 1 - tail), n, p))
+    return max(1, lower), upper + 1 if upper < n and n >= samples_needed(p) else None
 
 
 def interval(histogram: Histogram, p: float) -> Interval:
@@ -70,7 +70,8 @@ def interval_over_seeds(runs: Sequence[Histogram], p: float) -> Interval:
 def student_t(freedom: int) -> float:
     """The quantile of Student's t that leaves 2.5 % above: the normal one's, expanded in 1 / freedom.
 
-    Abramowitz and Stegun, 26.7.5; with two degrees of freedom 3 % low, with three 1 %.
+    Abramowitz and Stegun, 26.7.5; with two degrees of freedom 0.8 % low, with three 0.1 %. The exact value
+    (scipy.stats.t) would move the intervals of every run with three seeds or more.
     """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     terms = (
@@ -80,16 +81,3 @@ def student_t(freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + sum(term / math.pow(freedom, i) for i, term in enumerate(terms, 1))
-
-
-def _binomial_quantile(q: float, n: int, p: float) -> int:
-    """The least k with P(X <= k) >= q for X binomial (n, p), by summing from far below the mean."""
-    spread = 12 * math.sqrt(n * p * (1 - p)) + 12
-    first = max(0, math.floor(n * p - spread))
-    total = 0.0
-    for k in range(first, n + 1):
-        log_pmf = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-        total += math.exp(log_pmf + k * math.log(p) + (n - k) * math.log1p(-p))
-        if total >= q:
-            return k
-    return n

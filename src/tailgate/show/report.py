@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tailgate.papers import cells
@@ -119,10 +118,9 @@ def write(folders: Sequence[Path], path: Path) -> None:
     page = environment.get_template("report.html").render(
         title=" · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs)),
         sections=[_section(group) for group in groups.values()],
-        # These are the project's own and plotly's, not text of a run.
-        style=Markup((package / "report.css").read_text()),
-        script=Markup((package / "report.js").read_text()),
-        plotly=Markup(get_plotlyjs()),
+        style=(package / "report.css").read_text(),
+        script=(package / "report.js").read_text(),
+        plotly=get_plotlyjs(),
     )
     path.write_text(page, encoding="utf-8")
 

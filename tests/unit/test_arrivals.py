@@ -159,7 +159,7 @@ def test_options_that_a_replay_excludes(tmp_path: Path, old: str, new: str, mess
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ('kind = "periodic", period_us = 0', ".period_us: expected a number of at least 1, got 0"),
+        ('kind = "periodic", period_us = 0', ".period_us: expected greater than or equal to 1"),
         ('kind = "periodic"', ".period_us: missing"),
         ('kind = "often", period_us = 5', ".kind: expected 'periodic', 'jitter', 'poisson', 'burst'"),
         ('kind = "jitter", period_us = 5', ": kind jitter: expected jitter_percent with it"),
@@ -169,7 +169,7 @@ def test_options_that_a_replay_excludes(tmp_path: Path, old: str, new: str, mess
         ),
         (
             'kind = "jitter", period_us = 5, jitter_percent = 51',
-            ".jitter_percent: expected a number of at most 50",
+            ".jitter_percent: expected less than or equal to 50",
         ),
         (
             'kind = "periodic", period_us = 5, bursts = 2',

@@ -68,14 +68,14 @@ def test_paper_rows() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("smp = 1\n", 'smp = "a"\n', "machine.smp: expected an integer, got 'a'"),
+        ("smp = 1\n", 'smp = "a"\n', "machine.smp: expected a valid integer, got 'a'"),
         (
             "smp = 1\n",
             "spm = 1\n",
             "machine.spm: unknown key; expected dilation, iops_max, memory_mib, simulated, slice_us or smp",
         ),
-        ('"auto"', '"aut"', "machine.dilation: expected 'auto' or an integer, got 'aut'"),
-        ('drive = "970evo"', "", "drive: missing; expected a string"),
+        ('"auto"', '"aut"', "machine.dilation: expected 'auto' or a valid integer, got 'aut'"),
+        ('drive = "970evo"', "", "drive: missing; expected this key"),
         ("[modes.quick]", "[modes.quik]", "modes.quik: expected 'quick', 'full' or 'claims', got 'quik'"),
         ('label = "k2-16"', 'label = "k2-8"', "schedulers: the label k2-8 stands twice; expected each once"),
         (
@@ -92,10 +92,22 @@ def test_paper_rows() -> None:
         ('"none", "k2-8"', '"none", "k3"', "variants[0].schedulers: k3 is none of the labels; expected none"),
         ('["read_lat', '["rd_lat', "schedulers[2]: dilated: rd_lat_nsec is not one of the integer knobs"),
         ("seeds = [1]", "seeds = 1", "modes.quick.seeds: expected an array, got 1"),
+        ("seeds = [1]", "seeds = []", "modes.quick.seeds: expected at least 1 of them, got []"),
+        ("[machine]", "machine = 1\n[machin]", "machin: unknown key; expected drive, flows, job, machine"),
+        (
+            'rt = { section = "rt", role = "real-time" }',
+            'section = { rol = "real-time" }',
+            "flows.section.rol: unknown key; expected cgroup, role or section",
+        ),
+        (
+            "inflight_max = 8, ",
+            "inflight_max = [8], ",
+            "schedulers[4].knobs.inflight_max: expected a valid integer or a valid string, got [8]",
+        ),
         (
             "0.25, 1.0",
             "0.25, 1.5",
-            "modes.quick.background_rates[2]: expected a number of at most 1.0, got 1.5",
+            "modes.quick.background_rates[2]: expected less than or equal to 1, got 1.5",
         ),
         ("iops_max = 9500\n", "iops_max = 9500 / s\n", "not valid TOML: "),
         (

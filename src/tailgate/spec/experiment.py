@@ -107,8 +107,8 @@ class Paper(BaseModel, extra="forbid", frozen=True):
 class Experiment(BaseModel, extra="forbid", frozen=True):
     """A whole experiment file. `name` is `family/name`; `path` is the file.
 
-    In the file `axes` may stand for sweeps: see `expand`. One that repeats no published figure has no
-    `paper`; then neither its loads nor its schedulers name anything of a paper's.
+    In the file `axes` may stand for sweeps; `load` writes those out (`expand`). An experiment that repeats
+    no published figure has no `paper`; then neither its loads nor its schedulers name anything of a paper's.
     """
 
     title: str
@@ -122,11 +122,6 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
     schedulers: Annotated[tuple[Scheduler, ...], Field(min_length=1)]
     modes: dict[ModeName, Mode]
     variants: tuple[Variant, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expanded(cls, data: object) -> object:
-        return expand(data) if isinstance(data, dict) and "axes" in data else data
 
     @model_validator(mode="after")
     def _consistent(self) -> "Experiment":
@@ -249,7 +244,7 @@ def find(name: str) -> Path:
 
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
-    spec = parse_toml(path, Experiment)
+    spec = parse_toml(path, Experiment, expand)
     for key, file in spec.files_beside:
         if not (path.parent / file).is_file():
             raise UsageError(

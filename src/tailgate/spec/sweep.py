@@ -93,12 +93,14 @@ class Sweep(BaseModel, extra="forbid", frozen=True):
 
 
 def expand(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment whose loads are given by `axes`, with `sweeps` instead.
+    """An experiment file with `sweeps` instead of `axes`, if its loads are given by those.
 
     `axes` are lists of partial sweeps, and each combination of one of each list is a load: its label is
     theirs joined by `-`, an empty one left out, its tables are theirs merged. `sweep` is what all have, and
     `lines` gives some of them, by label, their lines of the paper. ValueError for what is not so.
     """
+    if "axes" not in data:
+        return dict(data)
     rest = {k: v for k, v in data.items() if k not in ("axes", "sweep", "lines")}
     axes, lines = data["axes"], dict(data.get("lines", {}))
     if "sweeps" in data:

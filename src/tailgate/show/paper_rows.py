@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tailgate.papers import cells as papers
 from tailgate.runs.points import Point
-from tailgate.show.rows import Cell, Heading, Row, Table, numbers, texts
+from tailgate.show.rows import Heading, Row, Table, TableCell, numbers, texts
 from tailgate.spec.plan import Run
 
 
@@ -19,7 +19,7 @@ def of_cells(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
     lines = papers.lines(found)
     rows = []
     for i, (words, label, by_key) in enumerate(lines):
-        row = [Cell(words, "text")]
+        row = [TableCell(words, "text")]
         for key in keys:
             row += _figures(key, by_key.get(key), targets)
         rows.append(Row(label, row, last=i + 1 == len(lines) or lines[i + 1][0] != words))
@@ -33,17 +33,17 @@ def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
     return numbers(f"{papers.QUANTITIES[key][0]}{unit}\npaper", *ours)
 
 
-def _figures(key: str, cell: papers.Cell | None, targets: Sequence[str]) -> list[Cell]:
+def _figures(key: str, cell: papers.Cell | None, targets: Sequence[str]) -> list[TableCell]:
     """The columns of one quantity; empty where the paper does not have it."""
-    out = [Cell(papers.show(key, cell.paper) if cell else "", "published")]
+    out = [TableCell(papers.show(key, cell.paper) if cell else "", "published")]
     for target in targets:
         error = cell.error(target) if cell else None
         off = cell is not None and cell.off(target)
-        out.append(Cell(papers.show(key, cell.ours.get(target)) if cell else ""))
-        out.append(Cell("" if error is None else f"{1 + error:.2f}", "warn" if off else ""))
+        out.append(TableCell(papers.show(key, cell.ours.get(target)) if cell else ""))
+        out.append(TableCell("" if error is None else f"{1 + error:.2f}", "warn" if off else ""))
         if key == "total_mib_s":
             apart = cell.apart.get(target) if cell else None
-            out += [Cell(f"{v:.3g}") for v in apart] if apart else [Cell(), Cell()]
+            out += [TableCell(f"{v:.3g}") for v in apart] if apart else [TableCell(), TableCell()]
     return out
 
 
@@ -58,12 +58,12 @@ def of_errors(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
                 Row(
                     s.title,
                     [
-                        Cell(target, "text"),
-                        Cell(name, "text"),
-                        Cell(f"{s.median:+.0%}"),
-                        Cell(f"{s.median_size:.0%}", "warn" if s.median_size > most else ""),
-                        Cell(f"{s.worst:+.0%}"),
-                        Cell(f"{s.off} of {s.count}", "warn" if s.off else ""),
+                        TableCell(target, "text"),
+                        TableCell(name, "text"),
+                        TableCell(f"{s.median:+.0%}"),
+                        TableCell(f"{s.median_size:.0%}", "warn" if s.median_size > most else ""),
+                        TableCell(f"{s.worst:+.0%}"),
+                        TableCell(f"{s.off} of {s.count}", "warn" if s.off else ""),
                     ],
                 )
             )
@@ -85,12 +85,12 @@ def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> Tabl
     return Table("Table of stated figures", headings, rows)
 
 
-def _fact(fact: Mapping[str, str], ours: str) -> list[Cell]:
+def _fact(fact: Mapping[str, str], ours: str) -> list[TableCell]:
     return [
-        Cell(fact["scheduler"], "text"),
-        Cell(fact["access_pattern"], "text"),
-        Cell(fact["block_size_kib"]),
-        Cell(f"{fact['value']} {fact['unit']}", "published"),
-        Cell(ours),
-        Cell(fact["note"], "note"),
+        TableCell(fact["scheduler"], "text"),
+        TableCell(fact["access_pattern"], "text"),
+        TableCell(fact["block_size_kib"]),
+        TableCell(f"{fact['value']} {fact['unit']}", "published"),
+        TableCell(ours),
+        TableCell(fact["note"], "note"),
     ]

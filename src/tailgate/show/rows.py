@@ -15,7 +15,7 @@ Kind = Literal["", "text", "published", "warn", "interval", "note"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What one cell holds, over so many columns."""
 
     text: str = ""
@@ -28,7 +28,7 @@ class Row:
     """A line of a table: its name, the cells after it. `marks` refers to notes; `last` ends a group."""
 
     name: str
-    cells: Sequence[Cell]
+    cells: Sequence[TableCell]
     marks: str = ""
     last: bool = False
 
@@ -81,36 +81,36 @@ def of_points(spec: Experiment, points: Sequence[Point]) -> Table:
     rows = []
     for i, p in enumerate(points):
         after = points[i + 1] if i + 1 < len(points) else None
-        cells = [Cell(p.sweep.words, "text")] if several else []
-        cells.append(Cell(load_words(p.background_rate)))
+        cells = [TableCell(p.sweep.words, "text")] if several else []
+        cells.append(TableCell(load_words(p.background_rate)))
         if apart:
-            cells.append(Cell(f"{p.rt.mib_s:.3g}" if p.rt else "–"))
-        cells.append(Cell(f"{p.bg.mib_s:.0f}" if p.bg else "–"))
+            cells.append(TableCell(f"{p.rt.mib_s:.3g}" if p.rt else "–"))
+        cells.append(TableCell(f"{p.bg.mib_s:.0f}" if p.bg else "–"))
         if spec.paper:
             cells.append(_published(sentences.published_rate(p)))
         cells += _latency(p, beside=spec.paper is not None)
-        cells += [Cell(str(p.rt.histogram.n if p.rt else 0)), Cell(f"{p.idle:.0%}")]
+        cells += [TableCell(str(p.rt.histogram.n if p.rt else 0)), TableCell(f"{p.idle:.0%}")]
         referred = ", ".join(str(marks.index(m) + 1) for m in p.marks)
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
         rows.append(Row(p.scheduler.label, cells, referred, last))
     return Table("Table of all points", headings, rows)
 
 
-def _published(text: str) -> Cell:
-    return Cell(text, "published") if text else Cell()
+def _published(text: str) -> TableCell:
+    return TableCell(text, "published") if text else TableCell()
 
 
-def _latency(p: Point, beside: bool) -> list[Cell]:
+def _latency(p: Point, beside: bool) -> list[TableCell]:
     """From the median to the paper's percentile, which is there if `beside`."""
     width = 6 if beside else 5
     if not p.real_time:
-        return [Cell(f"{p.bg.iops / 1000 if p.bg else 0:.1f} k I/O a second", "text", width)]
+        return [TableCell(f"{p.bg.iops / 1000 if p.bg else 0:.1f} k I/O a second", "text", width)]
     if p.rt is None:
-        return [Cell("no real-time request was completed", "text", width)]
-    cells = [Cell(ms(p.rt.lat_us["p50"]))]
+        return [TableCell("no real-time request was completed", "text", width)]
+    cells = [TableCell(ms(p.rt.lat_us["p50"]))]
     for key in ("p99", "p99.9"):
-        cells.append(Cell(ms(p.rt.lat_us[key])))
-        cells.append(Cell(interval_words(p.rt.ci_us[key], p.rt.histogram.n), "interval"))
+        cells.append(TableCell(ms(p.rt.lat_us[key])))
+        cells.append(TableCell(interval_words(p.rt.ci_us[key], p.rt.histogram.n), "interval"))
     return [*cells, _published(sentences.published_tail(p, p.rt))] if beside else cells
 
 
@@ -118,7 +118,7 @@ def of_waits(points: Sequence[Point]) -> Table:
     """All points of an experiment with file systems: who waits for them, and for how long."""
     headings = [*texts("scheduler", "file system"), *map(Heading, waits.headings(points))]
     rows = [
-        Row(p.scheduler.label, [Cell(p.sweep.words, "text"), *map(Cell, waits.row(p, points))])
+        Row(p.scheduler.label, [TableCell(p.sweep.words, "text"), *map(TableCell, waits.row(p, points))])
         for p in points
     ]
     return Table("Table of all points", headings, rows)
@@ -127,5 +127,5 @@ def of_waits(points: Sequence[Point]) -> Table:
 def of_shares(here: Sequence[Point], points: Sequence[Point]) -> Table:
     """The points of one load, whose flows share the drive; `points` are all."""
     headings = [*texts("scheduler"), *map(Heading, shares.headings(here, points))]
-    rows = [Row(p.scheduler.label, [Cell(text) for text in shares.row(p, here, points)]) for p in here]
+    rows = [Row(p.scheduler.label, [TableCell(text) for text in shares.row(p, here, points)]) for p in here]
     return Table("Table of a load", headings, rows)

@@ -1,28 +1,49 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Do two targets tell the same story? Compares the points of two runs of one experiment."""
+"""Do two targets tell the same story? Compares the points of two runs of one experiment.
+
+Throughputs agree within a tolerance. Percentiles agree within a tolerance too, or if their 95 % intervals
+overlap. Overlap alone says little: of two intervals that are wide enough, any two do. So every comparison has
+the smallest difference that it would have detected, and where that is too large there is no verdict.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-#: Throughput may differ by so much, relative to the second run's.
+#: Throughput may differ by this share of the second run's.
 THROUGHPUT = 0.05
-#: A percentile may differ by so much, or its intervals overlap.
+#: A percentile may differ by this share of the second run's, or its intervals overlap.
 PERCENTILE = 0.10
+#: The largest difference that may stay undetected for a percentile to count as agreeing, as a share of the
+#: second run's. 10 % is what the tolerance lets pass anyway. A p99.9 rests on a tenth of the samples beyond
+#: the p99, so that its intervals are about three times as wide.
+UNDETECTED_MAX: Mapping[str, float] = {"p50": 0.10, "p90": 0.10, "p99": 0.10, "p99.9": 0.25}
 
-Point = Mapping[str, Any]
+#: An element of `points`, or one of its `flows`, as `tailgate run --json` prints them.
+JsonObject = Mapping[str, Any]
+Verdict = Literal["agrees", "differs", "cannot tell"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of one point in both runs; latencies in us, throughput in MiB/s."""
+    """One figure of one point in both runs; latencies in us, throughput in MiB/s.
+
+    `detectable` is the smallest difference between the two that would have counted as one, as a share of the
+    second: infinity where an interval has no end on either side. With `cannot tell` nothing is shown.
+    """
 
     point: str
     figure: str
     first: float
     second: float
-    agrees: bool
+    verdict: Verdict
+    detectable: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether agreement is shown."""
+        return self.verdict == "agrees"
 
     @property
     def ratio(self) -> float:
@@ -31,16 +52,20 @@ class Comparison:
 
     def __str__(self) -> str:
         """One line."""
-        word = "agrees" if self.agrees else "DIFFERS"
-        return f"{word:8} {self.ratio:6.3f}  {self.point}: {self.figure} {self.first:g} and {self.second:g}"
+        word = "DIFFERS" if self.verdict == "differs" else self.verdict
+        least = "none" if math.isinf(self.detectable) else f"from {self.detectable:.0%}"
+        return (
+            f"{word:11} {self.ratio:6.3f}  {self.point}: {self.figure} {self.first:g} and {self.second:g}; "
+            f"detectable: {least}"
+        )
 
 
 def compare(
-    first: Sequence[Point], second: Sequence[Point], figures: Mapping[str, Sequence[str]]
+    first: Sequence[JsonObject], second: Sequence[JsonObject], figures: Mapping[str, Sequence[str]]
 ) -> Iterator[Comparison]:
     """Compare the points that both have (`points` of `tailgate run --json`).
 
-    `figures` names by flow what is compared: `mib_s`, or a percentile such as `p99`. Percentiles of a flow
+    `figures` names by flow what is compared: `mib_s`, or a key of UNDETECTED_MAX. Percentiles of a flow
     that reads and writes are compared for each: between the two, a small shift moves a median far.
     """
     others = {_key(p): p for p in second}
@@ -56,32 +81,39 @@ def compare(
                         yield _compare(_words(point), part, name, one, two)
 
 
-def _parts(point: Point, flow: str, figure: str) -> list[str]:
+def _parts(point: JsonObject, flow: str, figure: str) -> list[str]:
     """The flows whose figure stands for that of `flow`."""
     directions = [f"{flow}.{d}" for d in ("read", "write") if _flow(point, f"{flow}.{d}") is not None]
     return directions if directions and figure != "mib_s" else [flow]
 
 
-def _compare(words: str, flow: str, name: str, one: Point, two: Point) -> Comparison:
+def _compare(words: str, flow: str, name: str, one: JsonObject, two: JsonObject) -> Comparison:
+    verdict: Verdict
     if name == "mib_s":
         a, b = one["mib_s"], two["mib_s"]
-        return Comparison(words, f"{flow}.mib_s", a, b, abs(a - b) <= THROUGHPUT * b)
+        verdict = "agrees" if abs(a - b) <= THROUGHPUT * b else "differs"
+        return Comparison(words, f"{flow}.mib_s", a, b, verdict, THROUGHPUT)
     a, b = one["lat_us"][name], two["lat_us"][name]
-    close = abs(a - b) <= PERCENTILE * b
-    return Comparison(words, f"{flow}.{name}", a, b, close or _overlap(one, two, name))
+    (low_a, high_a), (low_b, high_b) = (_interval(flow, name) for flow in (one, two))
+    # The intervals are apart if the first is lower by more than the half-widths that face each other then, or
+    # higher by more than the two others.
+    half_widths = max(high_a - a + b - low_b, a - low_a + high_b - b)
+    detectable = max(PERCENTILE, half_widths / b)
+    overlap = low_a <= high_b and low_b <= high_a
+    if abs(a - b) > PERCENTILE * b and not overlap:
+        verdict = "differs"
+    else:
+        verdict = "agrees" if detectable <= UNDETECTED_MAX[name] else "cannot tell"
+    return Comparison(words, f"{flow}.{name}", a, b, verdict, detectable)
 
 
-def _overlap(one: Point, two: Point, name: str) -> bool:
-    intervals = [flow["ci_us"].get(name) for flow in (one, two)]
-    if None in intervals:
-        return False
-    (low, high), (other_low, other_high) = (
-        (low, math.inf if high is None else high) for low, high in intervals
-    )
-    return bool(low <= other_high and other_low <= high)
+def _interval(flow: JsonObject, name: str) -> tuple[float, float]:
+    """The 95 % interval of a percentile in us; without an end, infinity."""
+    low, high = flow["ci_us"][name]
+    return low, math.inf if high is None else high
 
 
-def _key(point: Point) -> tuple[object, ...]:
+def _key(point: JsonObject) -> tuple[object, ...]:
     sweep = point["sweep"]
     return (
         point["scheduler"],
@@ -90,12 +122,12 @@ def _key(point: Point) -> tuple[object, ...]:
     )
 
 
-def _words(point: Point) -> str:
+def _words(point: JsonObject) -> str:
     bound = point["knobs"].get("inflight_max")
     name = point["scheduler"] + (f"-{bound}" if bound else "")
     sweep = point["sweep"]
     return f"{name} beside {sweep.get('op', 'all')}s at {sweep['background_rate']:.0%}"
 
 
-def _flow(point: Point, name: str) -> Point | None:
+def _flow(point: JsonObject, name: str) -> JsonObject | None:
     return next((f for f in point["flows"] if f["flow"] == name), None)

@@ -24,7 +24,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibrationCell:
     """A figure of the paper, and the load on the model that gives the same figure.
 
     `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive,
@@ -37,7 +37,7 @@ class Cell:
     figure: str
     group: str = ""
 
-    def like(self, other: "Cell", value: float) -> float:
+    def like(self, other: "CalibrationCell", value: float) -> float:
         """This cell's value as one of the other's kind: a throughput as commands a second, or as the time
         (us) that a command of either process takes together with one of the other's.
         """
@@ -63,7 +63,7 @@ class Facts:
     """
 
     paper: Path
-    cells: tuple[Cell, ...]
+    cells: tuple[CalibrationCell, ...]
     free: Mapping[str, tuple[str, ...]]
     contradictions: tuple[tuple[str, str, str], ...]
 
@@ -97,8 +97,8 @@ _CACHE_FULL = {"slc_mib": 1, "slc_drain_ns": 0}
 
 def _table_1(
     title: str, pattern: str, load: Mapping[str, int], figure: str, group: str = "", **row: str
-) -> Cell:
-    return Cell(
+) -> CalibrationCell:
+    return CalibrationCell(
         f"Table I: {title}",
         {"source": "Table I", "access_pattern": pattern, **row},
         {**_ALONE, **load},
@@ -107,11 +107,11 @@ def _table_1(
     )
 
 
-def _none(pattern: str, kib: int, load: Mapping[str, int], figure: str, group: str = "") -> Cell:
+def _none(pattern: str, kib: int, load: Mapping[str, int], figure: str, group: str = "") -> CalibrationCell:
     metric = "max_bg_throughput" if figure == "mib_s" else "rt_p99.9_latency_at_max_throughput"
     row = {"source": "Table II", "scheduler": "none", "access_pattern": pattern, "block_size_kib": str(kib)}
     what = "MiB/s" if figure == "mib_s" else "p99.9"
-    return Cell(
+    return CalibrationCell(
         f"none: {pattern} {kib} KiB, {what}", {**row, "metric": metric}, {"kib": kib, **load}, figure, group
     )
 
@@ -120,7 +120,7 @@ _IOPS, _RATE = {"metric": "device_iops_measurement"}, {"metric": "device_through
 _ONE, _MANY = {"processes": 1, "depth": 1, "kib": 4}, {"processes": 4, "depth": 32, "kib": 4}
 _STREAM = {"processes": 1, "depth": 32, "kib": 128, "sequential": 1}
 
-_EVO_CELLS: tuple[Cell, ...] = (
+_EVO_CELLS: tuple[CalibrationCell, ...] = (
     _table_1("random read, depth 1", "random read", _ONE, "iops", "read", workload="QD=1 threads=1", **_IOPS),
     _table_1("random read, 4 x 32", "random read", _MANY, "iops", workload="QD=32 threads=4", **_IOPS),
     _table_1("sequential read", "sequential read", {**_STREAM, **_LAID_OUT}, "mib_s", **_RATE),
@@ -234,11 +234,11 @@ def _turns(pattern: str, rt_kib: int, kib: int) -> dict[str, int]:
 
 def _table_3(
     pattern: str, rt_kib: int, kib: int, figure: str, scheduler: str = "", fitted: bool = False
-) -> Cell:
+) -> CalibrationCell:
     metric, what = _KINDS[figure]
     name = f"Table 3, {scheduler.partition('(')[0]}" if scheduler else "Table 3"
     scheduler = scheduler or ("K2" if kib == 512 else f"K2+max_sectors_kb(max={kib}KiB)")
-    return Cell(
+    return CalibrationCell(
         f"{name}: {pattern}, {rt_kib} and {kib} KiB, {what}",
         {
             "source": "Table 3",
@@ -253,10 +253,10 @@ def _table_3(
     )
 
 
-def _text(source: str, scheduler: str, pattern: str, kib: int, metric: str) -> Cell:
+def _text(source: str, scheduler: str, pattern: str, kib: int, metric: str) -> CalibrationCell:
     row = {"source": source, "scheduler": scheduler, "access_pattern": pattern, "metric": metric}
     title = f"{source.rpartition(' / ')[2]}, {scheduler}: {pattern}, 64 and {kib} KiB, p99"
-    return Cell(title, row, _turns(pattern, 64, kib), "rt.p99")
+    return CalibrationCell(title, row, _turns(pattern, 64, kib), "rt.p99")
 
 
 #: K2-split by its largest command; the paper's 14 is taken for a misprint.
@@ -332,14 +332,14 @@ def _peak(kib: int, threads: int, parallelism: int, row: Mapping[str, str]) -> F
     return Facts(
         paper=ROOT / "experiments" / "mqfq" / "paper.csv",
         cells=(
-            Cell(
+            CalibrationCell(
                 f"{reads}, {threads} x 128",
                 row,
                 {**load, "processes": threads, "depth": 128},
                 "iops",
                 "link",
             ),
-            Cell(
+            CalibrationCell(
                 f"{reads}, {parallelism} outstanding",
                 row,
                 {**load, "processes": 1, "depth": parallelism},

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
-from tailgate.papers.published import FACTS, Cell, Facts
+from tailgate.papers.published import FACTS, CalibrationCell, Facts
 from tailgate.spec.drive import OF_DRIVER, Drive
 from tailgate.spec.toml import parse_toml
 
@@ -31,7 +31,7 @@ SOURCE = Path(__file__).with_name("closed_loop.c")
 class Residual:
     """What the paper and the model say of a cell: I/O per second, MiB/s or microseconds."""
 
-    cell: Cell
+    cell: CalibrationCell
     paper: float
     model: float
 
@@ -84,7 +84,7 @@ class ClosedLoop:
 def residuals(
     loop: ClosedLoop,
     parameters: Mapping[str, int],
-    cells: Sequence[Cell],
+    cells: Sequence[CalibrationCell],
     paper: Mapping[str, float],
     samples: int,
 ) -> list[Residual]:

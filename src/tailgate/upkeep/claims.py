@@ -24,6 +24,7 @@ from tailgate.base.paths import ROOT
 from tailgate.guest.labels import ORDINARY
 from tailgate.papers import agreement as agreements
 from tailgate.papers import cells
+from tailgate.papers.agreement import JsonObject
 from tailgate.papers.answers import published_in, read_points
 from tailgate.papers.cells import Summary
 from tailgate.runs.folder import read_run
@@ -48,9 +49,6 @@ class Claim:
     bound: str
     holds: bool
     command: str
-
-
-Point = Mapping[str, Any]
 
 
 def at_least(claim: str, value: float, least: float, command: str, target: str = "vm") -> Claim:
@@ -88,13 +86,13 @@ def run_experiment(*arguments: str) -> dict[str, Any]:
     return result
 
 
-def flow(point: Point, name: str) -> Mapping[str, Any]:
+def flow(point: JsonObject, name: str) -> Mapping[str, Any]:
     """A point's flow of this name."""
     found: Mapping[str, Any] = next(f for f in point["flows"] if f["flow"] == name)
     return found
 
 
-def saturated(result: Mapping[str, Any], scheduler: str, smp: int = 1, **knobs: int) -> Point:
+def saturated(result: Mapping[str, Any], scheduler: str, smp: int = 1, **knobs: int) -> JsonObject:
     """The point of a scheduler with these knobs, without a limit on the background's rate."""
     for point in result["points"]:
         if point["scheduler"] != scheduler or point["smp"] != smp:
@@ -261,10 +259,13 @@ def agreement() -> Iterator[Claim]:
     for name in ("mib_s", "p50", "p99", "p99.9"):
         some = [c for c in compared if c.figure.endswith(f".{name}")]
         worst = max(some, key=lambda c: abs(c.ratio - 1))
-        differ = sum(not c.agrees for c in some)
+        differ = sum(c.verdict == "differs" for c in some)
         yield at_most(
             f"model/agreement: {name}: points that differ, of {len(some)}", differ, 0, command, "sim"
         )
+        unknown = sum(c.verdict == "cannot tell" for c in some)
+        claim = f"model/agreement: {name}: points whose intervals are too wide to tell, of {len(some)}"
+        yield at_most(claim, unknown, 0, command, "sim")
         claim = f"model/agreement: {name}: the simulator's over the guest's, where that is furthest from 1"
         yield stated(claim, worst.ratio, command, "sim")
         print(f"claims: {name}: furthest from 1: {worst}", file=sys.stderr)
@@ -391,7 +392,7 @@ def automatic() -> Iterator[Claim]:
         ("vm", ("--target", "vm", "--loads", "no-pause,pauses,alone")),
     ):
         command = f"tailgate run k2-split/auto {' '.join(arguments)}"
-        found: dict[tuple[str, str, float], Point] = {
+        found: dict[tuple[str, str, float], JsonObject] = {
             (p["label"], p["load"], p["sweep"]["background_rate"]): p
             for p in run_experiment("k2-split/auto", *arguments)["points"]
         }
@@ -425,7 +426,7 @@ def frontier() -> Iterator[Claim]:
         ("vm", "p99", ("k2/frontier", "--quick", "--loads", "4k,64k", "--schedulers", some)),
     ):
         command = f"tailgate run {shlex.join(arguments)}"
-        found: dict[tuple[str, str, float], Point] = {
+        found: dict[tuple[str, str, float], JsonObject] = {
             (p["label"], p["load"], p["sweep"]["background_rate"]): p
             for p in run_experiment(*arguments)["points"]
         }
@@ -535,7 +536,7 @@ def writes() -> Iterator[Claim]:
         ("vm", "p99", ("k2/writes", "--quick", *some, ",".join(loads))),
     ):
         command = f"tailgate run {shlex.join(arguments)}"
-        found: dict[tuple[str, str], Point] = {
+        found: dict[tuple[str, str], JsonObject] = {
             (p["label"], p["load"]): p
             for p in run_experiment(*arguments)["points"]
             if p["sweep"]["background_rate"]
@@ -583,7 +584,7 @@ def arrivals_on(drive: str, loads: Sequence[str], *arguments: str) -> Iterator[C
     """
     arguments = (*arguments, "--target", "sim")
     command = f"tailgate run {shlex.join(arguments)}"
-    found: dict[tuple[str, str], Point] = {
+    found: dict[tuple[str, str], JsonObject] = {
         (p["load"], p["label"]): p for p in run_experiment(*arguments)["points"]
     }
 
@@ -638,7 +639,7 @@ def target() -> Iterator[Claim]:
     for drive in ("970evo", *UNSEEN):
         arguments = ("k2/target", "--claims", "--target", "sim", "--drive", drive, "--schedulers", labels)
         command = f"tailgate run {shlex.join(arguments)}"
-        found: dict[tuple[str, str], Point] = {
+        found: dict[tuple[str, str], JsonObject] = {
             (p["load"], p["label"]): p for p in run_experiment(*arguments)["points"]
         }
         mib_s = {key: float(flow(p, "background")["mib_s"]) for key, p in found.items()}

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tailgate import main as cli
 from tailgate.base.paths import EXPERIMENTS
@@ -263,6 +264,18 @@ def test_interrupted_run_goes_on_at_the_point(
     assert "4 points, simulated on the machine paper" in capsys.readouterr().err
     again = [the_run(small) / p.relative_to(p.parents[2]) for p in there]
     assert [p.stat().st_mtime_ns for p in again] == before
+
+
+def test_two_commands_do_not_measure_the_same_thing(
+    small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = small.parents[1] / "runs/own/small"
+    base.mkdir(parents=True)
+    key = made(small, machine="paper").key
+    with FileLock(base / f".{key}.lock"):
+        assert run(small) == 2
+    assert f"another command is measuring {base / key}: wait for it" in capsys.readouterr().err
+    assert run(small) == 0
 
 
 def test_broken_simulation_says_how_to_see_it_again(

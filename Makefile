@@ -41,6 +41,20 @@ check: ## set-up and every test: lint, unit, modules' build, virtual machines on
 		"40|modules at W=1 and under sparse|make -s build-test" \
 		"250|unit tests|make -s unit" \
 		"780|virtual machines|make -s vm-test"
+	@echo "$$NOT_TESTED"
+
+define NOT_TESTED
+Not tested by make check:
+  every kernel with 1, 2 and 4 CPUs (some combinations only)     make vm-test-all
+  kernels with KASAN, lockdep, KCSAN and failing allocations     make check-debug
+  the kernel developers' tests                                   make blktests BLKTESTS=DIR
+  faults of the past put back in virtual machines (some only)    make faults
+  the figures that README and docs promise                       make claims
+  speed, memory and instructions per I/O                         make bench
+  guests under KVM, real drives, other processors than x86-64
+Tests that were skipped say why above.
+endef
+export NOT_TESTED
 
 check-debug: ## the modules on kernels that look for faults: KASAN, lockdep, failing memory; KCSAN (hours)
 	@setup/stages.sh check-debug \

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import DRIVES
-from tailgate.spec.toml import load_toml
+from tailgate.spec.toml import load_toml, parse_toml
 
 
 class Parameter(BaseModel, extra="forbid", frozen=True):
@@ -36,7 +36,12 @@ DEFAULTS = Drive(name="defaults", title="The parameters' own defaults", paramete
 
 
 def load(name: str) -> tuple[Path, Drive]:
-    """The drive file of this name in the checkout. UsageError if there is none, or if it is not right."""
+    """The drive file of this name in the checkout, or at this path if it ends in .toml.
+
+    UsageError if there is none, or if it is not right.
+    """
+    if name.endswith(".toml"):
+        return Path(name), parse_toml(Path(name), Drive)
     return load_toml(DRIVES, "drive", name, Drive)
 
 

@@ -57,12 +57,12 @@ def drawn(seed: int) -> dict[str, int]:
     return found | {"admission": int(rng.random() < 0.5)}
 
 
-def lines(seed: int) -> Iterator[str]:
-    """The drive file of a seed."""
+def lines(seed: int, name: str = "") -> Iterator[str]:
+    """The drive file of a seed; its name is that of the files in drives/, if none is given."""
     yield "# SPDX-License-Identifier: GPL-2.0-only"
     yield f"# Made by `python -m tailgate.upkeep draw {seed}`: do not edit."
     yield "# What was tuned on other drives is measured here, and nothing else is."
-    yield f'name = "unseen-{seed}"'
+    yield f'name = "{name or f"unseen-{seed}"}"'
     yield f'title = "A drive drawn by chance, seed {seed}"'
     values = drawn(seed)
     ranges = {r.key: r for r in RANGES}

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Verdicts from claims and stored results; nothing is measured.
+
+A claim holds where the unfavourable end of a result's interval does; where there is no interval, the point
+decides. A result that no claim and no figure declares is refused. What was measured on held-out drives drawn
+before their law was last changed counts as not measured.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tailgate.base.errors import UsageError
+from tailgate.upkeep.claims.model import Claim, Figures, Moved, Topic, limits, matches
+from tailgate.upkeep.claims.quantity import INTERVAL
+from tailgate.upkeep.claims.results import Result, Stored
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim beside one result."""
+
+    claim: Claim
+    result: Result
+
+    @property
+    def holds(self) -> bool:
+        """Whether the unfavourable end of the interval keeps the bound."""
+        return limits(self.claim.bound).hold(self.result.figure.quantity)
+
+    @property
+    def margin(self) -> float:
+        """How far the unfavourable end is from the bound; negative where it is beyond."""
+        return -limits(self.claim.bound).miss(self.result.figure.quantity)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A bound that was moved or withdrawn, and that a result still breaks, though it keeps today's."""
+
+    entry: Claim | Figures
+    moved: Moved
+    result: Result
+
+
+@dataclass(frozen=True)
+class Report:
+    """All verdicts. `missing`: (claim, pattern, reason) of what was not measured."""
+
+    verdicts: tuple[Verdict, ...]
+    broken: tuple[Broken, ...]
+    missing: tuple[tuple[Claim, str, str], ...]
+
+    @property
+    def misses(self) -> list[Verdict]:
+        """The verdicts of what does not hold."""
+        return [v for v in self.verdicts if not v.holds]
+
+
+def check(
+    topics: Mapping[str, Topic], results: Mapping[str, Result], commit_of: Callable[[str], str]
+) -> Report:
+    """Judge all results; `commit_of` names the last commit of files. UsageError: undeclared results."""
+    entries = [entry for topic in topics.values() for entry in topic.entries]
+    undeclared = [name for name in results if not any(matches(e.results, name) for e in entries)]
+    if undeclared:
+        more = f" and {len(undeclared) - 1} more" if undeclared[1:] else ""
+        raise UsageError(
+            f"no claim declares the result {undeclared[0]}{more}; add a [[claim]] or [[figures]] to claims/"
+        )
+    old = {name: why for name, r in results.items() if (why := _old_drives(r, commit_of))}
+    valid = {name: r for name, r in results.items() if name not in old}
+    verdicts: list[Verdict] = []
+    broken: list[Broken] = []
+    missing: list[tuple[Claim, str, str]] = []
+    for entry in entries:
+        of_entry = [r for name, r in valid.items() if matches(entry.results, name)]
+        broken += [
+            Broken(entry, moved, r)
+            for moved in entry.history
+            for r in of_entry
+            if (not moved.results or matches(moved.results, r.figure.id))
+            and not limits(moved.was).hold(r.figure.quantity)
+            and not (isinstance(entry, Claim) and not Verdict(entry, r).holds)  # a miss already
+        ]
+        if isinstance(entry, Claim):
+            verdicts += [Verdict(entry, r) for r in of_entry]
+            for pattern in entry.results:
+                if not any(matches((pattern,), name) for name in valid):
+                    why = next((w for name, w in old.items() if matches((pattern,), name)), "no result")
+                    missing.append((entry, pattern, why))
+    return Report(tuple(verdicts), tuple(broken), tuple(missing))
+
+
+def _old_drives(result: Result, commit_of: Callable[[str], str]) -> str:
+    if result.run.law is None:
+        return ""
+    law, commit = result.run.law
+    now = commit_of(law)
+    return "" if now.startswith(commit) else f"drives drawn at {commit}, {law} changed at {now[:7]}"
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report in words: misses first, then what holds, then what was not measured."""
+    misses = report.misses
+    if misses:
+        yield "Misses:"
+    for v in sorted(misses, key=lambda v: v.margin):
+        yield f"  MISS   {shown(v.result.figure)}  promised {v.claim.bound}  {v.result.figure.id}"
+        yield f"         {v.claim.id}: {v.claim.sentence}"
+    if report.broken:
+        yield "Bounds that were moved after a measurement, and that are still not kept:"
+    for b in report.broken:
+        was = "" if b.moved.measured is None else f", measured {b.moved.measured:g}"
+        now = f"now {b.entry.bound}" if isinstance(b.entry, Claim) else "now no promise"
+        yield (
+            f"  MOVED  {shown(b.result.figure)}  was {b.moved.was} until {b.moved.until}{was}, {now}"
+            f"  {b.result.figure.id}"
+        )
+    yield "Holds:"
+    for claim, of_claim in _by_claim(report.verdicts).items():
+        held = [v for v in of_claim if v.holds]
+        if held:
+            closest = min(held, key=lambda v: v.margin).result.figure
+            yield f"  {len(held)} of {len(of_claim)}  {claim.bound}  {claim.id}: {claim.sentence}"
+            yield f"         closest to the bound: {shown(closest)}  {closest.id}"
+    if report.missing:
+        yield "Not measured:"
+    for claim, pattern, why in report.missing:
+        yield f"  {claim.id}: {pattern}: {why}"
+    points = sum(v.result.figure.quantity.how.startswith("none") for v in report.verdicts)
+    yield (
+        f"{len(misses)} of {len(report.verdicts)} results miss their bound; {len(report.broken)} break one "
+        f"that was moved; {points} have no interval; {len(report.missing)} families are not measured"
+    )
+
+
+def _by_claim(verdicts: tuple[Verdict, ...]) -> dict[Claim, list[Verdict]]:
+    found: dict[Claim, list[Verdict]] = {}
+    for v in verdicts:
+        found.setdefault(v.claim, []).append(v)
+    return found
+
+
+def shown(figure: Stored) -> str:
+    """A figure with its interval, if it has one."""
+    quantity = figure.quantity
+    value = f"{quantity.value:.4g}"
+    if quantity.how != INTERVAL:
+        return value
+    return f"{value} ({quantity.low:.4g} to {quantity.high:.4g})"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A measured number with its interval, and the arithmetic that keeps the interval.
+
+Intervals of percentiles are 95 % (`ci_us` in `tailgate run --json`). A throughput in virtual time, a count
+and a number of instructions are the same in every repetition: they are exact. A result of two quantities
+has the interval of their unfavourable ends, which is wider than 95 % needs.
+"""
+
+import math
+from dataclasses import dataclass
+
+#: What `how` says of a quantity whose ends are an interval, and of one that is the same in every repetition.
+INTERVAL, EXACT = "interval", "exact"
+ONE_RUN = "none: one run"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """`value` between `low` and `high`. Without an interval both ends are the value.
+
+    `how` is INTERVAL, EXACT, or "none: " and why there is no interval. `n`: samples behind it, if known.
+    """
+
+    value: float
+    low: float
+    high: float
+    how: str
+    n: int | None = None
+
+    def __truediv__(self, other: "Quantity | float") -> "Quantity":
+        """The ratio: lowest over highest to highest over lowest. Both must be positive or zero."""
+        them = _quantity(other)
+        return self._with(
+            them,
+            self.value / them.value,
+            self.low / them.high,
+            self.high / them.low if them.low else math.inf,
+        )
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return self._with(other, self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: "Quantity | float") -> "Quantity":
+        them = _quantity(other)
+        return self._with(them, self.value - them.value, self.low - them.high, self.high - them.low)
+
+    def _with(self, other: "Quantity", value: float, low: float, high: float) -> "Quantity":
+        """A result of both. Where one has no interval, the result has none either."""
+        how = next((q.how for q in (self, other) if q.how.startswith("none")), None)
+        if how:
+            low = high = value
+        elif INTERVAL in (self.how, other.how):
+            how = INTERVAL
+        counts = [q.n for q in (self, other) if q.n is not None]
+        return Quantity(value, low, high, how or EXACT, min(counts, default=None))
+
+
+def exact(value: float, n: int | None = None) -> Quantity:
+    """What every repetition gives again: counts, and what is deterministic in virtual time."""
+    return Quantity(value, value, value, EXACT, n)
+
+
+def once(value: float, n: int | None = None) -> Quantity:
+    """What was measured once by the host's clock."""
+    return Quantity(value, value, value, ONE_RUN, n)
+
+
+def within(value: float, low: float | None, high: float | None, n: int | None = None) -> Quantity:
+    """A value with its interval; an end of None is not known, which is the worst that it can be."""
+    return Quantity(value, -math.inf if low is None else low, math.inf if high is None else high, INTERVAL, n)
+
+
+def largest(some: "list[Quantity]") -> Quantity:
+    """The one with the largest value."""
+    return max(some, key=lambda q: q.value)
+
+
+def smallest(some: "list[Quantity]") -> Quantity:
+    """The one with the smallest value."""
+    return min(some, key=lambda q: q.value)
+
+
+def _quantity(given: Quantity | float) -> Quantity:
+    return given if isinstance(given, Quantity) else exact(given)

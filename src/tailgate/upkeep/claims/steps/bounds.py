@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2's bounds: looking ahead beside fixed bounds, and the debt of writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tailgate.spec import drive as drives
+from tailgate.spec import experiment as experiments
+from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
+from tailgate.upkeep.claims.quantity import Quantity, largest, smallest
+from tailgate.upkeep.claims.results import Figure
+
+#: What decides how K2's bounds find themselves: a change of these draws new held-out drives.
+LAW = "sched/bounds"
+HELD_OUT = 3
+
+Key = tuple[str, str, float]
+
+
+def frontier(lab: Lab) -> Iterator[Figure]:
+    """K2: bounds that look ahead beside none, the bound of 8, fixed bounds on bytes and the idle drive."""
+    some = "none,k2-8,ahead-96-0-300,ahead-96-0-200,ahead-384-64-400"
+    for target, tail, arguments in (
+        ("sim", "p99.9", ("k2/frontier", "--full", "--target", "sim")),
+        ("vm", "p99", ("k2/frontier", "--quick", "--loads", "4k,64k", "--schedulers", some)),
+    ):
+        found = lab.run(*arguments)
+        points: dict[Key, Point] = found.by("label", "load", "rate")
+        mib_s = {key: found.mib_s(p, "background") for key, p in points.items() if key[2]}
+        tails = {key: us(p, "rt", tail) for key, p in points.items()}
+        label, load = "ahead-96-0-300", "4k"
+        start = f"frontier/{target}/{load}/{label}"
+        ratio = tails[label, load, 1] / tails["none", load, 0]
+        yield found.figure(f"{start}/{tail}-over-idle", ratio)
+        ratio = mib_s[label, load, 1] / mib_s["none", load, 1]
+        yield found.figure(f"{start}/background-over-none", ratio)
+        label = "ahead-96-0-200"
+        start = f"frontier/{target}/{load}/{label}"
+        ratio = tails[label, load, 1] / tails["k2-8", load, 1]
+        yield found.figure(f"{start}/{tail}-over-k2-8", ratio)
+        ratio = mib_s[label, load, 1] / mib_s["k2-8", load, 1]
+        yield found.figure(f"{start}/background-over-k2-8", ratio)
+        label, load = "ahead-384-64-400", "64k"
+        start = f"frontier/{target}/{load}/{label}"
+        ratio = tails["none", load, 1] / tails[label, load, 1]
+        yield found.figure(f"{start}/{tail}-of-none-over-its", ratio)
+        ratio = mib_s[label, load, 1] / mib_s["none", load, 1]
+        yield found.figure(f"{start}/background-over-none", ratio)
+        ratio = us(points[label, load, 1], "rt", "p50") / us(points["k2-8", load, 1], "rt", "p50")
+        yield found.figure(f"{start}/p50-over-k2-8", ratio)
+        if target == "sim":
+            for load in ("4k-clock", "4k-poisson"):
+                of_load = {key[0]: p for key, p in points.items() if key[1:] == (load, 1)}
+                for name in ("p99", "p99.9"):
+                    start = f"frontier/sim/{load}/ahead-auto"
+                    yield from beside_fixed(found, start, of_load, "ahead-auto", ("rt",), name)
+
+
+def beside_fixed(
+    found: Answer, start: str, points: Mapping[str, Point], ours: str, flows: Sequence[str], name: str
+) -> Iterator[Figure]:
+    """One bound beside the fixed bounds on bytes: at equal latency, and at equal background.
+
+    At equal latency: its background over the most of a fixed bound that has no higher percentile for any
+    real-time flow. There is no such figure where no fixed bound has so low a one; its background over that of
+    8 KiB is printed then and promises nothing. At equal background: the lowest percentile of a fixed bound,
+    or of none, with no less background, over its own. That one is always there.
+    """
+    mib_s = {label: found.mib_s(p, "background") for label, p in points.items()}
+    latency = {label: [us(p, f, name) for f in flows] for label, p in points.items()}
+    fixed = [label for label in points if label.endswith("kib")]
+    no_worse = [
+        mib_s[label]
+        for label in fixed
+        if all(a.value <= b.value for a, b in zip(latency[label], latency[ours], strict=True))
+    ]
+    if no_worse:
+        ratio = mib_s[ours] / largest(no_worse)
+        yield found.figure(f"{start}/background-at-no-higher-{name}", ratio)
+    else:
+        yield found.figure(f"{start}/background-over-8kib-{name}", mib_s[ours] / mib_s["k2-8kib"])
+
+    def worst(label: str) -> Quantity:
+        return largest(latency[label])
+
+    enough = [worst(label) for label in (*fixed, "none") if mib_s[label].value >= mib_s[ours].value]
+    best = smallest(enough or [worst("none")])
+    yield found.figure(f"{start}/{name}-at-no-less-background", best / worst(ours))
+
+
+def erase_us(load: str) -> float:
+    """What a read of 4 KiB takes that comes as its die begins to erase; a program comes before it as well."""
+    experiment = experiments.load(experiments.find("k2/writes"))
+    (changes,) = (sweep.drive for sweep in experiment.sweeps if sweep.label == load)
+    ns = drives.values(drives.load(experiment.drive)[1], changes)
+    read_ns = ns["read_fixed_ns"] + ns["read_ns"] + 4 * (ns["read_more_ns"] + ns["transfer_ns"])
+    return (ns["erase_ns"] + ns["program_ns"] + read_ns) / 1000
+
+
+def writes(lab: Lab) -> Iterator[Figure]:
+    """K2: real-time reads beside writes of the background, with and without a bound on what these owe.
+
+    With the small buffer an erase and its program are half of what the fullest buffer makes a read wait:
+    the tail is that, and no host has it lower at this rate of writes.
+    """
+    loads = ("preconditioned-4k-100", "preconditioned-64k-100")
+    large = ("preconditioned-8m-4k-100", "preconditioned-8m-64k-100")
+    some = ("--schedulers", "k2-8,k2-32-debt", "--loads")
+    for target, tail, arguments in (
+        ("sim", "p99.9", ("k2/writes", "--claims", "--target", "sim", *some, ",".join(loads + large))),
+        ("vm", "p99", ("k2/writes", "--quick", *some, ",".join(loads))),
+    ):
+        found = lab.run(*arguments)
+        points = {key[:2]: p for key, p in found.by("label", "load", "rate").items() if key[2]}
+        for load in dict.fromkeys(load for _, load in points):
+            ours, fixed = points["k2-32-debt", load], points["k2-8", load]
+            start = f"writes/{target}/{load}/debt-auto"
+            for name in ("p50", tail):
+                ratio = us(ours, "rt", name) / us(fixed, "rt", name)
+                yield found.figure(f"{start}/{name}-over-k2-8", ratio)
+            if load not in large and target == "sim":
+                ratio = us(ours, "rt", tail) / erase_us(load)
+                yield found.figure(f"{start}/{tail}-over-erase-program-read", ratio)
+            ratio = found.mib_s(ours, "background") / found.mib_s(fixed, "background")
+            yield found.figure(f"{start}/background-over-k2-8", ratio)
+
+
+#: Loads of k2/arrivals whose next request can be told from those before, and those where it cannot.
+FORETOLD = ("periodic", "jitter-5", "jitter-20", "periodic-4", "jitter-5-4", "jitter-20-4")
+NOT_FORETOLD = ("poisson", "bursts", "depth-4")
+
+
+def arrivals(lab: Lab) -> Iterator[Figure]:
+    """K2: the bound that finds itself beside fixed bounds on bytes and a placebo, on drives it never saw."""
+    found = lab.run("k2/arrivals", "--claims", "--target", "sim")
+    yield from arrivals_on("970evo", (*FORETOLD, *NOT_FORETOLD), found)
+    which = ("k2/arrivals", "--claims", "--loads", ",".join(FORETOLD), "--target", "sim", "--drive")
+    yield from arrivals_on("noisy", FORETOLD, lab.run(*which, "noisy"))
+    for drive, path, law in lab.held_out(LAW, HELD_OUT):
+        yield from arrivals_on(drive, FORETOLD, lab.run(*which, str(path), law=law))
+
+
+def arrivals_on(drive: str, loads: Sequence[str], found: Answer) -> Iterator[Figure]:
+    """The figures of one drive. A fixed bound is as good if it is for each of the real-time flows."""
+    points = found.by("load", "label")
+    for load in loads:
+        start = f"arrivals/sim/{drive}/{load}/ahead-auto"
+        of_load = {label: p for (of, label), p in points.items() if of == load}
+        ours = of_load["ahead-auto"]
+        flows = [f["flow"] for f in ours["flows"] if f["flow"] != "background"]
+        for name in ("p99", "p99.9"):
+            yield from beside_fixed(found, start, of_load, "ahead-auto", flows, name)
+            if load in FORETOLD:
+                over, placebo = (
+                    largest([us(of_load[label], f, name) for f in flows])
+                    for label in ("ahead-auto", "placebo")
+                )
+                yield found.figure(f"{start}/{name}-over-placebo", over / placebo)
+        if load in FORETOLD:
+            ratio = found.mib_s(ours, "background") / found.mib_s(of_load["placebo"], "background")
+            yield found.figure(f"{start}/background-over-placebo", ratio)
+
+
+STEPS = (frontier, writes, arrivals)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the code costs: instructions per I/O, many CPUs; the first user's minutes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tailgate.base.paths import ROOT
+from tailgate.upkeep.bench.instructions import has_commit
+from tailgate.upkeep.claims.lab import Lab, clock
+from tailgate.upkeep.claims.quantity import exact, once
+from tailgate.upkeep.claims.results import Figure, Source
+
+
+def instructions(lab: Lab) -> Iterator[Figure]:
+    """What K2 adds to none, over what mq-deadline adds; the virtual drive's own code; what features cost."""
+    source = Source("make bench", "vm", clock("vm"))
+    for name, value in lab.bench("instructions").items():
+        if name.startswith("added_over_mq-deadline.") or ".price." in name or "vflash_own" in name:
+            yield Figure(f"bench/instructions/{name}", exact(value), source)
+
+
+#: The last commit whose k2 knew neither splitting nor a bound on bytes, and the last before all that came
+#: after these.
+BEFORE = ("527fb48", "201bcde")
+
+
+def switched_off(lab: Lab) -> Iterator[Figure]:
+    """What is off costs nothing: k2's instructions per I/O beside those before it knew of it."""
+    known = [commit for commit in BEFORE if has_commit(commit)]
+    for commit in set(BEFORE) - set(known):
+        print(f"claims: skipped: this clone has no commit {commit}", file=sys.stderr)
+    if not known:
+        return
+    arguments = ("--quick", *(a for commit in known for a in ("--since", commit)))
+    source = Source(f"tailgate bench --only instructions {' '.join(arguments)}", "vm", clock("vm"))
+    for name, value in lab.bench("instructions", *arguments).items():
+        if ".k2_since." in name:
+            commit, _, case = name.partition(".k2_since.")[2].partition(".")
+            yield Figure(f"switched-off/{commit}/{case}", exact(value), source)
+
+
+def scalability(lab: Lab) -> Iterator[Figure]:
+    """Operations a second of K2, MQFQ and a deadline-style queue: on this host, and in the model."""
+    found = lab.bench("scale")
+    command = "tailgate bench --only scale"
+    model, host = Source(command, "model", "model"), Source(command, "host", "wall")
+    for name, value in found.items():
+        if name.startswith("scale_model") and ".transfers." not in name:
+            yield Figure(f"bench/scale/{name}", exact(value), model)
+        elif name.startswith("scale"):
+            yield Figure(f"bench/scale/{name}", once(value), host)
+    whole = "scale_model_whole"
+    for cpus, other in ((16, "none"), (32, "mqfq_one_lock")):
+        ratio = found[f"{whole}.mqfq_d128.cpus{cpus}"] / found[f"{whole}.{other}.cpus{cpus}"]
+        yield Figure(f"scale/model/cpus-{cpus}/mqfq-over-{other}", exact(ratio), model)
+
+
+def demo(lab: Lab) -> Iterator[Figure]:
+    """`make demo` in a new clone with an empty cache, and again: seconds, and the same digits."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "tailgate"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        environment = os.environ | {"TAILGATE_CACHE": str(Path(folder) / "cache")}
+        seconds, points = [], []
+        for _ in range(2):
+            begin = time.monotonic()
+            subprocess.run(["make", "demo"], cwd=clone, env=environment, check=True)
+            seconds.append(time.monotonic() - begin)
+            # A digest names the run; beside it lies what it replaced, under a name with a dot.
+            (made,) = (f for f in (clone / "runs/k2/fig8").glob("*/results.json") if "." not in f.parent.name)
+            points.append(json.loads(made.read_text())["points"])
+    for name, value in zip(("first", "again"), seconds, strict=True):
+        yield Figure(f"demo/{name}/seconds", once(value), Source("make demo", "vm", "wall"))
+    same = exact(1 if points[0] == points[1] else 2, 2)
+    yield Figure("repeats/vm/demo/different", same, Source("make demo", "vm", clock("vm")))
+
+
+STEPS = (instructions, switched_off, scalability, demo)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""MQFQ: shares by size, queues and weight, slowdowns, a real-time reader above the tenants; in guests too."""
+
+from collections.abc import Iterator
+
+from tailgate.papers import agreement as agreements
+from tailgate.upkeep.claims.lab import Answer, Lab, noted, us
+from tailgate.upkeep.claims.quantity import Quantity, exact
+from tailgate.upkeep.claims.results import Figure
+
+Rates = dict[tuple[str, str], dict[str, Quantity]]
+
+
+def rates_of(found: Answer) -> Rates:
+    """MiB/s by label of scheduler and load, then by flow."""
+    return {
+        (p["label"], p["load"]): {f["flow"]: found.mib_s(p, f["flow"]) for f in p["flows"]}
+        for p in found.points
+    }
+
+
+def total(rates: dict[str, Quantity]) -> Quantity:
+    """All flows together."""
+    first, *others = rates.values()
+    for other in others:
+        first = first + other
+    return first
+
+
+def mqfq_shares(lab: Lab) -> Iterator[Figure]:
+    """MQFQ, Figure 5: flows that none serves unequally by size or number of queues, and weights."""
+    for name in ("fig5", "fig5-nvmf"):
+        found = lab.run(f"mqfq/{name}", "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+        rates = rates_of(found)
+        start = f"mqfq-{name}/sim"
+        for load, flows in (
+            ("size", ("large", "small")),
+            ("queues", ("wide", "narrow")),
+            ("one-queue", ("others", "lone")),
+        ):
+            for label in ("none", "mqfq"):
+                ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
+                yield found.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
+        yield from weighted(found, start, rates)
+        for load in ("size", "queues", "one-queue", "weights", "hierarchy"):
+            all_of_it, none = (total(rates[label, load]) for label in ("mqfq", "none"))
+            yield found.figure(f"{start}/{load}/mqfq/total-over-none", all_of_it / none)
+
+
+def weighted(found: Answer, start: str, rates: Rates) -> Iterator[Figure]:
+    """What flows of weight 2 and 3, and of a hierarchy's, get over so many times that of weight 1."""
+    for load, first, others in (
+        ("weights", "one", (("two", 2), ("three", 3))),
+        ("hierarchy", "child-one", (("child-three", 3), ("neighbour", 8))),
+    ):
+        for name, weight in others:
+            if ("mqfq", load) in rates:
+                ratio = rates["mqfq", load][name] / rates["mqfq", load][first] / weight
+                yield found.figure(f"{start}/{load}/mqfq/{name}-over-{weight}-times-{first}", ratio)
+
+
+def mqfq_slowdowns(lab: Lab) -> Iterator[Figure]:
+    """MQFQ, Figures 6 and 7: stand-ins beside a heavy flow, how many times slower than alone."""
+    for name, app, labels in (
+        ("fig6", "graph-stand-in", "none,mqfq"),
+        ("fig6-nvmf", "graph-stand-in", "none,mqfq"),
+        ("fig7-nvmf", "store-stand-in", "none,mqfq,mqfq-t4"),
+    ):
+        found = lab.run(f"mqfq/{name}", "--claims", "--target", "sim", "--schedulers", labels)
+        rates = rates_of(found)
+        start = f"mqfq-{name}/sim"
+        alone = rates["none", app][app]
+        for label in labels.split(","):
+            slowed = alone / rates[label, "both"][app]
+            yield found.figure(f"{start}/both/{label}/{app}-slowed-times", slowed)
+        if ("mqfq", app) in rates:
+            slowed = alone / rates["mqfq", app][app]
+            yield found.figure(f"{start}/alone/mqfq/{app}-slowed-times", slowed)
+        fio = rates["none", "fio"]["fio"] / rates["mqfq", "both"]["fio"]
+        yield found.figure(f"{start}/both/mqfq/fio-slowed-times", fio)
+        ratio = total(rates["mqfq", "both"]) / total(rates["none", "both"])
+        yield found.figure(f"{start}/both/mqfq/total-over-none", ratio)
+    found = lab.run("mqfq/fig7", "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+    both = rates_of(found)["mqfq", "both"]
+    yield found.figure(
+        "mqfq-fig7/sim/both/mqfq/store-stand-in-over-fio", both["store-stand-in"] / both["fio"]
+    )
+
+
+def mqfq_read_write(lab: Lab) -> Iterator[Figure]:
+    """MQFQ: a reading and a writing tenant on a preconditioned drive, each slowed by the same factor."""
+    labels = ("none", "mqfq-100", "mqfq-auto")
+    found = lab.run("mqfq/read-write", "--claims", "--target", "sim", "--schedulers", ",".join(labels))
+    rates = rates_of(found)
+    for load, flows in (
+        ("4k", ("read-4k", "write-4k")),
+        ("64k", ("read-64k", "write-64k")),
+        ("small-reads", ("read-4k", "write-64k")),
+        ("small-writes", ("read-64k", "write-4k")),
+    ):
+        for label in labels:
+            start = f"mqfq-read-write/sim/{load}/{label}"
+            slowed = [rates["none", name][name] / rates[label, load][name] for name in flows]
+            for name, times in zip(flows, slowed, strict=True):
+                yield found.figure(f"{start}/{name}-slowed-times", times)
+            yield found.figure(f"{start}/slowing-of-read-over-write", slowed[0] / slowed[1])
+
+
+def rt_over_fair(lab: Lab) -> Iterator[Figure]:
+    """MQFQ: a real-time reader over two tenants of weights 1 and 3, beside K2 with the same bound."""
+    labels = ",".join(f"{name}-{bound}" for bound in (8, 16, 32) for name in ("k2", "mqfq"))
+    found = lab.run("mqfq/rt-over-fair", "--claims", "--target", "sim", "--schedulers", f"none,{labels}")
+    points = found.by("label")
+    p999 = {label: us(p, "rt", "p99.9") for label, p in points.items()}
+    rates = {label: {f: found.mib_s(p, f) for f in ("a", "b")} for label, p in points.items()}
+    for bound in (8, 16, 32):
+        k2, ours = f"k2-{bound}", f"mqfq-{bound}"
+        start = f"mqfq-rt/sim/{ours}"
+        yield found.figure(f"{start}/p99.9-over-k2", p999[ours] / p999[k2])
+        yield found.figure(f"{start}/tenants-over-k2", total(rates[ours]) / total(rates[k2]))
+        yield found.figure(f"{start}/b-over-3-times-a", rates[ours]["b"] / rates[ours]["a"] / 3)
+    yield found.figure("mqfq-rt/sim/mqfq-8/p99.9-of-none-over-its", p999["none"] / p999["mqfq-8"])
+
+
+def rt_over_fair_in_guest(lab: Lab) -> Iterator[Figure]:
+    """A real-time reader over two tenants, in a guest: MQFQ beside K2, and what bfq and io.cost do."""
+    labels = "none,k2-8,mqfq-8,bfq,bfq-rt-1000,bfq-no-idle,io-cost-90,io-cost-70"
+    found = lab.run("mqfq/rt-over-fair", "--quick", "--schedulers", labels)
+    points = found.by("label")
+    p999 = {label: us(p, "rt", "p99.9") for label, p in points.items()}
+    rates = {label: {f: found.mib_s(p, f) for f in ("a", "b")} for label, p in points.items()}
+    ours = "mqfq-8"
+    start = f"mqfq-rt/vm/{ours}"
+    yield found.figure(f"{start}/p99.9-over-k2", p999[ours] / p999["k2-8"])
+    yield found.figure(f"{start}/tenants-over-k2", total(rates[ours]) / total(rates["k2-8"]))
+    for label in points:
+        start = f"mqfq-rt/vm/{label}"
+        yield found.figure(f"{start}/b-over-3-times-a", rates[label]["b"] / rates[label]["a"] / 3)
+        if label != ours:
+            yield found.figure(f"{start}/p99.9-over-mqfq-8", p999[label] / p999[ours])
+            ratio = total(rates[label]) / total(rates[ours])
+            yield found.figure(f"{start}/tenants-over-mqfq-8", ratio)
+
+
+def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
+    """MQFQ, Figures 5 and 6 in a guest: what flows get, and how far off the simulator's figures are."""
+    compared: list[agreements.Comparison] = []
+    found: list[Answer] = []
+    for arguments in (
+        ("mqfq/fig5-four", "--quick", "--loads", "size,queues", "--schedulers", "none,mqfq"),
+        # At first, who begins has the drive, and children weigh as if they were alone.
+        ("mqfq/fig5-four", "--loads", "weights", "--schedulers", "mqfq"),
+        ("mqfq/fig5-four", "--loads", "hierarchy", "--schedulers", "mqfq"),
+        ("mqfq/fig6-guest", "--quick"),
+    ):
+        simulated = lab.run(*arguments, "--target", "sim", "--machine", "guest-6.12")
+        measured = lab.run(*arguments, "--target", "vm")
+        names = {f["flow"]: ("mib_s",) for p in measured.points for f in p["flows"]}
+        compared += agreements.compare(simulated.points, measured.points, names)
+        found.append(measured)
+    shares, *_, fig6 = found
+    rates = rates_of(shares)
+    start = "mqfq-fig5-four/vm"
+    for load, flows in (("size", ("large", "small")), ("queues", ("wide", "narrow"))):
+        for label in ("none", "mqfq"):
+            ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
+            yield shares.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
+    for answer in found[1:3]:
+        yield from weighted(answer, start, rates_of(answer))
+    rates, app = rates_of(fig6), "graph-stand-in"
+    for label in ("none", "mqfq"):
+        slowed = rates["none", app][app] / rates[label, "both"][app]
+        yield fig6.figure(f"mqfq-fig6-guest/vm/both/{label}/{app}-slowed-times", slowed)
+    both = noted(
+        fig6.source,
+        "tailgate run mqfq/fig5-four and mqfq/fig6-guest, --target sim --machine guest-6.12, and --target vm",
+    )
+    differ = exact(sum(not c.agrees for c in compared), len(compared))
+    yield Figure("mqfq-agreement/vm/mib-s/flows-that-differ", differ, both)
+    worst = max(compared, key=lambda c: abs(c.ratio - 1))
+    yield Figure("mqfq-agreement/vm/mib-s/furthest-from-1", exact(worst.ratio), both)
+
+
+STEPS = (mqfq_shares, mqfq_slowdowns, mqfq_read_write, rt_over_fair, rt_over_fair_in_guest, mqfq_in_guest)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""MQFQ: where the knobs end that find themselves, beside a search by bisection."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tailgate.simulator import simulation
+from tailgate.simulator.simulation import Simulation
+from tailgate.spec import experiment as experiments
+from tailgate.targets import sim
+from tailgate.targets.resolve import resolve
+from tailgate.upkeep.claims.lab import Lab
+from tailgate.upkeep.claims.quantity import exact
+from tailgate.upkeep.claims.results import Figure, Source
+
+#: What decides what `auto` finds: a change of these draws new held-out drives.
+LAW = "sched/fair sched/mqfq.c"
+HELD_OUT = 2
+#: The drive that `auto` was made with, and two of the MQFQ paper.
+DRIVES = ("970evo", "p3700", "nvmf")
+
+
+def told(drive: str, duration_s: float) -> dict[str, Simulation]:
+    """What `tailgate run mqfq/auto --target sim` simulates on a drive, by label of the scheduler."""
+    path = experiments.find("mqfq/auto")
+    run = resolve(path, "full", None, (1,), "sim", drive=drive)
+    run = replace(run, mode=run.mode.model_copy(update={"duration_s": duration_s}))
+    its = sim.SimTarget(run, path, str(run.spec.machine.simulated))
+    return {point.chunk.scheduler.label: its.plan.simulation(point) for point in its.points}
+
+
+def mib_s(simulated: Simulation, **knobs: int) -> float:
+    """All flows together, with some knobs set otherwise."""
+    outcome = simulation.simulate(replace(simulated, knobs={**simulated.knobs, **knobs}))
+    return sum(d.bytes * outcome.rate(name) for name, (_, ds) in outcome.flows.items() for d in ds) / 2**20
+
+
+def least_d(simulated: Simulation, share: float, most: int = 512) -> int:
+    """The smallest D with this share of what the largest brings, by bisection: throughput grows with D."""
+    enough, too_few = most, 0
+    wanted = share * mib_s(simulated, d=most)
+    while enough - too_few > 1:
+        d = (enough + too_few) // 2
+        enough, too_few = (d, too_few) if mib_s(simulated, d=d) >= wanted else (enough, d)
+    return enough
+
+
+def mqfq_auto(lab: Lab) -> Iterator[Figure]:
+    """MQFQ: where `d` auto ends, beside the smallest D with 97 % of the peak; what `t_kib` auto costs."""
+    source = Source("tailgate claims mqfq_auto", "sim", "virtual", (1,))
+    for drive in DRIVES:
+        yield from auto_on(drive, drive, source)
+    for drive, path, law in lab.held_out(LAW, HELD_OUT):
+        yield from auto_on(drive, str(path), replace(source, law=law))
+
+
+def auto_on(drive: str, file: str, source: Source) -> Iterator[Figure]:
+    """The figures of one drive."""
+    start = f"mqfq-auto/sim/{drive}"
+    short = told(file, 3)
+    least = least_d(short["mqfq"], 0.97)
+    yield Figure(f"{start}/least-d", exact(least), source)
+    # The first search has ended; so has a later one.
+    for seconds in (20, 45):
+        found = simulation.simulate(told(file, seconds)["mqfq-auto-d"]).found["d"]
+        yield Figure(f"{start}/d-after-{seconds}-s-over-least", exact(found / least), source)
+    long = told(file, 20)
+    none = mib_s(long["none"])
+    for label in ("mqfq-auto-t", "mqfq-auto"):
+        yield Figure(f"{start}/{label}/throughput-over-none", exact(mib_s(long[label]) / none), source)
+
+
+STEPS = (mqfq_auto,)

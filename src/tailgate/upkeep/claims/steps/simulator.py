@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The simulator: beside the paper's tables, beside a guest, and how fast it is."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tailgate.papers import agreement as agreements
+from tailgate.papers import cells
+from tailgate.papers.answers import published_in, read_points
+from tailgate.papers.cells import Summary
+from tailgate.runs.folder import read_run
+from tailgate.upkeep.claims.lab import Answer, Lab, noted
+from tailgate.upkeep.claims.quantity import exact, once
+from tailgate.upkeep.claims.results import Figure, Source
+
+
+def simulator_speed(lab: Lab) -> Iterator[Figure]:
+    """I/Os that the simulator simulates in a second on one core, and its memory."""
+    source = Source("tailgate bench --only simulator", "sim", "wall")
+    for name, value in lab.bench("simulator").items():
+        yield Figure(f"bench/simulator/{name}", once(value), source)
+
+
+def agreement(lab: Lab) -> Iterator[Figure]:
+    """The simulator's guest beside a guest: throughput, and percentiles of background and real-time task."""
+    experiment = ("model/agreement", "--claims")
+    simulated = lab.run(*experiment, "--target", "sim", "--machine", "guest-6.12")
+    measured = lab.run(*experiment, "--target", "vm")
+    command = f"tailgate run {' '.join(experiment)} --target sim --machine guest-6.12, and --target vm"
+    source = noted(measured.source, command)
+    figures = {"background": ("mib_s", "p50", "p99", "p99.9"), "rt": ("p50", "p99")}
+    compared = list(agreements.compare(simulated.points, measured.points, figures))
+    for name in ("mib_s", "p50", "p99", "p99.9"):
+        some = [c for c in compared if c.figure.endswith(f".{name}")]
+        differ = exact(sum(not c.agrees for c in some), len(some))
+        yield Figure(f"agreement/vm/{name}/points-that-differ", differ, source)
+        worst = max(some, key=lambda c: abs(c.ratio - 1))
+        yield Figure(f"agreement/vm/{name}/furthest-from-1", exact(worst.ratio), source)
+
+
+def errors(folder: Path) -> dict[tuple[str, str], Summary]:
+    """How far a simulated run is off the paper's cells, by the summary's title and figure."""
+    run = read_run(folder)
+    _, points = read_points(folder, run)
+    published = published_in(folder, run.spec)
+    of_run = cells.of(run.spec, [(run.target, p) for p in points], published)
+    return {(s.title, s.key): s for s in cells.summaries(of_run, run.target)}
+
+
+def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source) -> Iterator[Figure]:
+    """K2's random reads and mixes; and the bias of each load."""
+    start = f"{name.removeprefix('k2/')}/sim"
+    for key in ("mib_s", "lat_us.p99.9"):
+        summary = found[cells.PREDICTED, key]
+        figure = exact(summary.median_size, summary.count)
+        yield Figure(f"{start}/predicted/{key}-median-error-size", figure, source)
+        for (title, of), s in found.items():
+            if of == key and title != cells.PREDICTED and title.endswith(", K2"):
+                load = title.removesuffix(", K2").replace(",", "").replace(" ", "-")
+                yield Figure(f"{start}/{load}/{key}-median-error", exact(s.median, s.count), source)
+
+
+def tables(lab: Lab) -> Iterator[Figure]:
+    """Tables II and III on the simulator: how far off, how long it takes, the same on 1 and 2 processes."""
+    seconds: dict[int, float] = {}
+    points: dict[int, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        answers: dict[str, Answer] = {}
+        for name, jobs in (("k2/table2", 2), ("k2/table2", 1), ("k2/table3", 2)):
+            out = Path(folder) / str(jobs)
+            begin = time.monotonic()
+            answers[name] = lab.run(name, "--target", "sim", "--jobs", str(jobs), "--out", str(out))
+            if name == "k2/table2":
+                seconds[jobs], points[jobs] = time.monotonic() - begin, answers[name].points
+        for name, answer in answers.items():
+            (made,) = (Path(folder) / "2" / name).glob("*/results.json")
+            source = noted(answer.source, f"tailgate run {name} --target sim")
+            yield from of_table(name, errors(made.parent), source)
+    command = "tailgate run k2/table2 --target sim --jobs 2"
+    yield Figure("table2/sim/jobs-2/seconds", once(seconds[2]), Source(command, "sim", "wall"))
+    same = exact(1 if points[1] == points[2] else 2, 2)
+    yield Figure("repeats/sim/table2-jobs-1-and-2/different", same, Source(command, "sim", "virtual"))
+
+
+STEPS = (simulator_speed, agreement, tables)

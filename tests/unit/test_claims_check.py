@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims beside results: verdicts, intervals, moved bounds, what is kept, and what is drawn anew."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tailgate.base.errors import UsageError
+from tailgate.cli.main import main as tailgate
+from tailgate.spec import drive
+from tailgate.spec.toml import parse_toml
+from tailgate.upkeep.claims import check, command, lab, model, results
+from tailgate.upkeep.claims.lab import Lab
+from tailgate.upkeep.claims.model import Topic
+from tailgate.upkeep.claims.quantity import INTERVAL, ONE_RUN, Quantity, exact, once, within
+from tailgate.upkeep.claims.results import Figure, Source, Step
+from tailgate.upkeep.claims.steps import by_name
+
+SOURCE = Source("tailgate run x", "sim", "virtual", (1, 2))
+CLAIM = """
+[[claim]]
+id = "tail"
+sentence = "The tail is short."
+results = ["x/*/tail"]
+bound = "<= 1.1"
+why = "It is."
+since = "abc1234"
+"""
+
+
+def topic(tmp_path: Path, text: str = CLAIM) -> Topic:
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    return parse_toml(path, Topic)
+
+
+def stored(*figures: Figure) -> dict[str, results.Result]:
+    return results.by_id({"x": {"step": results.step_of(figures, "abc1234", "2026-11-23")}})
+
+
+def judged(some: Topic, *figures: Figure) -> check.Report:
+    return check.check({"x": some}, stored(*figures), lambda _: "now")
+
+
+def figure(name: str, quantity: Quantity, law: tuple[str, str] | None = None) -> Figure:
+    return Figure(name, quantity, Source("tailgate run x", "sim", "virtual", (1,), law))
+
+
+# --- intervals ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "quantity", "holds"),
+    [
+        ("<= 1.1", within(1.0, 0.9, 1.1), True),
+        ("<= 1.1", within(1.0, 0.9, 1.11), False),
+        ("<= 1.1", within(1.0, 0.9, None), False),
+        (">= 1", within(1.2, 0.99, 1.3), False),
+        (">= 1", within(1.2, 1.0, None), True),
+        ("0.95 to 1.05", within(1.0, 0.96, 1.06), False),
+        ("0.95 to 1.05", within(1.0, 0.94, 1.04), False),
+        ("0.95 to 1.05", within(1.0, 0.95, 1.05), True),
+        (">= -0.1", exact(-0.1), True),
+        (">= 2e6", once(1.9e6), False),
+    ],
+)
+def test_the_unfavourable_end_decides(bound: str, quantity: Quantity, holds: bool, tmp_path: Path) -> None:
+    some = topic(tmp_path, CLAIM.replace("<= 1.1", bound))
+    (verdict,) = judged(some, figure("x/a/tail", quantity)).verdicts
+    assert verdict.holds == holds
+
+
+def test_a_ratio_has_the_unfavourable_ends_of_both() -> None:
+    ratio = within(10, 8, 12, 400) / within(5, 4, None, 4000)
+    assert (ratio.value, ratio.low, ratio.high, ratio.n) == (2, 0, 3, 400)
+    assert ratio.how == INTERVAL
+    less = within(10, 8, 12) - within(5, 4, 6)
+    assert (less.value, less.low, less.high) == (5, 2, 8)
+    assert (exact(3) / exact(2)).how == "exact"
+    alone = once(3) / within(2, 1, 4)
+    assert (alone.low, alone.high, alone.how) == (1.5, 1.5, ONE_RUN)
+    assert (within(1, 0.5, 2) / within(1, 0, 2)).high == math.inf
+
+
+# --- claims -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CLAIM + 'limit = "x"\n', r"limit: unknown key; expected .*bound"),
+        (CLAIM.replace('["x/*/tail"]', "[]"), "results: expected at least 1 of them"),
+        (CLAIM.replace("<= 1.1", "< 1.1"), "bound: expected a bound such as"),
+        (CLAIM.replace('since = "abc1234"\n', ""), "since: missing"),
+        (CLAIM + "[[claim.history]]\nwas = '<= 1'\n", "until: missing"),
+    ],
+)
+def test_a_claim_that_is_not_right_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        topic(tmp_path, text)
+
+
+def test_two_claims_of_one_id_are_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text(CLAIM)
+    with pytest.raises(UsageError, match=r"claims/a.toml and claims/b.toml: claim tail is there twice"):
+        model.read(tmp_path)
+
+
+def test_a_pattern_stands_for_one_part_each() -> None:
+    assert model.matches(("x/*/tail",), "x/a/tail")
+    assert not model.matches(("x/*/tail",), "x/a/b/tail")
+    assert not model.matches(("x/*",), "x/a/tail")
+    assert model.matches(("x/a*/t?il", "y"), "x/ab/tail")
+
+
+def test_a_result_that_nothing_declares_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no claim declares the result x/a/median; add a \[\[claim\]\]"):
+        judged(topic(tmp_path), figure("x/a/tail", exact(1)), figure("x/a/median", exact(1)))
+    more = CLAIM + '[[figures]]\nwhat = "Medians"\nresults = ["x/*/median"]\n'
+    report = judged(topic(tmp_path, more), figure("x/a/tail", exact(1)), figure("x/a/median", exact(9)))
+    assert len(report.verdicts) == 1, "a figure without a bound does not count as holding"
+
+
+def test_what_has_no_result_is_not_measured(tmp_path: Path) -> None:
+    some = topic(tmp_path, CLAIM.replace('["x/*/tail"]', '["x/*/tail", "y/*/tail"]'))
+    report = judged(some, figure("x/a/tail", exact(1)))
+    assert [(c.id, pattern, why) for c, pattern, why in report.missing] == [("tail", "y/*/tail", "no result")]
+    text = "\n".join(check.lines(report))
+    assert text.index("Holds:") < text.index("Not measured:") < text.index("tail: y/*/tail: no result")
+
+
+def test_misses_come_first_with_their_interval(tmp_path: Path) -> None:
+    report = judged(topic(tmp_path), figure("x/a/tail", exact(1)), figure("x/b/tail", within(1.0, 0.9, 1.2)))
+    said = list(check.lines(report))
+    assert said[:2] == ["Misses:", "  MISS   1 (0.9 to 1.2)  promised <= 1.1  x/b/tail"]
+    assert "  1 of 2  <= 1.1  tail: The tail is short." in said
+
+
+def test_a_moved_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:
+    history = '[[claim.history]]\nwas = "<= 0.9"\nuntil = "def5678"\nmeasured = 0.95\n'
+    some = topic(tmp_path, CLAIM + history)
+    report = judged(some, figure("x/a/tail", exact(1.0)), figure("x/b/tail", exact(0.8)))
+    assert not report.misses
+    (broken,) = report.broken
+    assert broken.result.figure.id == "x/a/tail"
+    said = list(check.lines(report))
+    assert said[1] == "  MOVED  1  was <= 0.9 until def5678, measured 0.95, now <= 1.1  x/a/tail"
+    assert said.index("Holds:") > 1
+
+
+def test_a_withdrawn_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:
+    text = """
+[[figures]]
+what = "Tails"
+results = ["x/*/tail"]
+
+[[figures.history]]
+was = "<= 0.9"
+until = "def5678"
+results = ["x/b/*"]
+"""
+    report = judged(topic(tmp_path, text), figure("x/a/tail", exact(1)), figure("x/b/tail", exact(1)))
+    assert [b.result.figure.id for b in report.broken] == ["x/b/tail"]
+    assert "now no promise" in "\n".join(check.lines(report))
+
+
+def test_a_changed_bound_has_effect_at_once(tmp_path: Path) -> None:
+    """Nothing is measured for it: what is kept of a step does not depend on claims/."""
+    result = figure("x/a/tail", exact(1.05))
+    assert judged(topic(tmp_path), result).verdicts[0].holds
+    assert not judged(topic(tmp_path, CLAIM.replace("1.1", "1.04")), result).verdicts[0].holds
+    assert not any(folder.startswith("claims") for folder in (*command.SOURCES, *command.FILES))
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+
+def test_results_are_written_a_line_each_and_read_again(tmp_path: Path) -> None:
+    figures = (
+        Figure("x/a/tail", within(1.25, 1.0, None, 400), SOURCE),
+        Figure("x/b/tail", exact(2), SOURCE),
+        Figure("x/c/tail", once(1 / 3), Source("make demo", "vm", "wall", (), ("sched", "abc"))),
+    )
+    steps = {
+        "one": results.step_of(figures, "abc1234", "2026-11-23"),
+        "two": results.step_of([Figure("y", exact(1), SOURCE)], "def5678-dirty", "2026-11-24"),
+    }
+    results.write("x", steps, tmp_path)
+    text = (tmp_path / "x.json").read_text()
+    assert results.read(tmp_path) == {"x": steps}
+    assert sum('"id"' in line for line in text.splitlines()) == text.count('"id"') == 4
+    assert '   {"id": "x/a/tail", "value": 1.25, "interval": [1.0, null], "n": 400},' in text.splitlines()
+    found = results.by_id(results.read(tmp_path))["x/a/tail"]
+    assert (found.figure.quantity.low, found.figure.quantity.high) == (1.0, math.inf)
+    assert (found.step.commit, found.step.date, found.run.seeds) == ("abc1234", "2026-11-23", (1, 2))
+
+
+def test_results_that_are_not_right_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a step yields x twice"):
+        results.step_of([figure("x", exact(1)), figure("x", exact(2))], "c", "d")
+    step = results.step_of([figure("x", exact(1))], "c", "d")
+    with pytest.raises(UsageError, match="x is there twice, of one and of two"):
+        results.by_id({"a": {"one": step}, "b": {"two": step}})
+    (tmp_path / "x.json").write_text('{"one": {"commit": "c"}}')
+    with pytest.raises(UsageError, match="not results as `tailgate claims` writes them"):
+        results.read(tmp_path)
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Steps `first` and `second` of topic `x`, whose claim they break with 2; what was measured, in order."""
+    measured: list[str] = []
+
+    def first(lab: Lab) -> Iterator[Figure]:
+        """One."""
+        measured.append("first")
+        yield figure("x/first/tail", exact(2 + len(measured)))
+
+    def second(lab: Lab) -> Iterator[Figure]:
+        """Two."""
+        measured.append("second")
+        yield figure("x/second/tail", exact(2 + len(measured)))
+
+    (tmp_path / "claims").mkdir()
+    topic(tmp_path / "claims")
+    steps = {"x": (first, second)}
+    monkeypatch.setattr(command, "STEPS", steps)
+    monkeypatch.setattr(command, "by_name", lambda: {s.__name__: ("x", s) for s in steps["x"]})
+    monkeypatch.setattr(command, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(command, "sources_key", lambda: "key")
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
+    read, read_results = model.read, results.read
+    monkeypatch.setattr(model, "read", lambda: read(tmp_path / "claims"))
+    monkeypatch.setattr(results, "read", lambda folder=tmp_path / "results": read_results(folder))
+    return measured
+
+
+def values(folder: Path) -> dict[str, float]:
+    return {name: r.figure.value for name, r in results.by_id(results.read(folder)).items()}
+
+
+def test_check_judges_and_measures_nothing(
+    two_steps: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tailgate(["claims", "--check"]) == 0, "not measured is no miss"
+    assert "Not measured:\n  tail: x/*/tail: no result" in capsys.readouterr().out
+    assert tailgate(["claims"]) == 1
+    assert two_steps == ["first", "second"]
+    capsys.readouterr()
+    assert tailgate(["claims", "--check"]) == 1
+    assert two_steps == ["first", "second"]
+    assert capsys.readouterr().out.startswith("Misses:\n  MISS   4  promised <= 1.1  x/second/tail\n")
+    path = tmp_path / "claims" / "x.toml"
+    path.write_text(path.read_text().replace("1.1", "4"))
+    assert tailgate(["claims", "--check"]) == 0
+    assert two_steps == ["first", "second"]
+
+
+def test_what_was_measured_is_kept_and_fresh_measures_one_step_again(
+    two_steps: list[str], tmp_path: Path
+) -> None:
+    tailgate(["claims", "x"])
+    tailgate(["claims"])
+    assert two_steps == ["first", "second"]
+    before = values(tmp_path / "results")
+    tailgate(["claims", "--fresh", "second"])
+    assert two_steps == ["first", "second", "second"]
+    after = values(tmp_path / "results")
+    assert after["x/first/tail"] == before["x/first/tail"]
+    assert after["x/second/tail"] == before["x/second/tail"] + 1
+    tailgate(["claims"])
+    assert values(tmp_path / "results") == after, "what is kept is the fresh one"
+    assert two_steps == ["first", "second", "second"]
+
+
+def test_names_and_options_that_are_not_right_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tailgate(["claims", "nothing"]) == 2
+    assert "there is no topic or step nothing; expected k2," in capsys.readouterr().err
+    assert tailgate(["claims", "--check", "k2"]) == 2
+    assert "--check and --docs measure nothing" in capsys.readouterr().err
+
+
+def test_what_is_kept_depends_on_sources_steps_and_laws(tmp_path: Path) -> None:
+    for name in ("sched/k2.c", "src/tailgate/upkeep/claims/steps/k2.py", "claims/k2.toml", "Makefile"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    key = command.sources_key(tmp_path, ["law"])
+    assert command.sources_key(tmp_path, ["law"]) == key
+    assert command.sources_key(tmp_path, ["other"]) != key
+    (tmp_path / "claims/k2.toml").write_text("2")
+    assert command.sources_key(tmp_path, ["law"]) == key
+    for name in ("sched/k2.c", "src/tailgate/upkeep/claims/steps/k2.py", "Makefile"):
+        (tmp_path / name).write_text("2")
+        before, key = key, command.sources_key(tmp_path, ["law"])
+        assert key != before
+
+
+# --- held-out drives ----------------------------------------------------------------------------------------
+
+
+def test_held_out_drives_are_drawn_by_the_commit_of_their_law(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = {"sched/bounds": "a" * 40}
+    monkeypatch.setattr(lab, "KEPT", tmp_path)
+    monkeypatch.setattr(lab, "last_commit", lambda law: commits[law])
+
+    def drawn() -> dict[str, dict[str, int]]:
+        found = {}
+        for name, path, law in Lab().held_out("sched/bounds", 3):
+            assert law == ("sched/bounds", commits["sched/bounds"][:12])
+            _, loaded = drive.load(str(path))
+            assert loaded.name == name
+            found[name] = {key: p.value for key, p in loaded.parameters.items()}
+        return found
+
+    first = drawn()
+    assert list(first) == ["held-out-1", "held-out-2", "held-out-3"]
+    assert first["held-out-1"] != first["held-out-2"] != first["held-out-3"]
+    assert drawn() == first
+    commits["sched/bounds"] = "b" * 40
+    assert all(drawn()[name] != first[name] for name in first)
+
+
+def test_what_was_measured_before_the_law_changed_is_not_measured(tmp_path: Path) -> None:
+    some = topic(tmp_path)
+    result = stored(figure("x/a/tail", exact(2), ("sched/bounds", "abc123")))
+    now = check.check({"x": some}, result, lambda _: "abc1234567")
+    assert len(now.misses) == 1
+    later = check.check({"x": some}, result, lambda _: "def4567890")
+    assert not later.verdicts
+    assert [why for _, _, why in later.missing] == ["drives drawn at abc123, sched/bounds changed at def4567"]
+
+
+# --- this checkout ------------------------------------------------------------------------------------------
+
+
+def test_the_claims_of_this_checkout_can_be_judged() -> None:
+    """Each result is declared; a claim stands for many results; what is moved says until when."""
+    topics, found = model.read(), results.by_id(results.read())
+    report = check.check(topics, found, lambda _: "")
+    claims = [claim for t in topics.values() for claim in t.claim]
+    assert len(found) > 900
+    assert len(claims) < 100
+    assert "mqfq-fig7" in {v.claim.id for v in report.misses}
+    assert all(moved.until for t in topics.values() for e in t.entries for moved in e.history)
+    for path in results.RESULTS.glob("*.json"):
+        assert path.stem in topics, f"{path} has no claims/{path.stem}.toml"
+        assert set(json.loads(path.read_text())) <= set(by_name())
+
+
+def test_a_step_in_the_results_is_one_that_measures() -> None:
+    known = by_name()
+    for name, steps in results.read().items():
+        assert all(known[step][0] == name for step in steps)
+        assert all(isinstance(step, Step) and step.commit for step in steps.values())

@@ -14,7 +14,7 @@ KERNELS := stable backports stable-rt backports-rt
 DEBUG_KERNELS := stable-kasan backports-kasan stable-kcsan backports-kcsan
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
-.PHONY: help demo check check-debug claims bench blktests setup-demo setup-check venv venv-dev kernel-demo kernels \
+.PHONY: help demo check check-debug claims docs bench blktests setup-demo setup-check venv venv-dev kernel-demo kernels \
 	kernels-debug modules modules-debug lint format build-test unit swarm swarm-faults faults vm-test vm-test-all \
 	vm-test-repeat vm-test-debug lock clean clean-host sim
 
@@ -64,13 +64,16 @@ check-debug: ## the modules on kernels that look for faults: KASAN, lockdep, fai
 		"60|kernel modules|make -s modules-debug" \
 		"3600|virtual machines|make -s vm-test-debug"
 
-claims: ## measure every figure that is promised anywhere (hours, resumable): claims.json
+claims: ## measure every figure that is promised anywhere (hours, resumable): claims/results/
 	@setup/stages.sh claims \
 		"60|Debian packages|setup/host.sh check" \
 		"120|Python packages and guest kernels|make -s venv-dev kernels" \
 		"40|kernel modules|make -s modules" \
 		"30|simulator|make -s sim" \
 		"7200|claims|$(BIN)/tailgate claims"
+
+docs: ## write the tables of results in README.md and docs/ (seconds; measures nothing)
+	@$(BIN)/tailgate claims --docs
 
 bench: ## instructions per I/O, operations on many CPUs, the simulator's speed, lines of code: bench.json
 	@setup/stages.sh bench \

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ from tailgate.base.errors import UsageError
 from tailgate.cli.main import main as tailgate
 from tailgate.spec import drive
 from tailgate.spec.toml import parse_toml
-from tailgate.upkeep.claims import check, command, lab, model, results
-from tailgate.upkeep.claims.lab import Lab
+from tailgate.upkeep.claims import check, command, lab, model, results, tables
+from tailgate.upkeep.claims.lab import Answer, Lab
 from tailgate.upkeep.claims.model import Topic
 from tailgate.upkeep.claims.quantity import INTERVAL, ONE_RUN, Quantity, exact, once, within
-from tailgate.upkeep.claims.results import Figure, Source, Step
-from tailgate.upkeep.claims.steps import by_name
+from tailgate.upkeep.claims.results import Figure, Source
+from tailgate.upkeep.claims.steps import by_topic
 
 SOURCE = Source("tailgate run x", "sim", "virtual", (1, 2))
 CLAIM = """
@@ -230,15 +231,13 @@ def two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     (tmp_path / "claims").mkdir()
     topic(tmp_path / "claims")
-    steps = {"x": (first, second)}
-    monkeypatch.setattr(command, "STEPS", steps)
-    monkeypatch.setattr(command, "by_name", lambda: {s.__name__: ("x", s) for s in steps["x"]})
+    steps = {"x": {"first": first, "second": second}}
+    monkeypatch.setattr(command, "by_topic", lambda: steps)
     monkeypatch.setattr(command, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(command, "sources_key", lambda: "key")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
-    read, read_results = model.read, results.read
+    read = model.read
     monkeypatch.setattr(model, "read", lambda: read(tmp_path / "claims"))
-    monkeypatch.setattr(results, "read", lambda folder=tmp_path / "results": read_results(folder))
     return measured
 
 
@@ -353,11 +352,82 @@ def test_the_claims_of_this_checkout_can_be_judged() -> None:
     assert all(moved.until for t in topics.values() for e in t.entries for moved in e.history)
     for path in results.RESULTS.glob("*.json"):
         assert path.stem in topics, f"{path} has no claims/{path.stem}.toml"
-        assert set(json.loads(path.read_text())) <= set(by_name())
+        assert set(json.loads(path.read_text())) <= set(by_topic()[path.stem])
 
 
-def test_a_step_in_the_results_is_one_that_measures() -> None:
-    known = by_name()
-    for name, steps in results.read().items():
-        assert all(known[step][0] == name for step in steps)
-        assert all(isinstance(step, Step) and step.commit for step in steps.values())
+# --- tables in pages ----------------------------------------------------------------------------------------
+
+TABLE = """
+columns = ["what", "figure", "command"]
+rows = [["Tail of `none`", "{x/a/tail} us, {value:./sim/4k/none/1/rt/p99}", "{command:x/a/tail}"]]
+[runs]
+sim = ["k2/x", "--full"]
+"""
+PAGE = "Before.\n\n<!-- claims: sample -->\n| old |\n<!-- end -->\n\nAfter.\n"
+
+
+def invented_point(label: str, rate: float, p99: float) -> dict[str, Any]:
+    flows = [{"flow": "rt", "lat_us": {"p99": p99}, "ci_us": {"p99": [p99 - 1, p99 + 1]}, "ios": 400}]
+    return {"load": "4k", "label": label, "sweep": {"background_rate": rate}, "flows": flows}
+
+
+class InventedLab(Lab):
+    def run(self, *arguments: str, law: tuple[str, str] | None = None) -> Answer:
+        points = invented_point("none", 1.0, 12.5), invented_point("none", 0.0, 1), invented_point("k2", 1, 2)
+        return Answer(Source(f"tailgate run {' '.join(arguments)}", "sim", "virtual", (1,)), points)
+
+
+def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sample.toml").write_text(TABLE)
+    (step,) = tables.steps(tmp_path).values()
+    measured = list(step(InventedLab()))
+    assert [(f.id, f.quantity) for f in measured] == [
+        ("tables/sample/sim/4k/none/1/rt/p99", within(12.5, 11.5, 13.5, 400))
+    ]
+    found = stored(figure("x/a/tail", within(10, 9, 11)), *measured)
+    page = tables.filled(PAGE, found, "page.md", tmp_path)
+    assert page == PAGE.replace(
+        "| old |",
+        "| what | figure | command |\n| --- | --- | --- |\n"
+        "| Tail of `none` | 10 (9 to 11) us, 12.5 | `tailgate run x` |",
+    )
+    assert tables.filled(page, found, "page.md", tmp_path) == page
+    other = stored(figure("x/a/tail", within(10.5, 9, 11)), *measured)
+    assert tables.filled(page, other, "page.md", tmp_path) != page, "stale"
+    by_hand = PAGE.replace("sample", "other")
+    assert tables.filled(by_hand, found, "page.md", tmp_path) == by_hand
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "message"),
+    [
+        (
+            TABLE.replace("{x/a/tail} us", "{x/b/tail} us"),
+            PAGE,
+            "there is no result x/b/tail; expected x/a/tail",
+        ),
+        (TABLE.replace('"Tail of `none`", ', ""), PAGE, "expected 3 cells in each row, got 2"),
+        (TABLE, PAGE.replace("<!-- end -->", ""), "expected <!-- end --> below each"),
+    ],
+)
+def test_a_table_that_cannot_be_made_is_refused(text: str, page: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sample.toml").write_text(text)
+    found = stored(figure("x/a/tail", exact(1)), figure("tables/sample/sim/4k/none/1/rt/p99", exact(1)))
+    with pytest.raises(UsageError, match=message):
+        tables.filled(page, found, "page.md", tmp_path)
+
+
+@pytest.mark.parametrize("place", ["./sim/4k/none/1/rt", "./vm/4k/none/1/rt/p99", "./sim/4k/nobody/1/rt/p99"])
+def test_a_place_that_no_run_has_is_refused(place: str, tmp_path: Path) -> None:
+    (tmp_path / "sample.toml").write_text(TABLE.replace("./sim/4k/none/1/rt/p99", place))
+    (step,) = tables.steps(tmp_path).values()
+    with pytest.raises(UsageError, match=r"claims/tables/sample.toml: .*expected"):
+        list(step(InventedLab()))
+
+
+def test_no_table_is_stale() -> None:
+    """`make docs` writes them."""
+    found = results.by_id(results.read())
+    for page in tables.pages():
+        text = page.read_text()
+        assert tables.filled(text, found, str(page)) == text, f"{page} is stale: run make docs"

@@ -19,7 +19,8 @@ from tailgate.base.paths import ROOT
 from tailgate.upkeep.claims import check, model, results, tables
 from tailgate.upkeep.claims.lab import KEPT, Lab, last_commit
 from tailgate.upkeep.claims.results import Step
-from tailgate.upkeep.claims.steps import STEPS, bounds, by_name, search
+from tailgate.upkeep.claims.steps import Step as Measure
+from tailgate.upkeep.claims.steps import bounds, by_topic, search
 
 #: What decides a figure, in the checkout: sources, and the versions of what they are built and run with.
 SOURCES = ("sched", "flash", "kernel", "sim", "machines", "drives", "experiments", "src", "setup")
@@ -39,49 +40,47 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
     return digest.hexdigest()[:12]
 
 
-def chosen(names: Sequence[str]) -> list[str]:
-    """Steps by their names or topics' names; all if none is given. UsageError for a name of neither."""
-    known = by_name()
-    if not names:
-        return list(known)
-    found: dict[str, None] = {}
+def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:
+    """Topic, name and step, by names of steps or topics; all if none is given. UsageError for no such name."""
+    topics = by_topic()
     for name in names:
-        if name in STEPS:
-            found |= dict.fromkeys(step.__name__ for step in STEPS[name])
-        elif name in known:
-            found[name] = None
-        else:
-            raise UsageError(f"there is no topic or step {name}; expected {one_of([*STEPS, *known])}")
-    return list(found)
+        if name not in topics and not any(name in steps for steps in topics.values()):
+            known = [*topics, *(step for steps in topics.values() for step in steps)]
+            raise UsageError(f"there is no topic or step {name}; expected {one_of(known)}")
+    return [
+        (topic, name, step)
+        for topic, steps in topics.items()
+        for name, step in steps.items()
+        if not names or topic in names or name in names
+    ]
 
 
 def measure(names: Sequence[str], fresh: bool, kept: Path) -> None:
     """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends."""
     kept.mkdir(parents=True, exist_ok=True)
-    lab, known = Lab(fresh), by_name()
-    for i, name in enumerate(names, 1):
-        topic, step = known[name]
+    lab, steps = Lab(fresh), chosen(names)
+    for i, (topic, name, step) in enumerate(steps, 1):
         file = kept / f"{name}.json"
         if fresh or not file.is_file():
-            print(f"claims: {i} of {len(names)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
-            measured = results.step_of(step(lab), commit(), datetime.date.today().isoformat())
+            print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
+            begun = commit()
+            measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
             file.write_text(measured.model_dump_json())
         store(topic, name, Step.model_validate_json(file.read_text()))
 
 
-def store(topic: str, name: str, step: Step, folder: Path | None = None) -> None:
+def store(topic: str, name: str, step: Step) -> None:
     """Put a step's results in the place of its earlier ones; the topic's other steps keep theirs."""
-    folder = folder or results.RESULTS
-    stored = results.read(folder).get(topic, {})
-    order = [s.__name__ for s in STEPS[topic]]
-    steps = {**stored, name: step}
-    results.write(topic, {n: steps[n] for n in order if n in steps}, folder)
+    steps = {**results.read().get(topic, {}), name: step}
+    results.write(topic, {n: steps[n] for n in by_topic()[topic] if n in steps})
 
 
 def commit() -> str:
-    """The checkout's commit, with `-dirty` if something in it is changed."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    """The commit that last changed what decides figures; with `-dirty` if some of it is changed since."""
+    paths = " ".join((*SOURCES, *FILES))
+    command = ["git", "-C", str(ROOT), "status", "--porcelain", "--", *paths.split()]
+    changed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return last_commit(paths)[:7] + ("-dirty" if changed else "")
 
 
 def judge() -> int:
@@ -107,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"claims: wrote {path}", file=sys.stderr)
         return 0
     if not options.check:
-        measure(chosen(options.names), options.fresh, KEPT / sources_key())
+        measure(options.names, options.fresh, KEPT / sources_key())
     return judge()
 
 

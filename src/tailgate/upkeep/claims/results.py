@@ -134,8 +134,9 @@ def _end(value: float) -> float | None:
     return _round(value) if math.isfinite(value) else None
 
 
-def read(folder: Path = RESULTS) -> dict[str, dict[str, Step]]:
-    """Steps by topic and name. UsageError: a file that is not right."""
+def read(folder: Path | None = None) -> dict[str, dict[str, Step]]:
+    """Steps by topic and name, of RESULTS if no folder is given. UsageError: a file that is not right."""
+    folder = RESULTS if folder is None else folder
     return {path.stem: _read_file(path) for path in sorted(folder.glob("*.json"))}
 
 
@@ -147,8 +148,9 @@ def _read_file(path: Path) -> dict[str, Step]:
         raise UsageError(f"{path}: not results as `tailgate claims` writes them: {reason}") from e
 
 
-def write(topic: str, steps: Mapping[str, Step], folder: Path = RESULTS) -> None:
-    """Write one topic's file: a line for each figure."""
+def write(topic: str, steps: Mapping[str, Step], folder: Path | None = None) -> None:
+    """Write one topic's file, into RESULTS if no folder is given: a line for each figure."""
+    folder = RESULTS if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{topic}.json").write_text("".join(_lines(steps)))
 

@@ -4,14 +4,14 @@
     <!-- claims: name -->
     <!-- end -->
 
-`claims/tables/<name>.toml` says what stands there. A cell is text in which {id} stands for a result with its
-interval, {value:id} for the result alone, {command:id} for the command that measured it, and {misses} for the
-number of results that do not keep their bound.
+`claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
+with its interval, {value:id} the result alone, {ms:id} the same over 1000, {command:id} the command that
+measured it. What claims do not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or
+{value:./...}, is one point's `mib_s` or percentile in us; a load without a label is "-". A block whose name has no file there is written by hand.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -20,21 +20,30 @@ from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.spec.toml import load_toml
 from tailgate.upkeep.claims import check, model, results
-from tailgate.upkeep.claims.lab import last_commit
-from tailgate.upkeep.claims.results import Result
+from tailgate.upkeep.claims.lab import Answer, Lab, us
+from tailgate.upkeep.claims.quantity import Quantity
+from tailgate.upkeep.claims.results import Figure, Result
 
 TABLES = model.FOLDER / "tables"
+#: The topic of what is measured for tables, and the first part of its ids.
+TOPIC = "tables"
 
 _BLOCK = re.compile(r"(<!-- claims: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 _OPENED = re.compile(r"<!-- claims: ")
-_PLACE = re.compile(r"\{(?:(value|command):)?([^{}]+)\}")
+_PLACE = re.compile(r"\{(?:(value|ms|command):)?([^{}]+)\}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
-    """A table: names of its columns, and rows of as many cells."""
+    """A table: names of its columns, and rows of as many cells; arguments of `tailgate run` by name."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    runs: dict[str, tuple[str, ...]] = {}
+
+    def places(self) -> list[str]:
+        """Ids of results in the cells, as they stand there."""
+        found = [place for row in self.rows for cell in row for _, place in _PLACE.findall(cell)]
+        return list(dict.fromkeys(found))
 
 
 def pages() -> list[Path]:
@@ -42,11 +51,11 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def write(paths: list[Path] | None = None) -> list[Path]:
+def write() -> list[Path]:
     """Write all tables; the pages that changed."""
     stored = results.by_id(results.read())
     changed = []
-    for path in pages() if paths is None else paths:
+    for path in pages():
         text = path.read_text()
         if (new := filled(text, stored, str(path))) != text:
             path.write_text(new)
@@ -55,14 +64,15 @@ def write(paths: list[Path] | None = None) -> list[Path]:
 
 
 def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TABLES) -> str:
-    """A page with its tables made anew. UsageError: no such table, no such result, or no end."""
-    blocks = len(_BLOCK.findall(text))
-    if len(_OPENED.findall(text)) != blocks:
+    """A page with its tables made anew. UsageError: no such result, or no end of a table."""
+    if len(_OPENED.findall(text)) != len(_BLOCK.findall(text)):
         raise UsageError(f"{page}: expected <!-- end --> below each <!-- claims: NAME -->, each on its line")
 
     def table(found: re.Match[str]) -> str:
-        _, described = load_toml(folder, "table", found["name"], Table)
-        body = "\n".join(rendered(described, stored, found["name"]))
+        name = found["name"]
+        if not (folder / f"{name}.toml").is_file():
+            return found[0]
+        body = "\n".join(rendered(load_toml(folder, "table", name, Table)[1], stored, name))
         return f"{found[1]}{body}\n{found[4]}"
 
     return _BLOCK.sub(table, text)
@@ -71,7 +81,7 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
 def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[str]:
     """The table's lines in Markdown. UsageError: a row of another length, or a result that is not there."""
     yield f"| {' | '.join(table.columns)} |"
-    yield f"|{'---|' * len(table.columns)}"
+    yield f"|{' --- |' * len(table.columns)}"
     for row in table.rows:
         if len(row) != len(table.columns):
             expected = f"expected {len(table.columns)} cells in each row"
@@ -81,9 +91,7 @@ def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[
 
 def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
     def shown(place: re.Match[str]) -> str:
-        how, key = place.groups()
-        if key == "misses":
-            return str(_misses())
+        how, key = place[1], _id(place[2], name)
         if key not in stored:
             near = [known for known in stored if known.split("/")[0] == key.split("/")[0]]
             raise UsageError(
@@ -93,11 +101,56 @@ def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
         result = stored[key]
         if how == "command":
             return f"`{result.run.command}`"
+        if how == "ms":
+            return f"{result.figure.value / 1000:.3g}"
         return f"{result.figure.value:.4g}" if how == "value" else check.shown(result.figure)
 
     return _PLACE.sub(shown, cell)
 
 
-def _misses() -> int:
-    report = check.check(model.read(), results.by_id(results.read()), cache(last_commit))
-    return len(report.misses)
+def _id(place: str, name: str) -> str:
+    return f"{TOPIC}/{name}/{place.removeprefix('./')}" if place.startswith("./") else place
+
+
+def steps(folder: Path = TABLES) -> dict[str, Callable[[Lab], Iterator[Figure]]]:
+    """What measures the tables that name runs, by `table-<name>`."""
+    return {f"table-{name}": step for name in _names(folder) if (step := _step(name, folder))}
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def _step(name: str, folder: Path) -> Callable[[Lab], Iterator[Figure]] | None:
+    table = load_toml(folder, "table", name, Table)[1]
+    if not table.runs:
+        return None
+
+    def step(lab: Lab) -> Iterator[Figure]:
+        found = {run: lab.run(*arguments) for run, arguments in table.runs.items()}
+        for place in table.places():
+            if place.startswith("./"):
+                run, *which = place.removeprefix("./").split("/")
+                if run not in found or len(which) != 5:
+                    expected = (
+                        f"./RUN/LOAD/SCHEDULER/RATE/FLOW/FIGURE with one of the runs {one_of(list(found))}"
+                    )
+                    raise UsageError(f"claims/tables/{name}.toml: {place}: expected {expected}")
+                yield found[run].figure(_id(place, name), _quantity(found[run], which, name))
+
+    step.__name__ = f"table-{name}"
+    step.__doc__ = f"The table {name}."
+    return step
+
+
+def _quantity(answer: Answer, which: list[str], name: str) -> Quantity:
+    load, label, rate, flow, figure = which
+    points = [
+        p
+        for p in answer.points
+        if (p["load"] or "-", p["label"], f"{p['sweep']['background_rate']:g}") == (load, label, rate)
+    ]
+    if len(points) != 1:
+        expected = f"expected one point {load}/{label}/{rate} of {answer.source.command}"
+        raise UsageError(f"claims/tables/{name}.toml: {expected}, got {len(points)}")
+    return answer.mib_s(points[0], flow) if figure == "mib_s" else us(points[0], flow, figure)

@@ -394,6 +394,8 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
     assert tables.filled(page, found, "page.md", tmp_path) == page
     other = stored(figure("x/a/tail", within(10.5, 9, 11)), *measured)
     assert tables.filled(page, other, "page.md", tmp_path) != page, "stale"
+    unmeasured = stored(figure("x/a/tail", exact(1)))
+    assert tables.filled(PAGE, unmeasured, "page.md", tmp_path) == PAGE
     by_hand = PAGE.replace("sample", "other")
     assert tables.filled(by_hand, found, "page.md", tmp_path) == by_hand
 

@@ -41,7 +41,7 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
 
 
 def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:
-    """Topic, name and step, by names of steps or topics; all if none is given. UsageError for no such name."""
+    """Topic, name and step, by names of steps or topics; all if none is given. UsageError for another."""
     topics = by_topic()
     for name in names:
         if name not in topics and not any(name in steps for steps in topics.values()):

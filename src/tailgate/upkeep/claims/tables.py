@@ -7,7 +7,10 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {ms:id} the same over 1000, {command:id} the command that
 measured it. What claims do not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or
-{value:./...}, is one point's `mib_s` or percentile in us; a load without a label is "-". A block whose name has no file there is written by hand.
+{value:./...}, is one point's `mib_s` or percentile in us; a load without a label is "-". A row that ends in
+./run/load/scheduler/rate has there the table's `figures` of that point.
+
+A block stays as it is where there is no such file, and until the table's runs are measured.
 """
 
 import re
@@ -38,11 +41,20 @@ class Table(BaseModel, extra="forbid", frozen=True):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    figures: tuple[str, ...] = ()
     runs: dict[str, tuple[str, ...]] = {}
+
+    def cells(self) -> Iterator[tuple[str, ...]]:
+        """The rows, with the figures of each point that ends one."""
+        for row in self.rows:
+            if row[-1].startswith("./"):
+                yield (*row[:-1], *(f"{{value:{row[-1]}/{figure}}}" for figure in self.figures))
+            else:
+                yield row
 
     def places(self) -> list[str]:
         """Ids of results in the cells, as they stand there."""
-        found = [place for row in self.rows for cell in row for _, place in _PLACE.findall(cell)]
+        found = [place for row in self.cells() for cell in row for _, place in _PLACE.findall(cell)]
         return list(dict.fromkeys(found))
 
 
@@ -72,7 +84,10 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
         name = found["name"]
         if not (folder / f"{name}.toml").is_file():
             return found[0]
-        body = "\n".join(rendered(load_toml(folder, "table", name, Table)[1], stored, name))
+        described = load_toml(folder, "table", name, Table)[1]
+        if any(p.startswith("./") and _id(p, name) not in stored for p in described.places()):
+            return found[0]
+        body = "\n".join(rendered(described, stored, name))
         return f"{found[1]}{body}\n{found[4]}"
 
     return _BLOCK.sub(table, text)
@@ -82,7 +97,7 @@ def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[
     """The table's lines in Markdown. UsageError: a row of another length, or a result that is not there."""
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{' --- |' * len(table.columns)}"
-    for row in table.rows:
+    for row in table.cells():
         if len(row) != len(table.columns):
             expected = f"expected {len(table.columns)} cells in each row"
             raise UsageError(f"claims/tables/{name}.toml: {expected}, got {len(row)} in '{row[0]}'")

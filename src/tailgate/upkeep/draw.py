@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A drive that nobody chose: every number drawn from a stated range, by seed.
 
-`python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there. What was tuned on one
-drive is measured on such ones; they are used for nothing else.
+`tailgate claims` draws the drives on which what was tuned is judged, each time that is changed
+(claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there: it
+was held out until the bounds were changed after it was drawn.
 """
 
 import random

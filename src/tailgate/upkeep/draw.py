@@ -2,7 +2,9 @@
 """A drive that nobody chose: every number drawn from a stated range, by seed.
 
 `tailgate claims` draws the drives on which what was tuned is judged, each time that is changed
+`tailgate claims` draws the drives on which what was tuned is judged, each time that is changed
 (claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there: it
+was held out until the bounds were changed after it was drawn.
 was held out until the bounds were changed after it was drawn.
 """
 

@@ -359,7 +359,11 @@ def test_the_claims_of_this_checkout_can_be_judged() -> None:
 
 TABLE = """
 columns = ["what", "figure", "command"]
-rows = [["Tail of `none`", "{x/a/tail} us, {value:./sim/4k/none/1/rt/p99}", "{command:x/a/tail}"]]
+rows = [
+    ["Tail of `none`", "{x/a/tail} us, {value:./sim/4k/none/1/rt/p99}", "{command:x/a/tail}, {step:x/a/tail}"],
+    ["k2", "./sim/4k/k2/1"],
+]
+figures = ["rt/p99", "rt/mib_s"]
 [runs]
 sim = ["k2/x", "--full"]
 """
@@ -367,7 +371,9 @@ PAGE = "Before.\n\n<!-- claims: sample -->\n| old |\n<!-- end -->\n\nAfter.\n"
 
 
 def invented_point(label: str, rate: float, p99: float) -> dict[str, Any]:
-    flows = [{"flow": "rt", "lat_us": {"p99": p99}, "ci_us": {"p99": [p99 - 1, p99 + 1]}, "ios": 400}]
+    flows = [
+        {"flow": "rt", "mib_s": 5.0, "lat_us": {"p99": p99}, "ci_us": {"p99": [p99 - 1, p99 + 1]}, "ios": 400}
+    ]
     return {"load": "4k", "label": label, "sweep": {"background_rate": rate}, "flows": flows}
 
 
@@ -382,14 +388,17 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
     (step,) = tables.steps(tmp_path).values()
     measured = list(step(InventedLab()))
     assert [(f.id, f.quantity) for f in measured] == [
-        ("tables/sample/sim/4k/none/1/rt/p99", within(12.5, 11.5, 13.5, 400))
+        ("tables/sample/sim/4k/none/1/rt/p99", within(12.5, 11.5, 13.5, 400)),
+        ("tables/sample/sim/4k/k2/1/rt/p99", within(2, 1, 3, 400)),
+        ("tables/sample/sim/4k/k2/1/rt/mib_s", exact(5, 400)),
     ]
     found = stored(figure("x/a/tail", within(10, 9, 11)), *measured)
     page = tables.filled(PAGE, found, "page.md", tmp_path)
     assert page == PAGE.replace(
         "| old |",
         "| what | figure | command |\n| --- | --- | --- |\n"
-        "| Tail of `none` | 10 (9 to 11) us, 12.5 | `tailgate run x` |",
+        "| Tail of `none` | 10 (9 to 11) us, 12.5 | `tailgate run x`, `tailgate claims step` |\n"
+        "| k2 | 2 | 5 |",
     )
     assert tables.filled(page, found, "page.md", tmp_path) == page
     other = stored(figure("x/a/tail", within(10.5, 9, 11)), *measured)
@@ -414,7 +423,9 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
 )
 def test_a_table_that_cannot_be_made_is_refused(text: str, page: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "sample.toml").write_text(text)
-    found = stored(figure("x/a/tail", exact(1)), figure("tables/sample/sim/4k/none/1/rt/p99", exact(1)))
+    places = ("none/1/rt/p99", "k2/1/rt/p99", "k2/1/rt/mib_s")
+    measured = [figure(f"tables/sample/sim/4k/{place}", exact(1)) for place in places]
+    found = stored(figure("x/a/tail", exact(1)), *measured)
     with pytest.raises(UsageError, match=message):
         tables.filled(page, found, "page.md", tmp_path)
 

@@ -4,8 +4,8 @@
     python -m tests.vm.repeat [--runs N] [--loops N] [--record FILE] [--folder FOLDER] COMMAND...
 
 COMMAND is pytest's. Exit status 1 if a test failed in any run, 2 if pytest could not run. A command that was
-interrupted goes on after the last run in the record, by default repeat.json beside claims.json, unless the
-sources have changed. The output of each run is kept in the folder, by default build/vm-test-repeat.
+interrupted goes on after the last run in the record, by default repeat.json, unless the sources have changed.
+The output of each run is kept in the folder, by default build/vm-test-repeat.
 """
 
 import argparse

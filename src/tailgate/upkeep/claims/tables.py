@@ -6,9 +6,10 @@
 
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {ms:id} the same over 1000, {command:id} the command that
-measured it. What claims do not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or
-{value:./...}, is one point's `mib_s` or percentile in us; a load without a label is "-". A row that ends in
-./run/load/scheduler/rate has there the table's `figures` of that point.
+measured it, {step:id} the `tailgate claims` that does. What claims do not measure, a table names a run for:
+{./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in us; a load
+without a label is "-". A row that ends in ./run/load/scheduler/rate has there the table's `figures` of that
+point.
 
 A block stays as it is where there is no such file, and until the table's runs are measured.
 """
@@ -33,7 +34,7 @@ TOPIC = "tables"
 
 _BLOCK = re.compile(r"(<!-- claims: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 _OPENED = re.compile(r"<!-- claims: ")
-_PLACE = re.compile(r"\{(?:(value|ms|command):)?([^{}]+)\}")
+_PLACE = re.compile(r"\{(?:(value|ms|command|step):)?([^{}]+)\}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
@@ -116,6 +117,8 @@ def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
         result = stored[key]
         if how == "command":
             return f"`{result.run.command}`"
+        if how == "step":
+            return f"`tailgate claims {result.step_name}`"
         if how == "ms":
             return f"{result.figure.value / 1000:.3g}"
         return f"{result.figure.value:.4g}" if how == "value" else check.shown(result.figure)

@@ -360,7 +360,7 @@ def test_the_claims_of_this_checkout_can_be_judged() -> None:
 TABLE = """
 columns = ["what", "figure", "command"]
 rows = [
-    ["Tail of `none`", "{x/a/tail} us, {value:./sim/4k/none/1/rt/p99}", "{command:x/a/tail}, {step:x/a/tail}"],
+    ["p99 `none`", "{x/a/tail} us, {value:./sim/4k/none/1/rt/p99}", "{command:x/a/tail}, {step:x/a/tail}"],
     ["k2", "./sim/4k/k2/1"],
 ]
 figures = ["rt/p99", "rt/mib_s"]
@@ -397,7 +397,7 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
     assert page == PAGE.replace(
         "| old |",
         "| what | figure | command |\n| --- | --- | --- |\n"
-        "| Tail of `none` | 10 (9 to 11) us, 12.5 | `tailgate run x`, `tailgate claims step` |\n"
+        "| p99 `none` | 10 (9 to 11) us, 12.5 | `tailgate run x`, `tailgate claims step` |\n"
         "| k2 | 2 | 5 |",
     )
     assert tables.filled(page, found, "page.md", tmp_path) == page
@@ -405,6 +405,8 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
     assert tables.filled(page, other, "page.md", tmp_path) != page, "stale"
     unmeasured = stored(figure("x/a/tail", exact(1)))
     assert tables.filled(PAGE, unmeasured, "page.md", tmp_path) == PAGE
+    assert list(tables.missing(unmeasured, tmp_path)) == [("sample", "tables/sample/sim/4k/none/1/rt/p99")]
+    assert not list(tables.missing(found, tmp_path))
     by_hand = PAGE.replace("sample", "other")
     assert tables.filled(by_hand, found, "page.md", tmp_path) == by_hand
 
@@ -412,12 +414,7 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "page", "message"),
     [
-        (
-            TABLE.replace("{x/a/tail} us", "{x/b/tail} us"),
-            PAGE,
-            "there is no result x/b/tail; expected x/a/tail",
-        ),
-        (TABLE.replace('"Tail of `none`", ', ""), PAGE, "expected 3 cells in each row, got 2"),
+        (TABLE.replace('"p99 `none`", ', ""), PAGE, "expected 3 cells in each row, got 2"),
         (TABLE, PAGE.replace("<!-- end -->", ""), "expected <!-- end --> below each"),
     ],
 )
@@ -436,6 +433,13 @@ def test_a_place_that_no_run_has_is_refused(place: str, tmp_path: Path) -> None:
     (step,) = tables.steps(tmp_path).values()
     with pytest.raises(UsageError, match=r"claims/tables/sample.toml: .*expected"):
         list(step(InventedLab()))
+
+
+def test_each_result_in_a_table_is_declared() -> None:
+    """So that an id with a slip of the pen is not taken for one that is not measured yet."""
+    patterns = tuple(p for t in model.read().values() for entry in t.entries for p in entry.results)
+    for path in tables.TABLES.glob("*.toml"):
+        assert not [i for i in tables.ids(path.stem) if not model.matches(patterns, i)], path
 
 
 def test_no_table_is_stale() -> None:

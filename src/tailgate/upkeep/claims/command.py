@@ -104,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.docs:
         for path in tables.write():
             print(f"claims: wrote {path}", file=sys.stderr)
+        for name, lacks in tables.missing(results.by_id(results.read())):
+            print(f"claims: table {name} is left as it is: {lacks} is not measured", file=sys.stderr)
         return 0
     if not options.check:
         measure(options.names, options.fresh, KEPT / sources_key())

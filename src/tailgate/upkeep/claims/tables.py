@@ -11,7 +11,7 @@ measured it, {step:id} the `tailgate claims` that does. What claims do not measu
 without a label is "-". A row that ends in ./run/load/scheduler/rate has there the table's `figures` of that
 point.
 
-A block stays as it is where there is no such file, and until the table's runs are measured.
+A block stays as it is where there is no such file, and until all its results are measured.
 """
 
 import re
@@ -77,7 +77,7 @@ def write() -> list[Path]:
 
 
 def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TABLES) -> str:
-    """A page with its tables made anew. UsageError: no such result, or no end of a table."""
+    """A page with its tables made anew. UsageError: a table that is not right, or has no end."""
     if len(_OPENED.findall(text)) != len(_BLOCK.findall(text)):
         raise UsageError(f"{page}: expected <!-- end --> below each <!-- claims: NAME -->, each on its line")
 
@@ -86,7 +86,7 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
         if not (folder / f"{name}.toml").is_file():
             return found[0]
         described = load_toml(folder, "table", name, Table)[1]
-        if any(p.startswith("./") and _id(p, name) not in stored for p in described.places()):
+        if any(_id(place, name) not in stored for place in described.places()):
             return found[0]
         body = "\n".join(rendered(described, stored, name))
         return f"{found[1]}{body}\n{found[4]}"
@@ -94,8 +94,21 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
     return _BLOCK.sub(table, text)
 
 
+def missing(stored: Mapping[str, Result], folder: Path = TABLES) -> Iterator[tuple[str, str]]:
+    """Tables that cannot be made yet, each with a result that they lack."""
+    for name in _names(folder):
+        lacks = [i for i in ids(name, folder) if i not in stored]
+        if lacks:
+            yield name, lacks[0]
+
+
+def ids(name: str, folder: Path = TABLES) -> list[str]:
+    """The results in a table."""
+    return [_id(place, name) for place in load_toml(folder, "table", name, Table)[1].places()]
+
+
 def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[str]:
-    """The table's lines in Markdown. UsageError: a row of another length, or a result that is not there."""
+    """The table's lines in Markdown. UsageError: a row of another length."""
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{' --- |' * len(table.columns)}"
     for row in table.cells():
@@ -107,21 +120,14 @@ def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[
 
 def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
     def shown(place: re.Match[str]) -> str:
-        how, key = place[1], _id(place[2], name)
-        if key not in stored:
-            near = [known for known in stored if known.split("/")[0] == key.split("/")[0]]
-            raise UsageError(
-                f"claims/tables/{name}.toml: there is no result {key}; expected "
-                f"{one_of(near[:5]) if near else 'an id of claims/results'}"
-            )
-        result = stored[key]
-        if how == "command":
-            return f"`{result.run.command}`"
-        if how == "step":
-            return f"`tailgate claims {result.step_name}`"
-        if how == "ms":
-            return f"{result.figure.value / 1000:.3g}"
-        return f"{result.figure.value:.4g}" if how == "value" else check.shown(result.figure)
+        result = stored[_id(place[2], name)]
+        forms = {
+            "value": f"{result.figure.value:.4g}",
+            "ms": f"{result.figure.value / 1000:.3g}",
+            "command": f"`{result.run.command}`",
+            "step": f"`tailgate claims {result.step_name}`",
+        }
+        return forms.get(place[1], check.shown(result.figure))
 
     return _PLACE.sub(shown, cell)
 

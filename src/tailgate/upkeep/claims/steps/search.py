@@ -63,6 +63,7 @@ def auto_on(drive: str, file: str, source: Source) -> Iterator[Figure]:
     # The first search has ended; so has a later one.
     for seconds in (20, 45):
         found = simulation.simulate(told(file, seconds)["mqfq-auto-d"]).found["d"]
+        yield Figure(f"{start}/d-after-{seconds}-s", exact(found), source)
         yield Figure(f"{start}/d-after-{seconds}-s-over-least", exact(found / least), source)
     long = told(file, 20)
     none = mib_s(long["none"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tailgate.base.errors import UsageError
-from tailgate.cli.main import main as tailgate
+from tailgate.main import main as tailgate
 from tailgate.spec import drive
 from tailgate.spec.toml import parse_toml
 from tailgate.upkeep.claims import check, command, lab, model, results, tables

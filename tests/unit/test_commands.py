@@ -18,8 +18,8 @@ from tailgate.guest import host, kernels
 from tailgate.guest.host import Finding
 from tailgate.guest.labels import LABELS
 from tailgate.spec import experiment
-from tailgate.upkeep import claims
 from tailgate.upkeep.app import app as maintainers
+from tailgate.upkeep.claims import command as claims
 
 RUN = "import sys; from tailgate.main import main; sys.exit(main(sys.argv[1:]))"
 
@@ -253,9 +253,22 @@ def test_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [([], False), (["figure_8", "writes"], True)]
 
 
+@pytest.mark.parametrize(("option", "function"), [("--check", "judge"), ("--docs", "write_tables")])
+def test_claims_that_measure_nothing(
+    option: str, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(claims, "main", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(claims, function, lambda: told.append(function))
+    assert cli.main(["claims", option]) == (1 if option == "--check" else 0)
+    assert told == [function]
+    for more in ("figure_8", "--fresh"):
+        assert refused(["claims", option, more], capsys).startswith("--check and --docs measure nothing")
+
+
 def test_a_step_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(["claims", "figure_9"], capsys).startswith(
-        "there is no step figure_9; expected one of fig"
+        "there is no topic or step figure_9; expected k2, "
     )
 
 

@@ -73,7 +73,7 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="One of drives/.",
+            help="One of drives/, or a .toml file.",
             show_default="the experiment's",
             autocompletion=complete.drives,
         ),

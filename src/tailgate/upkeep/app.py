@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, output_file
-from tailgate.base.errors import one_of
+from tailgate.base.errors import UsageError, one_of
 from tailgate.guest.labels import ORDINARY
 
 app = application("Maintainers' tools: claims, benchmarks, fitting of drives, outside judges.")
@@ -19,23 +19,34 @@ BENCH_KINDS = ("lines", "scale", "simulator", "instructions")
 @app.command(
     rich_help_panel=PANEL,
     epilog=epilog(
-        "tailgate claims\ntailgate claims --fresh figure_8", "a claim does not hold, or a run failed"
+        "tailgate claims --check\ntailgate claims bounds\ntailgate claims --fresh frontier",
+        "a claim does not hold, or a run failed",
     ),
 )
 def claims(
     steps: Annotated[
-        list[str] | None, typer.Argument(metavar="STEP", help="Only these steps.", show_default="all")
+        list[str] | None,
+        typer.Argument(metavar="STEP", help="Only these steps or topics.", show_default="all"),
     ] = None,
+    check: Annotated[bool, flag("--check", "Judge the stored results; measure nothing.")] = False,
+    docs: Annotated[
+        bool, flag("--docs", "Write the tables in README.md and docs/; measure nothing.")
+    ] = False,
     fresh: Annotated[bool, flag("--fresh", "Measure again what was measured before.")] = False,
 ) -> int:
-    """Measure every figure that is promised anywhere (hours).
+    """Measure every figure that is promised anywhere (hours), and judge it.
 
     What was measured with the same sources is kept, so that a run that was
     stopped goes on where it ended. A name that is no step lists the steps.
     """
-    from tailgate.upkeep import claims
+    from tailgate.upkeep.claims import command
 
-    return OK if claims.main(steps or (), fresh) else FAILED
+    if check + docs > 1 or ((check or docs) and (steps or fresh)):
+        raise UsageError("--check and --docs measure nothing: give one of them, without steps and --fresh")
+    if docs:
+        command.write_tables()
+        return OK
+    return OK if (command.judge() if check else command.main(steps or (), fresh)) else FAILED
 
 
 @app.command(

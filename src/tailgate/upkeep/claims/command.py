@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from tailgate.base.arguments import Parser
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.upkeep.claims import check, model, results, tables
@@ -83,34 +82,23 @@ def commit() -> str:
     return last_commit(paths)[:7] + ("-dirty" if changed else "")
 
 
-def judge() -> int:
-    """Print the verdicts of what is stored: 0 if all hold, 1 if one does not."""
+def judge() -> bool:
+    """Print the verdicts of what is stored. Whether all that was measured holds."""
     stored = results.by_id(results.read())
     report = check.check(model.read(), stored, cache(last_commit))
     print("\n".join(check.lines(report)))
-    return 1 if report.misses else 0
+    return not report.misses
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`tailgate claims [TOPIC or STEP...]`: 0 if all hold, 1 if one does not."""
-    parser = Parser(prog="tailgate claims", description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="TOPIC or STEP", help="measure these only")
-    parser.add_argument("--check", action="store_true", help="judge the stored results; measure nothing")
-    parser.add_argument("--docs", action="store_true", help="write the tables in README.md and docs/")
-    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
-    options = parser.parse_args(arguments)
-    if (options.check or options.docs) and (options.names or options.fresh):
-        raise UsageError("--check and --docs measure nothing; expected no names and no --fresh beside them")
-    if options.docs:
-        for path in tables.write():
-            print(f"claims: wrote {path}", file=sys.stderr)
-        for name, lacks in tables.missing(results.by_id(results.read())):
-            print(f"claims: table {name} is left as it is: {lacks} is not measured", file=sys.stderr)
-        return 0
-    if not options.check:
-        measure(options.names, options.fresh, KEPT / sources_key())
+def main(names: Sequence[str], fresh: bool = False) -> bool:
+    """Measure these steps and topics (none named: all), and judge what is stored. Whether all holds."""
+    measure(names, fresh, KEPT / sources_key())
     return judge()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def write_tables() -> None:
+    """Write the tables in README.md and docs/, and say which ones lack results."""
+    for path in tables.write():
+        print(f"claims: wrote {path}", file=sys.stderr)
+    for name, lacks in tables.missing(results.by_id(results.read())):
+        print(f"claims: table {name} is left as it is: {lacks} is not measured", file=sys.stderr)

@@ -175,7 +175,7 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
         fig6.source,
         "tailgate run mqfq/fig5-four and mqfq/fig6-guest, --target sim --machine guest-6.12, and --target vm",
     )
-    differ = exact(sum(not c.agrees for c in compared), len(compared))
+    differ = exact(sum(c.verdict == "differs" for c in compared), len(compared))
     yield Figure("mqfq-agreement/vm/mib-s/flows-that-differ", differ, both)
     worst = max(compared, key=lambda c: abs(c.ratio - 1))
     yield Figure("mqfq-agreement/vm/mib-s/furthest-from-1", exact(worst.ratio), both)

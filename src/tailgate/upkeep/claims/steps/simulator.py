@@ -35,8 +35,9 @@ def agreement(lab: Lab) -> Iterator[Figure]:
     compared = list(agreements.compare(simulated.points, measured.points, figures))
     for name in ("mib_s", "p50", "p99", "p99.9"):
         some = [c for c in compared if c.figure.endswith(f".{name}")]
-        differ = exact(sum(not c.agrees for c in some), len(some))
-        yield Figure(f"agreement/vm/{name}/points-that-differ", differ, source)
+        for verdict, which in (("differs", "differ"), ("cannot tell", "cannot-tell")):
+            count = exact(sum(c.verdict == verdict for c in some), len(some))
+            yield Figure(f"agreement/vm/{name}/points-that-{which}", count, source)
         worst = max(some, key=lambda c: abs(c.ratio - 1))
         yield Figure(f"agreement/vm/{name}/furthest-from-1", exact(worst.ratio), source)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The script that measures points in a guest: what it sends, and what it says where a setting is not taken."""
+"""The script that measures points in a guest: what it sends, what it says where a setting is not taken."""
 
 import shlex
 from pathlib import Path

@@ -109,6 +109,11 @@ for round in $(seq 30); do
 	done
 done
 weigh a 100
+paid() { # what a had at a low weight, it pays for by waiting until the virtual time has come as far
+	lag=$(sed -n 's/.*lag_kib=-*\([0-9]*\).*/\1/p' /cg/a/io.mqfq.stat)
+	[ "$lag" -le 64 ]
+}
+await "a waits for ever for what it had at a low weight" paid
 shares "after that" a=1 b=1 p/c=1 p/d=3
 stop load-a load-b load-c load-d
 scheduler vflash0 none

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace tailgate::sim
 {
@@ -109,6 +110,22 @@ struct FioProcess::Wait {
 	}
 };
 
+struct FioProcess::Release {
+	FioProcess &process;
+
+	bool await_ready() const
+	{
+		return process.may_begin();
+	}
+	void await_suspend(std::coroutine_handle<>) const
+	{
+		process.stage_.held.push_back(&process);
+	}
+	void await_resume() const
+	{
+	}
+};
+
 FioProcess::Work FioProcess::work(uint64_t ns)
 {
 	return { *this, ns };
@@ -129,6 +146,11 @@ FioProcess::Wait FioProcess::wait(uint64_t until_ns, uint32_t completions)
 	return { *this, until_ns, completions };
 }
 
+FioProcess::Release FioProcess::release()
+{
+	return { *this };
+}
+
 void FioProcess::wake(uint64_t cost_ns)
 {
 	asleep_ = false;
@@ -141,8 +163,8 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
     : stage_(stage), process_(process),
       processor_index_((process.cpu == NO_CPU ? number : process.cpu) % stage.processors.size()),
       processor_(stage.processors[processor_index_]),
-      pattern_(process, stage.layer.sectors() * 512),
-      task_(process.trace.empty() ? run() : replay())
+      pattern_(process, stage.layer.sectors() * 512, stage.write_zones), target_(process),
+      priority_random_(mix(process.seed)), task_(process.trace.empty() ? run() : replay())
 {
 	if (!process.depth)
 		throw UsageError("iodepth: expected at least 1");
@@ -155,6 +177,11 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
 		rate_bytes_[d] = process.rate_bytes[d] ?
 					 process.rate_bytes[d] :
 					 process.rate_ios[d] * pattern_.least_bytes(Direction(d));
+	for (unsigned d = 0; d < DIRECTIONS; d++) {
+		has_priorities_ = has_priorities_ || !process.priorities[d].empty();
+		has_least_rate_ = has_least_rate_ || process.rate_least_bytes[d] ||
+				  process.rate_least_ios[d];
+	}
 	units_.resize(process.synchronous ? 1 : process.depth);
 	for (IoUnit &unit : units_) {
 		unit.owner = this;
@@ -173,19 +200,38 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
 	}
 }
 
+bool FioProcess::may_begin() const
+{
+	const auto &waves = stage_.running_in_wave;
+
+	if (stopped_)
+		return true;
+	if (process_.after_flow != NO_FLOW && stage_.running_in_flow.at(process_.after_flow))
+		return false;
+	return std::all_of(waves.begin(), waves.lower_bound(process_.wave),
+			   [](const auto &wave) { return !wave.second; });
+}
+
 /// fio releases its processes in turn, but each then prepares its buffers, for longer than the next one takes to follow.
 uint64_t FioProcess::start_ns() const
 {
 	uint64_t spread_ns = stage_.config.machine.start_spread_ns;
 
 	/* numbers of its own: what the process asks for stays the same */
-	return process_.start_ns + Random(~process_.seed).below(spread_ns + 1);
+	return std::max(stage_.engine.now_ns, process_.start_ns) +
+	       Random(~process_.seed).below(spread_ns + 1);
 }
 
 void FioProcess::begin()
 {
 	started_ns_ = began_ns_ = stage_.engine.now_ns;
+	begun_ = true;
 	counting_ = !process_.ramp_ns;
+	target_.begin_window(started_ns_);
+	if (process_.balance_weight) {
+		balance_ = &stage_.balances[process_.balance_group];
+		balance_->weight += process_.balance_weight;
+	}
 }
 
 /// What happened during the ramp is forgotten, and the rate starts anew.
@@ -200,22 +246,119 @@ void FioProcess::count_if_ramped_up()
 	poisson_ns_ = {};
 }
 
-bool FioProcess::over()
+/// With a latency target only what happens at the depth that was found counts.
+void FioProcess::count_anew()
+{
+	latencies_ = {};
+	bytes_ = {};
+	by_priority_.clear();
+	counting_ = false;
+	started_ns_ = stage_.engine.now_ns - process_.ramp_ns;
+	count_if_ramped_up();
+}
+
+bool FioProcess::finished()
 {
 	count_if_ramped_up();
-	return stage_.stopping || (process_.ios_max && ios_issued_ >= process_.ios_max) ||
-	       (process_.bytes_max && bytes_issued_ >= process_.bytes_max) ||
-	       (process_.runtime_ns && counting_ &&
-		stage_.engine.now_ns - began_ns_ >= process_.runtime_ns);
+	return stopped_ || (process_.runtime_ns && counting_ &&
+			    stage_.engine.now_ns - began_ns_ >= process_.runtime_ns);
+}
+
+bool FioProcess::over()
+{
+	return finished() || (process_.ios_max && ios_issued_ >= process_.ios_max) ||
+	       (process_.bytes_max && bytes_issued_ >= process_.bytes_max);
 }
 
 void FioProcess::end()
 {
+	Stage &stage = stage_;
+
 	ended_ = true;
-	ended_ns_ = stage_.engine.now_ns;
-	stage_.running--;
+	ended_ns_ = stage.engine.now_ns;
+	stage.running--;
+	stage.running_in_wave[process_.wave]--;
+	stage.running_in_flow[process_.flow]--;
+	if (balance_) {
+		balance_->ios -= balanced_ios_;
+		balance_->weight -= process_.balance_weight;
+		for (FioProcess *process : std::exchange(balance_->waiting, {}))
+			process->wake(0);
+	}
 	if (process_.ends_all)
-		stage_.stopping = true;
+		stop_others();
+	for (FioProcess *process : std::exchange(stage.held, {})) {
+		if (process->may_begin())
+			stage.engine.soon(Action::resume(process->task_.handle()));
+		else
+			stage.held.push_back(process);
+	}
+}
+
+/// exitall: the others end after what they have in flight; those that have not begun never do anything.
+void FioProcess::stop_others()
+{
+	for (FioProcess *each : stage_.processes) {
+		FioProcess &other = *each;
+
+		if (other.ended_ ||
+		    (process_.ends_what == Ends::GROUP && other.process_.group != process_.group) ||
+		    (process_.ends_what == Ends::STARTED && !other.begun_))
+			continue;
+		other.stopped_ = true;
+		if (other.waits_for_balance_) {
+			std::erase(other.balance_->waiting, &other);
+			other.wake(0);
+		}
+	}
+}
+
+/// Whether it is ahead of its share of the group's requests; if it is not, it takes one.
+bool FioProcess::ahead_of_balance()
+{
+	double share = double(process_.balance_weight) / double(balance_->weight);
+
+	waits_for_balance_ = false;
+	if (double(balanced_ios_) / double(balance_->ios) > share)
+		return true;
+	balance_->ios++;
+	balanced_ios_++;
+	for (FioProcess *process : std::exchange(balance_->waiting, {}))
+		process->wake(0);
+	return false;
+}
+
+/// After enough writes a batch of them is read back, before the next write.
+bool FioProcess::verifies_next()
+{
+	if (!verify_left_ && process_.verify_backlog && written_.size() >= process_.verify_backlog)
+		verify_left_ = process_.verify_batch;
+	return verify_left_ && !written_.empty();
+}
+
+/// rate_min: looked at once a cycle, not in the first two seconds.
+bool FioProcess::below_least_rate()
+{
+	uint64_t now_ns = stage_.engine.now_ns;
+
+	for (unsigned d = 0; d < DIRECTIONS; d++) {
+		uint64_t bytes = process_.rate_least_bytes[d], ios = process_.rate_least_ios[d];
+		RateLook &last = rate_looks_[d];
+
+		if ((!bytes && !ios) || !done_bytes_[d] || now_ns - started_ns_ < 2 * SECOND_NS)
+			continue;
+		if (last.at_ns) {
+			double spent_s = double(now_ns - last.at_ns) / double(SECOND_NS);
+
+			if (now_ns - last.at_ns < std::max<uint64_t>(process_.rate_cycle_ns, 1))
+				continue;
+			if (double(done_bytes_[d] - last.bytes) / spent_s < double(bytes) ||
+			    double(done_ios_[d] - last.ios) / spent_s < double(ios))
+				return true;
+		}
+		last = { now_ns, done_bytes_[d], done_ios_[d] };
+	}
+	return false;
 }
 
 uint64_t FioProcess::due_ns(Direction direction) const
@@ -229,10 +372,12 @@ uint64_t FioProcess::due_ns(Direction direction) const
 	return began_ns_ + bytes / rate * SECOND_NS + bytes % rate * SECOND_NS / rate;
 }
 
-void FioProcess::note_issue(const IoUnit &unit)
+void FioProcess::note_issue(const IoUnit &unit, bool verifying)
 {
 	Direction direction = unit.direction;
 
+	if (verifying)
+		return;
 	ios_issued_++;
 	bytes_issued_ += unit.bytes;
 	issued_bytes_[direction] += unit.bytes;
@@ -240,6 +385,48 @@ void FioProcess::note_issue(const IoUnit &unit)
 		poisson_ns_[direction] += -std::log(pattern_.random().unit()) * double(SECOND_NS) *
 					  pattern_.least_bytes(direction) /
 					  double(rate_bytes_[direction]);
+	if (process_.verifies && direction == WRITE)
+		note_written({ WRITE, unit.offset, unit.bytes });
+}
+
+/// To be read back: random writes in their order, others by place, and what was written twice once.
+void FioProcess::note_written(const Access &access)
+{
+	if (!process_.sequential || written_.empty() || written_.back().offset < access.offset) {
+		written_.push_back(access);
+		return;
+	}
+	auto place = std::lower_bound(written_.begin(), written_.end(), access,
+				      [](const Access &a, const Access &b) {
+					      return a.offset < b.offset;
+				      });
+	if (place == written_.end() || place->offset != access.offset)
+		written_.insert(place, access);
+}
+
+/// The next one to be read back.
+Access FioProcess::next_written()
+{
+	Access access = written_.front();
+
+	written_.pop_front();
+	verify_left_--;
+	access.direction = READ;
+	return access;
+}
+
+uint16_t FioProcess::draw_priority(const IoUnit &unit)
+{
+	uint64_t drawn = priority_random_.below(100);
+
+	for (const PriorityShare &part : process_.priorities[unit.direction]) {
+		if (part.bytes && part.bytes != unit.bytes)
+			continue;
+		if (drawn < part.percent)
+			return part.ioprio;
+		drawn -= part.percent;
+	}
+	return process_.ioprio;
 }
 
 FioProcess::IoUnit &FioProcess::prepare(const Access &access)
@@ -252,6 +439,8 @@ FioProcess::IoUnit &FioProcess::prepare(const Access &access)
 	unit.through = access.direction == WRITE && process_.through;
 	unit.offset = access.offset;
 	unit.bytes = access.bytes;
+	if (has_priorities_)
+		unit.ioprio = draw_priority(unit);
 	stage_.layer.expect(access.offset);
 	return unit;
 }
@@ -278,10 +467,19 @@ uint32_t FioProcess::reap()
 	count_if_ramped_up();
 	for (uint32_t i = 0; i < n; i++) {
 		IoUnit *unit = reapable_.pop();
+		uint64_t latency_ns = stage_.engine.now_ns - unit->issued_ns;
 
 		if (counting_) {
-			latencies_[unit->direction].add(stage_.engine.now_ns - unit->issued_ns);
+			latencies_[unit->direction].add(latency_ns);
 			bytes_[unit->direction] += unit->bytes;
+			if (has_priorities_ && !process_.priorities[unit->direction].empty())
+				by_priority_[unit->ioprio][unit->direction].add(latency_ns);
+		}
+		if (target_.on())
+			target_.note(latency_ns);
+		if (has_least_rate_) {
+			done_bytes_[unit->direction] += unit->bytes;
+			done_ios_[unit->direction]++;
 		}
 		free_units_.push_back(unit);
 	}
@@ -313,16 +511,54 @@ uint32_t FioProcess::reap()
 			REAP_AT_LEAST(in_flight_); \
 	} while (0)
 
+/* Waits its turn among those of its flow_id: fio sleeps so long, or looks again and again. */
+#define BALANCE()                                                                           \
+	do {                                                                                \
+		if (process_.balance_sleep_ns) {                                            \
+			while (in_flight_)                                                  \
+				REAP_AT_LEAST(1);                                           \
+			co_await wait(stage_.engine.now_ns + process_.balance_sleep_ns, 0); \
+		} else {                                                                    \
+			waits_for_balance_ = true;                                          \
+			balance_->waiting.push_back(this);                                  \
+			co_await wait(Engine::NEVER, 0);                                    \
+		}                                                                           \
+	} while (0)
+
 Task FioProcess::run()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 	uint64_t think_left = process_.think_blocks;
+	uint32_t loops_left = process_.loops;
+	bool failed = false;
 
+	co_await release();
 	co_await wait(start_ns(), 0);
 	begin();
-	while (!over()) {
-		Direction direction = pattern_.next_direction();
-		uint64_t at_ns = due_ns(direction), now_ns = stage_.engine.now_ns;
+	while (!failed) {
+		bool verifying = process_.verifies && verifies_next();
+
+		if (verifying ? finished() : over()) {
+			REAP_THE_REST();
+			if (finished())
+				break;
+			if (!verifying && !written_.empty()) {
+				verify_left_ = written_.size();
+				continue;
+			}
+			if (!--loops_left)
+				break;
+			bytes_issued_ = 0;
+			pattern_.restart(process_.repeats);
+			continue;
+		}
+		if (balance_ && ahead_of_balance()) {
+			BALANCE();
+			continue;
+		}
+
+		Direction direction = verifying ? READ : pattern_.next_direction();
+		uint64_t at_ns = verifying ? 0 : due_ns(direction), now_ns = stage_.engine.now_ns;
 
 		if (at_ns > now_ns && process_.share[READ] && process_.share[WRITE]) {
 			/* ahead in this direction: perhaps not in the other one */
@@ -333,19 +569,28 @@ Task FioProcess::run()
 				at_ns = due_ns(other);
 			}
 		}
-		if (at_ns > now_ns) {
+		if (at_ns > now_ns && process_.offload) {
+			while (stage_.engine.now_ns < at_ns) {
+				co_await wait(at_ns, 1);
+				co_await work(reap() * reap_ns);
+			}
+			if (over())
+				continue;
+		} else if (at_ns > now_ns) {
 			/* fio does not sleep with requests in flight, and then sleeps as long as it meant to */
 			while (in_flight_)
 				REAP_AT_LEAST(1);
 			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), 0);
 			if (over())
-				break;
+				continue;
 		}
 
-		IoUnit &unit = prepare(pattern_.next(direction));
+		IoUnit &unit = prepare(verifying ? next_written() : pattern_.next(direction));
+		if (process_.offload)
+			co_await work(stage_.config.machine.costs.wake);
 		unit.issued_ns = stage_.engine.now_ns;
 		co_await work(submission_ns(unit));
-		note_issue(unit);
+		note_issue(unit, verifying);
 		in_flight_++;
 		co_await submit(unit);
 		DISPATCH();
@@ -353,6 +598,20 @@ Task FioProcess::run()
 			unit.issued_ns = stage_.engine.now_ns;
 		if (full())
 			REAP_AT_LEAST(1);
+		failed = has_least_rate_ && below_least_rate();
+
+		if (target_.on()) {
+			LatencyTarget::Verdict verdict = target_.check(stage_.engine.now_ns);
+
+			if (verdict == LatencyTarget::Verdict::DONE)
+				break;
+			if (verdict != LatencyTarget::Verdict::GO_ON) {
+				REAP_THE_REST();
+				target_.begin_window(stage_.engine.now_ns);
+			}
+			if (verdict == LatencyTarget::Verdict::MEASURE)
+				count_anew();
+		}
 
 		if (process_.think_ns && !--think_left) {
 			think_left = process_.think_blocks;
@@ -372,6 +631,7 @@ Task FioProcess::replay()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
 
+	co_await release();
 	co_await wait(start_ns(), 0);
 	begin();
 	for (const TracedIo &io : process_.trace) {
@@ -389,7 +649,7 @@ Task FioProcess::replay()
 		/* response is counted from the scheduled release */
 		unit.issued_ns = at_ns;
 		co_await work(submission_ns(unit));
-		note_issue(unit);
+		note_issue(unit, false);
 		in_flight_++;
 		co_await submit(unit);
 		DISPATCH();

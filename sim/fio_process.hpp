@@ -5,16 +5,28 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "block_layer.hpp"
 #include "engine.hpp"
 #include "histogram.hpp"
+#include "latency_target.hpp"
 #include "pattern.hpp"
 #include "simulate.hpp"
 
 namespace tailgate::sim
 {
+
+class FioProcess;
+
+/// What the processes of a flow_id share (fio 3.33, flow.c).
+struct Balance {
+	uint64_t ios = 1;
+	uint32_t weight = 0; ///< of those that run
+	std::vector<FioProcess *> waiting; ///< ahead of their share
+};
 
 /// What all processes of a simulation share.
 struct Stage {
@@ -22,8 +34,12 @@ struct Stage {
 	std::vector<Processor> &processors;
 	BlockLayer &layer;
 	const Config &config;
-	bool stopping = false; ///< a process with ends_all has ended
 	uint32_t running = 0; ///< processes that have not ended
+	std::map<uint32_t, uint32_t> running_in_wave{}, running_in_flow{};
+	std::map<uint32_t, Balance> balances{};
+	WriteZones write_zones{};
+	std::vector<FioProcess *> processes{};
+	std::vector<FioProcess *> held{}; ///< that wait for others to end
 };
 
 class FioProcess
@@ -49,6 +65,11 @@ class FioProcess
 	const std::array<uint64_t, DIRECTIONS> &bytes() const
 	{
 		return bytes_;
+	}
+	/// By I/O priority, where requests have priorities of their own; else empty.
+	const std::map<uint16_t, std::array<Latencies, DIRECTIONS>> &by_priority() const
+	{
+		return by_priority_;
 	}
 	uint64_t began_ns() const
 	{
@@ -80,6 +101,7 @@ class FioProcess
 	struct Computation;
 	struct Submission;
 	struct Wait;
+	struct Release;
 
 	Task run();
 	Task replay();
@@ -89,19 +111,33 @@ class FioProcess
 	Submission submit(IoUnit &unit);
 	/// Until this time, or until there are so many to reap; 0: whatever there is.
 	Wait wait(uint64_t until_ns, uint32_t completions);
+	/// Until those that it follows (stonewall, wait_for) have ended.
+	Release release();
 	void wake(uint64_t cost_ns);
 
+	bool may_begin() const;
 	uint64_t start_ns() const;
 	void begin();
+	/// Told to end, or at the end of its time.
+	bool finished();
+	/// Or it has issued all of this loop.
 	bool over();
 	void end();
+	void stop_others();
 	void count_if_ramped_up();
+	void count_anew();
 	bool full() const
 	{
-		return in_flight_ == units_.size();
+		return in_flight_ >= target_.depth();
 	}
+	bool ahead_of_balance();
+	bool verifies_next();
+	bool below_least_rate();
 	uint64_t due_ns(Direction direction) const;
-	void note_issue(const IoUnit &unit);
+	void note_issue(const IoUnit &unit, bool verifying);
+	void note_written(const Access &access);
+	Access next_written();
+	uint16_t draw_priority(const IoUnit &unit);
 	IoUnit &prepare(const Access &access);
 	uint64_t submission_ns(const IoUnit &unit) const;
 	void completed(IoUnit *unit);
@@ -119,7 +155,9 @@ class FioProcess
 	bool asleep_ = false;
 	uint32_t wanted_ = 0; ///< completions that it sleeps for
 	uint64_t wake_at_ns_ = 0;
-	bool counting_ = false, ended_ = false;
+	bool begun_ = false, counting_ = false, ended_ = false, stopped_ = false;
+	bool waits_for_balance_ = false;
+	bool has_priorities_ = false, has_least_rate_ = false;
 	uint64_t started_ns_ = 0, began_ns_ = 0, ended_ns_ = 0;
 	uint64_t ios_issued_ = 0, bytes_issued_ = 0; ///< since the counting began
 	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< a second; 0: no limit
@@ -127,6 +165,19 @@ class FioProcess
 	std::array<double, DIRECTIONS> poisson_ns_{}; ///< of the next request, from began_ns_
 	std::array<Latencies, DIRECTIONS> latencies_;
 	std::array<uint64_t, DIRECTIONS> bytes_{};
+	LatencyTarget target_;
+	Balance *balance_ = nullptr;
+	uint64_t balanced_ios_ = 0;
+	Random priority_random_; ///< numbers of its own: places and sizes stay the same
+	std::map<uint16_t, std::array<Latencies, DIRECTIONS>> by_priority_;
+	std::deque<Access> written_; ///< not read back yet, in the order in which it will be
+	uint64_t verify_left_ = 0; ///< of the batch that is read back
+	/// Of the last look at the least rate, by direction.
+	struct RateLook {
+		uint64_t at_ns = 0, bytes = 0, ios = 0;
+	};
+	std::array<RateLook, DIRECTIONS> rate_looks_{};
+	std::array<uint64_t, DIRECTIONS> done_bytes_{}, done_ios_{}; ///< since the start
 	Task task_; ///< last: it uses the rest
 };
 

@@ -31,15 +31,41 @@ uint32_t least_of(const BlockSizes &sizes)
 	return least;
 }
 
-uint32_t most_of(const BlockSizes &sizes)
+uint32_t most_of(const Process &process, unsigned direction)
 {
-	return std::max_element(sizes.begin(), sizes.end())->first;
+	const BlockSizes &sizes = process.block_sizes[direction];
+
+	return std::max(std::max_element(sizes.begin(), sizes.end())->first,
+			process.bytes_most[direction]);
 }
 
 } // namespace
 
-Pattern::Pattern(const Process &process, uint64_t drive_bytes)
-    : process_(process), random_(process.seed), offset_(process.offset),
+/// Into the zone that was drawn, or one of those that are open if there may be no more; at what is written of it.
+uint64_t WriteZones::place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
+			   uint32_t bytes)
+{
+	uint64_t zone_bytes = process.zone_bytes, zones = size / zone_bytes;
+	uint64_t zone = begin / zone_bytes + std::min(at / zone_bytes, zones - 1);
+
+	if (std::find(open_.begin(), open_.end(), zone) == open_.end()) {
+		if (process.zones_open_most && open_.size() >= process.zones_open_most)
+			zone = open_[at * open_.size() / size];
+		else
+			open_.push_back(zone);
+	}
+	uint64_t &written = written_[zone];
+	if (written + bytes > zone_bytes)
+		written = 0; /* it was full: reset, which a drive without zones is not told */
+	uint64_t offset = zone * zone_bytes + written;
+	written += bytes;
+	if (written + bytes > zone_bytes)
+		std::erase(open_, zone);
+	return offset;
+}
+
+Pattern::Pattern(const Process &process, uint64_t drive_bytes, WriteZones &write_zones)
+    : process_(process), write_zones_(write_zones), random_(process.seed), offset_(process.offset),
       bytes_(process.size), position_{}, scatter_(random_.next())
 {
 	if (offset_ >= drive_bytes || (bytes_ && bytes_ > drive_bytes - offset_))
@@ -50,15 +76,21 @@ Pattern::Pattern(const Process &process, uint64_t drive_bytes)
 	for (unsigned d = 0; d < DIRECTIONS; d++) {
 		least_[d] = least_of(process.block_sizes[d]);
 		align_[d] = process.align ? process.align : least_[d];
-		if (process.share[d] && most_of(process.block_sizes[d]) > bytes_)
+		uint32_t most = most_of(process, d);
+		if (process.share[d] && most > bytes_)
 			throw UsageError("size: expected at least a request of " +
-					 std::to_string(most_of(process.block_sizes[d])) +
-					 " bytes");
-		blocks_[d] =
-			(bytes_ - std::min<uint64_t>(bytes_, most_of(process.block_sizes[d]))) /
-				align_[d] +
-			1;
+					 std::to_string(most) + " bytes");
+		varies_[d] = process.block_sizes[d].size() > 1 || process.bytes_most[d];
+		blocks_[d] = (bytes_ - std::min<uint64_t>(bytes_, most)) / align_[d] + 1;
+		/* with a map the last blocks, too, are to be visited: by small requests */
+		if (process.exhaustive && varies_[d])
+			blocks_[d] = bytes_ / align_[d];
+		if (process.strided_range && process.share[d] && most > process.strided_range)
+			throw UsageError("zonerange: expected at least a request of " +
+					 std::to_string(most) + " bytes");
 	}
+	if (process.strided_range && !process.strided_bytes)
+		throw UsageError("zonesize: expected at least 1");
 	if (process.distribution == Distribution::ZIPF) {
 		for (uint64_t i = 1; i <= std::min(blocks_[READ], ZIPF_TERMS); i++)
 			zeta_ += std::pow(1.0 / double(i), process.distribution_parameter);
@@ -79,8 +111,15 @@ uint32_t Pattern::next_size(Direction direction)
 {
 	const BlockSizes &sizes = process_.block_sizes[direction];
 
-	if (sizes.size() == 1)
+	if (!varies_[direction])
 		return sizes.front().first;
+	if (uint32_t most = process_.bytes_most[direction]) {
+		/* as fio draws it: the last step is as likely as each other one if it is a whole one */
+		uint32_t step = sizes.front().first;
+		uint64_t bytes = step + random_.below(most);
+
+		return std::min<uint64_t>(bytes - bytes % step, most);
+	}
 	uint64_t drawn = random_.below(100);
 	for (auto [bytes, share] : sizes) {
 		if (drawn < share)
@@ -102,6 +141,19 @@ uint64_t Pattern::unvisited(uint64_t block)
 	visited_[block] = true;
 	left_--;
 	return block;
+}
+
+/// A request of several blocks visits those behind its first one, up to one that has been: fio then shortens it.
+uint32_t Pattern::visit_more(uint64_t block, uint32_t bytes, uint32_t unit)
+{
+	uint64_t end = std::min<uint64_t>(block + (bytes + unit - 1) / unit, visited_.size());
+	uint64_t next = block + 1;
+
+	for (; next < end && !visited_[next]; next++) {
+		visited_[next] = true;
+		left_--;
+	}
+	return uint32_t(std::min<uint64_t>(bytes, (next - block) * unit));
 }
 
 uint64_t Pattern::next_block(Direction direction)
@@ -137,20 +189,106 @@ uint64_t Pattern::next_block(Direction direction)
 		return uint64_t(
 			std::clamp(middle + deviation * random_.normal(), 0.0, double(n - 1)));
 	}
+	case Distribution::ZONED: {
+		uint64_t drawn = random_.below(100);
+
+		for (const ZoneShare &zone : process_.zones[direction]) {
+			if (drawn < zone.percent) {
+				uint64_t first = zone.begin / align_[direction];
+				uint64_t blocks = zone.end / align_[direction] - first;
+
+				return std::min(
+					first + random_.below(std::max<uint64_t>(blocks, 1)),
+					n - 1);
+			}
+			drawn -= zone.percent;
+		}
+	}
 	}
 	return 0;
 }
 
-Access Pattern::next(Direction direction)
+void Pattern::restart(bool the_same)
+{
+	if (the_same) {
+		random_ = Random(process_.seed);
+		scatter_ = random_.next();
+	}
+	position_ = {};
+	visited_.clear();
+	left_ = 0;
+	zone_at_ = zone_done_bytes_ = 0;
+}
+
+/// Sequential with a step between requests (rw=read:-8k): past an end it goes on at the other one.
+Access Pattern::next_stepped(Direction direction)
 {
 	uint32_t bytes = next_size(direction);
+	uint64_t at = position_[direction];
 
+	if (at) {
+		at += uint64_t(process_.step); /* modulo 2^64: what is below 0 is large */
+		if (at >= bytes_)
+			at = process_.step > 0 ? 0 : bytes_ + uint64_t(process_.step);
+	}
+	if (at + bytes > bytes_)
+		at = 0;
+	position_[direction] = at + bytes;
+	return { direction, offset_ + at, bytes };
+}
+
+/// zonemode=strided: within a range until enough is done, then in the next one, behind a gap.
+Access Pattern::next_strided(Direction direction)
+{
+	uint32_t bytes = next_size(direction);
+	uint64_t range = process_.strided_range;
+
+	if (zone_done_bytes_ >= process_.strided_bytes) {
+		zone_done_bytes_ = 0;
+		zone_at_ += range + process_.strided_gap;
+		position_ = { zone_at_, zone_at_ };
+	}
+	if (zone_at_ + bytes > bytes_)
+		position_ = { zone_at_ = 0, 0 };
+	uint64_t end = std::min(zone_at_ + range, bytes_), at = position_[direction];
 	if (!process_.sequential)
-		return { direction, offset_ + next_block(direction) * align_[direction], bytes };
+		at = zone_at_ + random_.below((end - zone_at_ - bytes) / align_[direction] + 1) *
+					align_[direction];
+	else if (at + bytes > end)
+		at = zone_at_;
+	position_[direction] = at + bytes;
+	zone_done_bytes_ += bytes;
+	return { direction, offset_ + at, bytes };
+}
+
+Access Pattern::next(Direction direction)
+{
+	if (process_.strided_range)
+		return next_strided(direction);
+	if (process_.step)
+		return next_stepped(direction);
+	uint32_t bytes = next_size(direction);
+
+	if (!process_.sequential) {
+		uint64_t block = next_block(direction), at = block * align_[direction];
+
+		if (process_.zone_bytes)
+			return { direction,
+				 write_zones_.place(process_, offset_, bytes_, at, bytes), bytes };
+		if (process_.exhaustive && varies_[direction]) {
+			while (at + bytes > bytes_)
+				bytes = next_size(direction);
+			bytes = visit_more(block, bytes, align_[direction]);
+		}
+		return { direction, offset_ + at, bytes };
+	}
 	if (position_[direction] + bytes > bytes_)
 		position_[direction] = 0;
 	uint64_t at = position_[direction];
 	position_[direction] += bytes;
+	if (process_.zone_bytes)
+		return { direction, write_zones_.place(process_, offset_, bytes_, at, bytes),
+			 bytes };
 	return { direction, offset_ + at, bytes };
 }
 

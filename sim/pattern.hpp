@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "random.hpp"
@@ -18,14 +19,29 @@ struct Access {
 	uint32_t bytes;
 };
 
+/// Zones of the drive that all processes with zonemode=zbd write (fio 3.33, zbd.c, for a drive that has none).
+class WriteZones
+{
+    public:
+	/// Where a request goes that was drawn for this place within `size` bytes from `begin`.
+	uint64_t place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
+		       uint32_t bytes);
+
+    private:
+	std::map<uint64_t, uint64_t> written_; ///< by zone that was ever open: bytes from its begin
+	std::vector<uint64_t> open_;
+};
+
 class Pattern
 {
     public:
 	/// UsageError if the process cannot run on a drive of this size.
-	Pattern(const Process &process, uint64_t drive_bytes);
+	Pattern(const Process &process, uint64_t drive_bytes, WriteZones &write_zones);
 
 	Direction next_direction();
 	Access next(Direction direction);
+	/// From the first request on; draws the same again, or goes on drawing.
+	void restart(bool the_same);
 	uint32_t least_bytes(Direction direction) const
 	{
 		return least_[direction];
@@ -39,14 +55,20 @@ class Pattern
 	uint32_t next_size(Direction direction);
 	uint64_t next_block(Direction direction);
 	uint64_t unvisited(uint64_t block);
+	uint32_t visit_more(uint64_t block, uint32_t bytes, uint32_t unit);
+	Access next_stepped(Direction direction);
+	Access next_strided(Direction direction);
 
 	const Process &process_;
+	WriteZones &write_zones_;
 	Random random_;
 	uint64_t offset_, bytes_;
 	std::array<uint32_t, DIRECTIONS> least_;
 	std::array<uint64_t, DIRECTIONS> align_, blocks_, position_;
 	std::vector<bool> visited_; ///< blocks, where each is to be taken once a pass
 	uint64_t left_ = 0;
+	std::array<bool, DIRECTIONS> varies_; ///< there is more than one size
+	uint64_t zone_at_ = 0, zone_done_bytes_ = 0; ///< of a strided one
 	double zeta_ = 0, zeta2_ = 0; ///< of the zipf distribution
 	uint64_t scatter_;
 };

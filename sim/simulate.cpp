@@ -2,6 +2,7 @@
 #include "simulate.hpp"
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -81,6 +82,16 @@ void check(const Config &config)
 		if (process.cgroup >= config.cgroups.size())
 			throw UsageError("cgroup: there is no number " +
 					 std::to_string(process.cgroup));
+		if (process.passthrough && config.scheduler.name != "none")
+			throw UsageError(
+				"ioengine: no scheduler sees what io_uring_cmd sends; expected none, got " +
+				config.scheduler.name);
+		if (process.target_ns && process.synchronous)
+			throw UsageError("latency_target: expected an asynchronous engine");
+		if (process.verify_backlog && !process.verify_batch)
+			throw UsageError("verify_backlog_batch: expected at least 1");
+		if (!process.loops)
+			throw UsageError("loops: expected at least 1");
 		first = first || !process.flow;
 		ends = ends || process.ends_all || process.runtime_ns || process.ios_max ||
 		       process.bytes_max || !process.trace.empty();
@@ -117,6 +128,23 @@ DirectionResult direction_result(const Latencies &latencies, uint64_t bytes,
 	return result;
 }
 
+/// Of those with a request in this direction.
+std::vector<PriorityResult>
+priority_results(const std::map<uint16_t, std::array<Latencies, DIRECTIONS>> &by_priority,
+		 unsigned direction)
+{
+	std::vector<PriorityResult> results;
+
+	for (const auto &[ioprio, latencies] : by_priority) {
+		const Latencies &its = latencies[direction];
+
+		if (its.count())
+			results.push_back({ ioprio, its.count(), its.mean_ns(), its.min_ns(),
+					    its.max_ns(), its.histogram() });
+	}
+	return results;
+}
+
 } // namespace
 
 Result simulate(const Config &config)
@@ -135,11 +163,13 @@ Result simulate(const Config &config)
 	for (const Process &process : config.processes) {
 		processes.emplace_back(stage, process, processes.size());
 		observer.add(process.flow, &processes.back());
-	}
-	for (FioProcess &process : processes) {
+		stage.processes.push_back(&processes.back());
 		stage.running++;
-		process.start();
+		stage.running_in_wave[process.wave]++;
+		stage.running_in_flow[process.flow]++;
 	}
+	for (FioProcess &process : processes)
+		process.start();
 
 	const FioProcess &first =
 		*std::find_if(processes.begin(), processes.end(),
@@ -186,6 +216,7 @@ Result simulate(const Config &config)
 		FlowResult &out = result.flows[flow];
 		std::array<Latencies, DIRECTIONS> latencies;
 		std::array<uint64_t, DIRECTIONS> bytes{};
+		std::map<uint16_t, std::array<Latencies, DIRECTIONS>> by_priority;
 		uint32_t n = 0;
 
 		for (const FioProcess &process : processes) {
@@ -198,12 +229,17 @@ Result simulate(const Config &config)
 				latencies[d].add(process.latencies()[d]);
 				bytes[d] += process.bytes()[d];
 			}
+			for (const auto &[ioprio, its] : process.by_priority())
+				for (unsigned d = 0; d < DIRECTIONS; d++)
+					by_priority[ioprio][d].add(its[d]);
 		}
 		if (n)
 			out.runtime_ns /= n;
-		for (unsigned d = 0; d < DIRECTIONS; d++)
+		for (unsigned d = 0; d < DIRECTIONS; d++) {
 			out.directions[d] = direction_result(latencies[d], bytes[d],
 							     observer.of(flow, Direction(d)));
+			out.directions[d].priorities = priority_results(by_priority, d);
+		}
 	}
 	if (!counted)
 		busy_at_end = busy_ns(processors);

@@ -32,9 +32,26 @@ struct TracedIo {
 	uint32_t bytes;
 };
 
-enum class Distribution { RANDOM, ZIPF, PARETO, NORMAL };
+enum class Distribution { RANDOM, ZIPF, PARETO, NORMAL, ZONED };
+
+/// A part of what a process uses, and its share of the random requests in percent; places are from `offset`.
+struct ZoneShare {
+	uint32_t percent;
+	uint64_t begin, end;
+};
+
+/// A share of the requests, in percent, that carries an I/O priority of its own; bytes 0: of any size.
+struct PriorityShare {
+	uint32_t bytes;
+	uint32_t percent;
+	uint16_t ioprio;
+};
+
+/// Which processes exitall ends: those of the group, those that have started, or all.
+enum class Ends { GROUP, STARTED, ALL };
 
 constexpr uint32_t NO_CPU = ~0U;
+constexpr uint32_t NO_FLOW = ~0U;
 
 /// One process of a fio job (a section with numjobs=3 makes three), as fio 3.33 would run it.
 struct Process {
@@ -46,18 +63,40 @@ struct Process {
 	uint32_t cgroup = 0; ///< number of its cgroup: see Config
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent
 	bool sequential = false;
+	int64_t step = 0; ///< of a sequential one: added to the place after each request
 	uint64_t offset = 0, size = 0; ///< the part of the drive that it uses; size 0: all of it
 	std::array<BlockSizes, DIRECTIONS> block_sizes = { { { { 4096, 100 } },
 							     { { 4096, 100 } } } };
+	std::array<uint32_t, DIRECTIONS> bytes_most = {
+		0, 0
+	}; ///< bsrange: sizes up to this, in steps of the only one in block_sizes; 0: none
 	uint32_t align = 0; ///< blockalign; 0: the least block size
 	Distribution distribution = Distribution::RANDOM;
 	double distribution_parameter =
 		0; ///< zipf theta, pareto power, normal deviation in percent
+	std::array<std::vector<ZoneShare>, DIRECTIONS> zones; ///< of the distribution ZONED
+	uint64_t strided_range = 0; ///< zonemode=strided: bytes that it works in; 0: not strided
+	uint64_t strided_bytes = 0; ///< zonesize: so many bytes, then it goes on behind a gap
+	uint64_t strided_gap = 0; ///< zoneskip
+	uint64_t zone_bytes = 0; ///< zonemode=zbd: each zone is written in order; 0: no zones
+	uint32_t zones_open_most = 0; ///< max_open_zones; 0: any number
 	bool exhaustive =
 		false; ///< each block once a pass (no norandommap): its order is a permutation
 	std::array<uint64_t, DIRECTIONS> rate_bytes = { 0, 0 }; ///< a second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> rate_ios = { 0, 0 };
 	bool rate_poisson = false;
+	std::array<uint64_t, DIRECTIONS> rate_least_bytes = { 0, 0 }; ///< rate_min: it ends below
+	std::array<uint64_t, DIRECTIONS> rate_least_ios = { 0, 0 };
+	uint64_t rate_cycle_ns = 1'000'000'000; ///< and looks at most so often
+	bool offload = false; ///< io_submit_mode=offload: what is in flight delays no submission
+	std::array<std::vector<PriorityShare>, DIRECTIONS> priorities; ///< cmdprio_*
+	uint32_t balance_group = 0; ///< flow_id
+	uint32_t balance_weight = 0; ///< flow: share of the group's requests; 0: in no group
+	uint64_t balance_sleep_ns = 0; ///< flow_sleep
+	uint64_t target_ns = 0; ///< latency_target: the depth follows it; 0: none
+	uint64_t target_window_ns = 0;
+	double target_percentile = 100;
+	bool target_stays = false; ///< latency_run: goes on when the depth has been found
 	uint64_t think_ns = 0; ///< pause after each `think_blocks` requests
 	uint64_t think_spin_ns = 0; ///< of it with the CPU busy
 	uint32_t think_blocks = 1;
@@ -67,7 +106,17 @@ struct Process {
 	uint64_t runtime_ns = 0; ///< from start or, with a ramp, from its end; 0: no limit
 	uint64_t ios_max = 0; ///< number_ios; 0: no limit
 	uint64_t bytes_max = 0; ///< io_size; 0: no limit
+	uint32_t loops = 1; ///< so often all of it
+	bool repeats = true; ///< randrepeat: each loop draws the same
+	bool verifies = false; ///< what it wrote is read back
+	uint32_t verify_backlog = 0; ///< after so many writes; 0: at the end
+	uint32_t verify_batch = 0; ///< so many of them at a time
+	bool passthrough = false; ///< of io_uring_cmd, which no scheduler sees
+	uint32_t wave = 0; ///< stonewall: begins when all of lower waves have ended
+	uint32_t after_flow = NO_FLOW; ///< wait_for: begins when all of this flow have ended
+	uint32_t group = 0; ///< of the reports; see ends_what
 	bool ends_all = false; ///< exitall
+	Ends ends_what = Ends::GROUP; ///< exit_what
 	uint64_t seed = 1;
 	std::vector<TracedIo> trace; ///< instead of the above: read_iolog
 };
@@ -136,12 +185,22 @@ struct Histogram {
 	std::vector<uint64_t> counts;
 };
 
+/// Latencies of the requests of one I/O priority.
+struct PriorityResult {
+	uint16_t ioprio = 0;
+	uint64_t ios = 0;
+	double mean_ns = 0, min_ns = 0, max_ns = 0;
+	Histogram latency;
+};
+
 struct DirectionResult {
 	uint64_t ios = 0, bytes = 0;
 	double mean_ns = 0, min_ns = 0, max_ns = 0;
 	Histogram latency; ///< clat: from the submission (system call of a synchronous one) until the process sees the end
 	Histogram block; ///< in the block layer: from entering it until completion
 	Histogram scheduler; ///< of it in the scheduler: from insertion to dispatch
+	std::vector<PriorityResult>
+		priorities; ///< ascending; none where all have that of the process
 };
 
 /// All processes of a flow together.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// fio's latency_target: looks for the largest depth at which enough requests meet it (fio 3.33, io_u.c).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "simulate.hpp"
+
+namespace tailgate::sim
+{
+
+class LatencyTarget
+{
+    public:
+	enum class Verdict {
+		GO_ON,
+		DRAIN, ///< the depth has become less: wait for all in flight, then begin_window()
+		MEASURE, ///< the depth is found: drain, begin_window(), and count from here
+		DONE
+	};
+
+	explicit LatencyTarget(const Process &process)
+	    : process_(process), on_(process.target_ns),
+	      depth_(on_ || process.synchronous ? 1 : process.depth), high_(process.depth)
+	{
+	}
+
+	bool on() const
+	{
+		return on_;
+	}
+	uint32_t depth() const
+	{
+		return depth_;
+	}
+	void note(uint64_t latency_ns)
+	{
+		ios_++;
+		late_ += latency_ns > process_.target_ns;
+	}
+	void begin_window(uint64_t now_ns)
+	{
+		since_ns_ = now_ns;
+		ios_ = late_ = 0;
+	}
+	/// To be asked after each request.
+	Verdict check(uint64_t now_ns)
+	{
+		/* without a percentile a single late request is enough */
+		if (process_.target_percentile >= 100 && late_ && depth_ > 1)
+			return lower();
+		if (now_ns - since_ns_ < process_.target_window_ns)
+			return Verdict::GO_ON;
+		double met = 100 * double(ios_ - late_) / double(std::max<uint64_t>(ios_, 1));
+		if (met >= process_.target_percentile)
+			return raise(now_ns);
+		if (depth_ > 1)
+			return lower();
+		begin_window(now_ns);
+		return Verdict::GO_ON;
+	}
+
+    private:
+	Verdict lower()
+	{
+		high_ = depth_;
+		if (depth_ == low_)
+			low_--;
+		depth_ = std::max((depth_ + low_) / 2, 1U);
+		calm_ = 0;
+		return Verdict::DRAIN;
+	}
+
+	Verdict raise(uint64_t now_ns)
+	{
+		uint32_t before = depth_;
+
+		low_ = depth_;
+		if (depth_ + 1 == high_ && ++calm_ >= 3) {
+			high_++;
+			calm_ = 0;
+		}
+		/* doubles until it has failed once, then bisects */
+		depth_ = high_ != process_.depth ? (depth_ + high_) / 2 : depth_ * 2;
+		depth_ = std::min(depth_, process_.depth);
+		begin_window(now_ns);
+		if (depth_ != before || process_.target_stays)
+			return Verdict::GO_ON;
+		if (measuring_)
+			return Verdict::DONE;
+		measuring_ = true;
+		return Verdict::MEASURE;
+	}
+
+	const Process &process_;
+	bool on_, measuring_ = false;
+	uint32_t depth_, low_ = 1, high_, calm_ = 0;
+	uint64_t since_ns_ = 0, ios_ = 0, late_ = 0;
+};
+
+} // namespace tailgate::sim

@@ -23,7 +23,8 @@ SHARED = {
     *("spec/scheduler.py", "spec/sweep.py"),
 }
 OF_SIM = {
-    *("load/options.py", "load/traces.py", "load/workload.py"),
+    *("load/files.py", "load/options.py", "load/pattern.py", "load/priorities.py", "load/process.py"),
+    *("load/section.py", "load/traces.py", "load/workload.py"),
     *("simulator/settings.py", "simulator/simulation.py"),
     *("spec/machines.py", "targets/sim_point.py"),
 }

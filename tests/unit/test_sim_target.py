@@ -442,7 +442,7 @@ def test_all_that_decides_is_in_the_key(small: Path) -> None:
         ("trimmed_percent = 10", "seed = 10", "seed is set by the lab"),
         ("iodepth=8", "iodepth=0", "small.fio:10: iodepth: expected a whole number, 1 to 65535"),
         ("iodepth=8", "iodepth=8\nsize=-1", "small.fio:11: size: expected a whole number of bytes"),
-        ("iodepth=8", "iodepth=8\nverify=md5", "small.fio:11: verify: not modelled"),
+        ("iodepth=8", "iodepth=8\nverify_async=2", "small.fio:11: verify_async: not modelled"),
         ("thinktime=100us", "thinktime=100uss", "small.fio:16: thinktime: expected a whole number with us"),
         ("thinktime=100us", "thinktime=0.1ms", "small.fio:16: thinktime: expected a whole number with us"),
         ("direct=1", "direct=0", "small.fio:3: [rt]: expected direct=1"),

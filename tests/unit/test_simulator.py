@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tailgate.base.errors import UsageError
 from tailgate.load import fiojob, workload
+from tailgate.load.process import Process
 from tailgate.load.traces import TracedIo
-from tailgate.load.workload import Process
 from tailgate.simulator import simulation
 from tailgate.simulator.simulation import Outcome, Simulation
 

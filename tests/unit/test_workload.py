@@ -8,8 +8,8 @@ from tests.unit.refusal import refused
 
 from tailgate.base.errors import UsageError
 from tailgate.load import fiojob, workload
+from tailgate.load.process import NO_FLOW, Process
 from tailgate.load.traces import TracedIo
-from tailgate.load.workload import Process
 
 MIB = 1 << 20
 CAPACITY = 4096 * MIB
@@ -117,6 +117,77 @@ def test_seed_replaces_the_jobs(tmp_path: Path) -> None:
         ("sync=none", {"through": False}),
         ("ioengine=io_uring\niodepth=8", {"synchronous": False, "depth": 8}),
         ("ioengine=pvsync2", {"synchronous": True}),
+        ("ioengine=io_uring_cmd\ncmd_type=nvme\nregisterfiles", {"passthrough": True, "synchronous": False}),
+        ("ioengine=libblkio\nlibblkio_driver=io_uring\nlibblkio_path=/dev/vflash0", {"synchronous": False}),
+        ("direct=0\nbuffered=0", {}),
+        ("bs=64k ; a comment", {"block_sizes": (((65536, 100),),) * 2}),
+        ("bs=64k # a comment; and more", {"block_sizes": (((65536, 100),),) * 2}),
+        ("bsrange=4k-64k", {"block_sizes": (((4096, 100),),) * 2, "bytes_most": (65536, 65536)}),
+        ("blocksize_range=4k-4k,8k-16k", {"bytes_most": (0, 16384)}),
+        ("rw=read:-8k", {"step": -8192, "sequential": True}),
+        ("rw=write:112k", {"step": 112 * 1024, "share": (0, 100)}),
+        (
+            "zonemode=strided\nzonesize=1m\nzoneskip=3m",
+            {"strided_range": MIB, "strided_bytes": MIB, "strided_gap": 3 * MIB},
+        ),
+        (
+            "zonemode=strided\nzonesize=8m\nzonerange=2m",
+            {"strided_range": 2 * MIB, "strided_bytes": 8 * MIB, "strided_gap": 0},
+        ),
+        (
+            "rw=randwrite\nzonemode=zbd\nzonesize=1m\nmax_open_zones=4",
+            {"zone_bytes": MIB, "zones_open_most": 4, "strided_bytes": 0},
+        ),
+        (
+            "random_distribution=zoned:50/5:30/15:20/\nsize=1g",
+            {
+                "distribution": "zoned",
+                "zones": (((50, 0, 53687091), (30, 53687091, 214748364), (20, 214748364, 1 << 30)),) * 2,
+            },
+        ),
+        (
+            "random_distribution=zoned_abs:60/1g:40/1g",
+            {"zones": (((60, 0, 1 << 30), (40, 1 << 30, 2 << 30)),) * 2},
+        ),
+        ("rw=randread\nrandom_generator=lfsr", {"exhaustive": True}),
+        ("rw=randread\nnorandommap=0\nbssplit=4k/50:8k/50", {"exhaustive": True}),
+        ("size=1m\nloops=3\nrandrepeat=0", {"loops": 3, "repeats": False, "bytes_max": MIB}),
+        ("loops=3\ntime_based\nruntime=1", {"loops": 1}),
+        ("verify=crc32c", {"verifies": False}),
+        ("rw=write\nverify=crc32c\nnorandommap=0", {"verifies": True, "verify_backlog": 0}),
+        ("rw=write\nverify=md5\nnorandommap=0\nverify_backlog=8", {"verify_backlog": 8, "verify_batch": 8}),
+        ("rw=write\nverify=md5\nnorandommap=0\ndo_verify=0", {"verifies": False}),
+        ("flow=8\nflow_id=3\nflow_sleep=100", {"balance_group": 3, "balance_weight": 8}),
+        ("ratemin=1k\nratecycle=500", {"rate_least_bytes": (1024, 1024), "rate_cycle_ns": 5 * 10**8}),
+        ("ioengine=libaio\nio_submit_mode=offload", {"offload": True}),
+        (
+            "ioengine=libaio\niodepth=8\nlatency_target=500\nlatency_window=1s\nlatency_percentile=99.9",
+            {
+                "target_ns": 500_000,
+                "target_window_ns": 10**9,
+                "target_percentile": 99.9,
+                "target_stays": False,
+            },
+        ),
+        ("exitall\nexit_what=stonewall", {"ends_all": True, "ends_what": "started"}),
+        (
+            "ioengine=libaio\ncmdprio_percentage=20,5\ncmdprio_class=2\ncmdprio=3",
+            {"priorities": (((0, 20, 2 << 13 | 3),), ((0, 5, 2 << 13 | 3),))},
+        ),
+        ("ioengine=libaio\ncmdprio_percentage=20,0", {"priorities": (((0, 20, 1 << 13),), ())}),
+        (
+            "ioengine=io_uring\ncmdprio_bssplit=64k/25/1/1:64k/75/3/2:1m/0,4k/10\ncmdprio=5",
+            {
+                "priorities": (
+                    ((65536, 25, 1 << 13 | 1), (65536, 75, 3 << 13 | 2)),
+                    ((4096, 10, 1 << 13 | 5),),
+                )
+            },
+        ),
+        (
+            "ioengine=libaio\ncmdprio_bssplit=1m/10/2/0/3",
+            {"priorities": (((MIB, 10, 2 << 13 | 3 << 3),),) * 2},
+        ),
         ("cgroup=noisy", {"cgroup": "noisy"}),
         ("cgroup=/tenants/a", {"cgroup": "tenants/a"}),
         ("cpus_allowed=8-10,2\ncpus_allowed_policy=split", {"cpu": 8}),
@@ -141,11 +212,11 @@ def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("verify=crc32c", "verify: not modelled by the simulator"),
+        ("verify_async=4", "verify_async: not modelled by the simulator"),
         ("iodepth_batch=8", "iodepth_batch: the simulator models 1 only, got '8'"),
         ("thinktim=2ms", "thinktim: not modelled"),
         ("direct=0", "[a]: expected direct=1, as buffered I/O is not modelled"),
-        ("buffered=1", "buffered: the simulator models 0 only"),
+        ("buffered=1", "[a]: expected direct=1"),
         ("filename=/dev/a:/dev/b", "[a]: expected one filename="),
         ("rw=randread:8", "rw: expected read, write"),
         ("rw=trim", "rw: expected read, write"),
@@ -173,15 +244,42 @@ def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> N
         ("ioengine=mmap", "ioengine: expected one of io_uring, libaio"),
         ("ioengine=vsync\niodepth=4", "iodepth: expected 1 with vsync"),
         ("cpus_allowed=4-2", "cpus_allowed: expected processors such as 0,2 or 8-31"),
+        ("ioengine=libblkio\nlibblkio_driver=nvme-io_uring", "[a]: expected libblkio_driver=io_uring"),
+        ("cmdprio_percentage=5", "cmdprio_percentage: psync does not have it; expected libaio or io_uring"),
+        ("ioengine=libaio\ncmdprio_percentage=101", "cmdprio_percentage: expected 0 to 100"),
+        ("ioengine=libaio\ncmdprio_class=4", "cmdprio_class: expected 0 to 3"),
+        ("ioengine=libaio\ncmdprio_bssplit=4k/60:4k/60", "cmdprio_bssplit: expected at most 100 percent"),
+        ("ioengine=libaio\ncmdprio_bssplit=4k/60/1", "cmdprio_bssplit: expected size/percent"),
+        ("ioengine=libaio\ncmdprio_percentage=1\ncmdprio_bssplit=4k/1", "cmdprio_bssplit: expected either"),
+        ("bsrange=64k-4k", "bsrange: expected two sizes"),
+        ("bsrange=4k", "bsrange: expected two sizes"),
+        ("rw=read:100", "rw: expected a step of whole sectors"),
+        ("zonemode=strided", "[a]: zonemode: expected a zonesize"),
+        ("zonesize=1m", "zonesize: expected a zonemode with it"),
+        ("zonemode=strided\nzonesize=1m\nzoneskip=100", "zoneskip: expected whole sectors"),
+        ("zonesize=1m\nzonemode=zbd", "zonemode: expected writes of one size with zbd"),
+        ("rw=write\nzonemode=zbd\nzonesize=6k", "[a]: expected a zonesize of whole blocks"),
+        (
+            "rw=randread\nnorandommap=0\nrandom_distribution=zoned:100/100",
+            "random_distribution: expected noran",
+        ),
+        ("random_distribution=zoned_abs:100/5g", "random_distribution: expected random, zipf"),
+        ("loops=0", "loops: expected a whole number, 1 to"),
+        ("number_ios=4\nloops=2", "loops: expected no number_ios with it"),
+        ("rw=write\nverify=md5", "verify: expected none of time_based, norandommap"),
+        ("nrfiles=4", "nrfiles: the simulator models 1 only"),
+        ("io_submit_mode=offload", "io_submit_mode: expected an asynchronous engine"),
+        ("latency_target=500", "latency_target: expected an asynchronous engine"),
+        ("wait_for=b", "wait_for: expected the name of a section before"),
+        ("exit_what=none", "exit_what: expected group, stonewall or all"),
+        ("filename=/dev/null", "filename: expected a drive or a file"),
         ("prio=8", "prio: expected a whole number, 0 to 7"),
         ("prioclass=4", "prioclass: expected a whole number, 0 to 3"),
         ("sync=yes", "sync: expected none, sync or dsync"),
         ("norandommap=2", "norandommap: expected 0 or 1"),
         ("rw=randread\nba=4k,8k\nrw=randrw", "blockalign: expected one value"),
-        ("rw=randread\nnorandommap=0\nbssplit=4k/50:8k/50", "[a]: expected norandommap: blocks of several"),
         ("time_based", "time_based: expected a runtime"),
         ("time_based\nruntime=1\nnumber_ios=5", "time_based: fio ignores number_ios"),
-        ("stonewall", "stonewall: the simulator models 0 only"),
         ("read_iolog=no.log", "read_iolog: expected a readable trace beside the job file"),
     ],
 )
@@ -193,11 +291,56 @@ def test_refused_with_file_and_line(tmp_path: Path, options: str, message: str) 
         one(tmp_path, options)
 
 
+def test_files_are_regions_one_after_the_other(tmp_path: Path) -> None:
+    """Each process has a file of its own, unless it is named; one without a size fills the drive."""
+    text = "[global]\ndirect=1\ndirectory=/mnt\n[a]\nsize=1500k\nnumjobs=2\n[named]\nfilename=x\nsize=8m\n"
+    text += "[more]\nfilename=x\noffset=8m\nsize=4m\n[all]\nfilename=y\nfill_device=1\n"
+    found = read(tmp_path, text)
+    assert [p.offset // MIB for p in found] == [0, 2, 4, 12, 16]
+    assert [p.size for p in found] == [1500 << 10, 1500 << 10, 8 * MIB, 4 * MIB, CAPACITY - 16 * MIB]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[a]\nsize=3g\nnumjobs=2\n", ":4: size: expected files that fit the drive's"),
+        ("[a]\nsize=50%\n", ":4: size: expected bytes, as it is of a file"),
+        ("[a]\nfilename=x\nsize=1g\nfill_device=1\n", ":6: fill_device: expected no size with it"),
+    ],
+)
+def test_files_that_have_no_place_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with refused(f"{tmp_path / 'job.fio'}{message}"):
+        read(tmp_path, f"[global]\ndirect=1\n{text}")
+
+
+def test_buffered_is_taken_for_direct_where_one_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text("[a]\nfilename=/dev/x\ndirect=0\n")
+    job = fiojob.parse(path, derived=True)
+    [process] = workload.processes(job, ["a"], CAPACITY, direct=True)
+    assert process.size == CAPACITY
+
+
+def test_stonewall_and_new_group_make_waves_and_groups(tmp_path: Path) -> None:
+    text = "[a]\nstonewall\n[b]\nnew_group\nnumjobs=2\n[c]\nstonewall\n[d]\nwait_for=b\n"
+    found = read(tmp_path, GLOBAL + text)
+    assert [p.wave for p in found] == [1, 1, 1, 2, 2]
+    assert [p.group for p in found] == [0, 1, 1, 2, 2]
+    assert [p.after_flow for p in found] == [NO_FLOW] * 4 + [1]
+
+
 def test_section_is_named_where_no_line_is_wrong(tmp_path: Path) -> None:
     for text, message in (
         ("[a]\nfilename=/dev/x\n", ":1: [a]: expected direct=1"),
-        ("[a]\ndirect=1\n", ":1: [a]: expected one filename="),
-        ("[a]\ndirect=1\nfilename=x\n[b]\ndirect=1\nfilename=y\n", ":6: filename: there is one drive"),
+        ("[a]\ndirect=1\n", ":1: [a]: expected a size, as fio does for a file of its own"),
+        (
+            "[a]\ndirect=1\nfilename=/dev/x\n[b]\ndirect=1\nfilename=/dev/y\n",
+            ":6: filename: expected /dev/x, as there is one drive",
+        ),
+        (
+            "[a]\ndirect=1\nfilename=x\n[b]\ndirect=1\nfilename=y\n",
+            ":6: [b]: expected a size, only one file can fill the drive",
+        ),
     ):
         with refused(f"{tmp_path / 'job.fio'}{message}"):
             read(tmp_path, text)

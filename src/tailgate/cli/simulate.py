@@ -86,6 +86,9 @@ def simulate(
     check: Annotated[
         bool, flag("--check", "Test every invariant at every step, which takes longer.")
     ] = False,
+    direct: Annotated[
+        bool, flag("--direct", "Take buffered I/O of the job (direct=0, fio's default) for direct I/O.")
+    ] = False,
     json: Annotated[bool, flag("--json", "One JSON object on standard output.")] = False,
 ) -> int:
     """Simulate one fio job file, without an experiment.
@@ -114,6 +117,7 @@ def simulate(
         seed=seed,
         seconds=seconds,
         check=check,
+        direct=direct,
     )
     told = simulation_of(job, choices)
     simulation.check(told, str(job))

@@ -34,6 +34,10 @@ RATES: frozenset[str] = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "
 RESERVED: Mapping[str, str] = {
     "number_ios": "the lab sets it from the experiment's rt_samples",
     "exitall": "the lab sets it, so that a point ends with the real-time flow",
+    "exit_what": "the lab ends all flows of a point",
+    "stonewall": "the flows of a point run side by side",
+    "wait_for": "the flows of a point run side by side",
+    "flow_sleep": "the lab cannot make it longer with all other times",
     "time_based": "the lab ends a point by its samples (fio ignores number_ios with time_based)",
     "randseed": "the lab sets it from the experiment's seeds",
     "io_size": "the lab sets it, so that the background lasts",
@@ -116,6 +120,8 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
             current = dict(common)
             sections.append((name, number, current))
             continue
+        # fio, too, takes what follows for a comment wherever it stands in an option.
+        line = re.split("[;#]", line, maxsplit=1)[0].rstrip()
         line = _expand(line, variables or {}, f"{path}:{number}")
         key, _, value = (part.strip() for part in line.partition("="))
         if current is None:

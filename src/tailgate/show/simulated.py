@@ -10,7 +10,7 @@ from rich.table import Table
 from tailgate.base.command import LOG_WIDTH
 from tailgate.runs import points
 from tailgate.runs import statistics as analysis
-from tailgate.simulator.simulation import DIRECTIONS, Latencies, Outcome, Simulation
+from tailgate.simulator.simulation import DIRECTIONS, Direction, Latencies, Outcome, Simulation
 from tailgate.targets.sim_point import histogram
 
 
@@ -30,6 +30,7 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
                 "lat_us": _latencies(d.latency),
                 "block_us": _latencies(d.block),
                 "scheduler_us": _latencies(d.scheduler),
+                **({"priorities": _by_priority(d)} if d.priorities else {}),
             }
             for name, (_, directions) in outcome.flows.items()
             for word, d in zip(DIRECTIONS, directions, strict=True)
@@ -44,6 +45,17 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
 
 def _latencies(latencies: Latencies) -> dict[str, float]:
     return points.latencies(histogram(latencies)) if latencies.n else {}
+
+
+def _by_priority(direction: Direction) -> list[dict[str, object]]:
+    return [
+        {"class": ioprio >> 13, "level": ioprio & 7, "ios": latency.n, "lat_us": _latencies(latency)}
+        for ioprio, latency in direction.priorities.items()
+    ]
+
+
+def _figures(latencies: Latencies) -> list[str]:
+    return [f"{v:.1f}" for v in _latencies(latencies).values()]
 
 
 def show(told: Simulation, outcome: Outcome) -> None:
@@ -62,11 +74,13 @@ def show(told: Simulation, outcome: Outcome) -> None:
         for word, d in zip(DIRECTIONS, directions, strict=True):
             if not d.ios:
                 continue
-            figures = [f"{v:.1f}" for v in _latencies(d.latency).values()]
             rate = outcome.rate(name)
-            table.add_row(
-                name, word, str(d.ios), f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}", *figures
-            )
+            rates = f"{d.ios * rate:.0f}", f"{d.bytes * rate / 2**20:.1f}"
+            table.add_row(name, word, str(d.ios), *rates, *_figures(d.latency))
+            for ioprio, latency in d.priorities.items():
+                label = f" class {ioprio >> 13} level {ioprio & 7}"
+                its_rate = f"{latency.n * rate:.0f}"
+                table.add_row(label, word, str(latency.n), its_rate, "", *_figures(latency))
     # What is not a terminal has no width.
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     console.print(table)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.load import fiojob, workload
-from tailgate.load.workload import Process
+from tailgate.load.process import Process
 from tailgate.simulator import settings, simulation
 from tailgate.simulator.simulation import Simulation
 from tailgate.spec import cgroups, machines
@@ -35,6 +35,7 @@ class Choices:
     seed: int | None = None
     seconds: float = 0.0
     check: bool = False
+    direct: bool = False
 
 
 def simulation_of(file: Path, choices: Choices) -> Simulation:
@@ -57,7 +58,7 @@ def simulation_of(file: Path, choices: Choices) -> Simulation:
     values, driver = drives.split(drives.values(drive, own))
     device, processors = settings.queue_settings(choices.queue, "--queue")
     costs = {name: p.value for name, p in machine.costs.items()}
-    processes = workload.processes(job, flows, drives.capacity(values), choices.seed)
+    processes = workload.processes(job, flows, drives.capacity(values), choices.seed, choices.direct)
     return Simulation(
         flows=flows,
         processes=tuple(processes),

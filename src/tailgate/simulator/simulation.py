@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from tailgate.base.errors import UsageError
-from tailgate.load.workload import Process
+from tailgate.load.process import Process
 from tailgate.spec import cgroups
 
 #: Schedulers of the kernel that the simulator does not have.
@@ -75,6 +75,8 @@ class Direction:
     latency: Latencies
     block: Latencies
     scheduler: Latencies
+    #: Latencies by ioprio, where requests have priorities of their own.
+    priorities: Mapping[int, Latencies] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,9 @@ def _process(sim: ModuleType, process: Process, paths: Sequence[str]) -> object:
     fields["cgroup"] = paths.index(process.cgroup)
     fields["distribution"] = getattr(sim.Distribution, process.distribution.upper())
     fields["block_sizes"] = [list(sizes) for sizes in process.block_sizes]
+    fields["zones"] = [[sim.ZoneShare(*zone) for zone in zones] for zones in process.zones]
+    fields["priorities"] = [[sim.PriorityShare(*one) for one in shares] for shares in process.priorities]
+    fields["ends_what"] = getattr(sim.Ends, process.ends_what.upper())
     directions = (sim.Direction.READ, sim.Direction.WRITE)
     fields["trace"] = [
         sim.TracedIo(t.at_ns, directions[t.direction], t.offset, t.bytes) for t in process.trace
@@ -217,12 +222,18 @@ def _filled(target: object, fields: Mapping[str, object]) -> object:
 
 
 def _direction(d: Any) -> Direction:
-    latency = _latencies(d.latency)
-    if d.ios:
+    priorities = {p.ioprio: _exact(p) for p in d.priorities}
+    return Direction(d.ios, d.bytes, _exact(d), _latencies(d.block), _latencies(d.scheduler), priorities)
+
+
+def _exact(result: Any) -> Latencies:
+    """The histogram `latency` of a result, with the mean, least and largest value that it counted."""
+    latency = _latencies(result.latency)
+    if result.ios:
         latency = dataclasses.replace(
-            latency, min_ns=round(d.min_ns), max_ns=round(d.max_ns), mean_ns=d.mean_ns
+            latency, min_ns=round(result.min_ns), max_ns=round(result.max_ns), mean_ns=result.mean_ns
         )
-    return Direction(d.ios, d.bytes, latency, _latencies(d.block), _latencies(d.scheduler))
+    return latency
 
 
 def _latencies(histogram: Any) -> Latencies:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tailgate.load.workload import Process
+from tailgate.load.process import Process
 from tailgate.simulator import executor, settings, simulation
 from tailgate.simulator.simulation import Simulation
 from tailgate.spec import drive as drives

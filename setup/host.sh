@@ -22,7 +22,7 @@ qemu_major=10
 
 # a|b: whichever of the two this release knows.
 demo='busybox-static fio gcc kmod libc6-dev libelf1|libelf1t64 make python3 python3-venv xz-utils zstd'
-check='chromium chromium-driver clang-format f2fs-tools g++ python3-dev sparse spin xfsprogs'
+check='chromium chromium-driver clang-format f2fs-tools fio-examples g++ python3-dev sparse spin xfsprogs'
 blktests='e2fsprogs g++ genext2fs liburing-dev mmdebstrap uidmap'
 # for kernels built from source: dwarves has pahole, for the type information
 check_debug='bc bison dwarves flex libelf-dev'

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.documents import lines, listed
 from tests.unit.programs import ROOT
 
 #: Folders whose files documents name by their path from the root of the repository.
@@ -34,32 +35,11 @@ CODE = re.compile(r"`([^`]+)`")
 CLAIMS = re.compile(r"^<!-- claims: ([a-z0-9-]+) -->$")
 
 
-def listed(*patterns: str) -> list[Path]:
-    """Files of the checkout that git does not ignore."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [ROOT / name for name in names if (ROOT / name).is_file()]
-
-
 def pages() -> list[Path]:
     return listed("*.md")
 
 
 each_page = pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-
-
-def lines(page: Path) -> Iterator[tuple[int, str, bool]]:
-    """Each line's number, text, and whether it is code: fenced, or indented after an empty line."""
-    fenced = indented = False
-    before = ""
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        if line.startswith("```"):
-            fenced = not fenced
-            continue
-        if line.strip():
-            indented = line.startswith("    ") and (indented or not before.strip())
-        yield number, line, fenced or indented
-        before = line
 
 
 def code(page: Path) -> Iterator[tuple[int, str]]:

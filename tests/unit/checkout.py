@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A copy of the checkout, in which commands of the documents are run as they stand."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.unit.documents import listed
+from tests.unit.programs import ROOT
+
+
+class Checkout:
+    """Copies what git does not ignore, as `make setup-check` leaves it but for what it builds.
+
+    The copy's `.venv` finds the packages of the checkout's, and takes what is installed from the copy for
+    itself alone.
+    """
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+        for file in listed():
+            to = at / file.relative_to(ROOT)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, to)
+        venv = at / ".venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+        [packages] = venv.glob("lib/python*/site-packages")
+        (packages / "checkout.pth").write_text(f"{at / 'src'}\n{sysconfig.get_path('purelib')}\n")
+        for script in Path(sysconfig.get_path("scripts")).iterdir():
+            shebang = f"#!{script.parent}/python".encode()
+            if script.is_file() and (text := script.read_bytes()).startswith(shebang):
+                (venv / "bin" / script.name).write_bytes(
+                    text.replace(shebang, f"#!{venv}/bin/python".encode(), 1)
+                )
+                (venv / "bin" / script.name).chmod(0o755)
+        for stamp in ("run", "dev"):  # in this order: make looks at the times
+            (venv / f"{stamp}.stamp").touch()
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file, and its folder."""
+        (self.at / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.at / path).write_text(text)
+
+    def sh(self, commands: str, variables: Mapping[str, str] | None = None) -> str:
+        """Run commands at the root of the copy; what they print on either output.
+
+        AssertionError, with that, where a command fails.
+        """
+        # a make around this one has flags and a job server of its own
+        environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        done = subprocess.run(
+            ["sh", "-euc", commands],
+            cwd=self.at,
+            env={**environment, **(variables or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stdout}"
+        return done.stdout

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A new user's path, by the documents' own commands: an experiment, and a scheduler, in the simulator."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.unit.checkout import Checkout
+from tests.unit.documents import blocks
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path / "tailgate")
+
+
+def report_of(checkout: Checkout, commands: str) -> str:
+    """The report's page whose path these commands print."""
+    said = checkout.sh(commands)
+    found = re.findall(r"(\S+/report\.html)", said)
+    assert len(found) == 1, said
+    return (checkout.at / found[0]).read_text()
+
+
+def test_an_experiment_by_contributing_md(checkout: Checkout) -> None:
+    pytest.importorskip("tailgate_sim", reason="make sim builds it")
+    job, new, by_hand, run, *rest = blocks("CONTRIBUTING.md", "Add an experiment of your own")
+    assert not rest
+    checkout.write("own/own.fio", job)
+    page = report_of(checkout, new)
+    for word in ("mine", "rt", "background", "mq-deadline", "k2-8"):
+        assert re.search(rf"\b{word}\b", page), word
+
+    checkout.write("own/own.toml", by_hand)
+    simulated, in_a_guest = run.splitlines()
+    assert in_a_guest == simulated.replace("--target sim ", "")
+    page = report_of(checkout, simulated)
+    for word in ("My reader beside my backup", "rt", "background", "none", "k2-8"):
+        assert re.search(rf"\b{word}\b", page), word
+
+
+def test_a_scheduler_by_its_page(checkout: Checkout) -> None:
+    """The copy of `fifo` is built into the simulator, and does what `fifo` does."""
+    job, _, by_hand, _ = blocks("CONTRIBUTING.md", "Add an experiment of your own")
+    checkout.write("own/own.fio", job)
+    checkout.write("own/own.toml", by_hand)
+    copy, simulate, measure, _ = blocks("docs/adding-a-scheduler.md", "Start from a copy")
+    checkout.sh(copy)
+    built, fifo, mine = re.split(r"(?m)^(?=\S.*\b(?:fifo|mine)\b)", checkout.sh(simulate))
+    assert "simulator: ready" in built
+    assert mine == fifo.replace("fifo", "mine")
+
+    added, simulated, in_a_guest = measure.splitlines()
+    assert in_a_guest == simulated.replace("--target sim ", "")
+    assert "mine-4" in report_of(checkout, f"{added}\n{simulated}")

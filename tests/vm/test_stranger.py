@@ -48,7 +48,7 @@ def test_a_scheduler_for_kernels_by_its_page(tmp_path: Path) -> None:
     assert (built / "mine.ko").is_file()
 
     switch_on, bound, check, undo = ("".join(others).replace("nvme0n1", "vflash0")).splitlines()
-    load = "ionice -c 1 -n 0 fio --name=a --filename=/dev/vflash0 --rw=randread --bs=4k --direct=1"
+    load = "ionice -c 1 -n 0 fio --name=a --filename=/dev/vflash0 --rw=randread --bs=64k --direct=1"
     load += " --ioengine=libaio --iodepth=32 --number_ios=2000 > /dev/null"
     _, drive = drives.load("970evo")
     parameters = " ".join(drives.module_arguments(drive, {}, dilation=1, seed=1))
@@ -77,7 +77,7 @@ emit counters /tmp/counters
         lambda name, content: said.update({name: content.decode()}),
     )
     assert outcome.reason == "ok", outcome.complaint
-    assert held(said["counters"]) > 0
+    assert held(said["counters"]) > 0, said["counters"]
     assert re.search(r"^vflash0 level0\.inserted 2000$", said["counters"], re.MULTILINE)
 
     said_of_parts = checkout.sh(run)

@@ -2,6 +2,7 @@
 """A copy of the checkout, in which commands of the documents are run as they stand."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,3 +63,10 @@ class Checkout:
         )
         assert done.returncode == 0, f"{commands}\n{done.stdout}"
         return done.stdout
+
+    def report_of(self, commands: str) -> str:
+        """The page of the report whose path these commands print."""
+        said = self.sh(commands)
+        found = re.search(r"\S+/report\.html", said)
+        assert found, said
+        return (self.at / found[0]).read_text()

@@ -14,27 +14,19 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "tailgate")
 
 
-def report_of(checkout: Checkout, commands: str) -> str:
-    """The report's page whose path these commands print."""
-    said = checkout.sh(commands)
-    found = re.search(r"\S+/report\.html", said)
-    assert found, said
-    return (checkout.at / found[0]).read_text()
-
-
 def test_an_experiment_by_contributing_md(checkout: Checkout) -> None:
     pytest.importorskip("tailgate_sim", reason="make sim builds it")
     job, new, by_hand, run, *rest = blocks("CONTRIBUTING.md", "Add an experiment of your own")
     assert not rest
     checkout.write("own/own.fio", job)
-    page = report_of(checkout, new)
+    page = checkout.report_of(new)
     for word in ("mine", "rt", "background", "mq-deadline", "k2-8"):
         assert re.search(rf"\b{word}\b", page), word
 
     checkout.write("own/own.toml", by_hand)
     simulated, in_a_guest = run.splitlines()
     assert in_a_guest == simulated.replace("--target sim ", "")
-    page = report_of(checkout, simulated)
+    page = checkout.report_of(simulated)
     for word in ("My reader beside my backup", "rt", "background", "none", "k2-8"):
         assert re.search(rf"\b{word}\b", page), word
 
@@ -54,4 +46,4 @@ def test_a_scheduler_by_its_page(checkout: Checkout) -> None:
 
     added, simulated, in_a_guest = measure.splitlines()
     assert in_a_guest == simulated.replace("--target sim ", "")
-    assert "mine-4" in report_of(checkout, f"{added}\n{simulated}")
+    assert "mine-4" in checkout.report_of(f"{added}\n{simulated}")

@@ -51,8 +51,9 @@ class Checkout:
 
         AssertionError, with that, where a command fails.
         """
-        # a make around this one has flags and a job server of its own
-        environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        # A make around this one has flags and a job server of its own, a pytest its worker's name.
+        own = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
+        environment = {k: v for k, v in os.environ.items() if k not in own}
         done = subprocess.run(
             ["sh", "-euc", commands],
             cwd=self.at,

@@ -47,6 +47,7 @@ for cache in 0 1 2; do
 	attach vflash0 4
 	[ $cache = 0 ] || [ $SCHEDULER != k2 ] || echo 4 > /sys/block/vflash0/queue/iosched/split_kib
 	bound vflash0 4
+	[ $cache = 0 ] || MOST_BEFORE= # flushes pass the scheduler by, and are in the drive beside what it has let go
 	writes --filename=/dev/vflash0
 	/bin/mke2fs -q -t ext4 -J size=4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 32m || fail "mke2fs"
 	mkdir -p /mnt

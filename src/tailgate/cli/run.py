@@ -137,10 +137,11 @@ def run(
     import json as json_format
     import os
 
+    from tailgate.base.progress import Progress
     from tailgate.runs import export
     from tailgate.show import report, summary
     from tailgate.spec.experiment import find
-    from tailgate.targets.measure import Where, measure
+    from tailgate.targets.measure import How, Where, measure, target_of
     from tailgate.targets.resolve import resolve
 
     if target not in TARGETS:
@@ -153,18 +154,18 @@ def run(
     resolved = resolve(
         path, _mode(quick, full, claims), _words(schedulers), _seeds(seeds), target, _words(loads), drive
     )
-    place = Where(kernel or "backports", machine, dask)
     console = log()
+    progress = Progress(console)
     measured = measure(
-        resolved,
-        path,
-        place,
+        target_of(resolved, path, Where(kernel or "backports", machine, dask), progress),
         out,
-        jobs or os.cpu_count() or 1,
-        fresh,
-        context.obj,
-        lambda folder: report.write([folder], folder / "report.html"),
-        console,
+        How(
+            jobs=jobs or os.cpu_count() or 1,
+            fresh=fresh,
+            command=context.obj,
+            report=lambda folder: report.write([folder], folder / "report.html"),
+        ),
+        progress,
     )
     summary.show(measured, console)
     if json:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from rich.console import Console
 
 from tailgate.base import paths
 from tailgate.base.errors import UsageError
@@ -27,9 +26,6 @@ from tailgate.spec.plan import Chunk, Run
 from tailgate.targets.protocol import BrokenRunError, Target
 from tailgate.targets.sim import SimTarget
 from tailgate.targets.vm import GuestTarget
-
-#: Writes the report of a run's folder into it.
-Report = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
@@ -68,82 +64,74 @@ class Where:
     dask: str | None = None
 
 
-def measure(
-    run: Run,
-    path: Path,
-    place: Where,
-    out: Path | None,
-    jobs: int,
-    fresh: bool,
-    command: str,
-    report: Report,
-    console: Console,
-) -> Measured:
-    """Measure what is missing of a run; with `fresh`, all of it, and compare it with the run before.
+@dataclass(frozen=True)
+class How:
+    """How a run is measured.
 
-    Where nothing is missing, only how it is shown may change.
-
-    `path` is the experiment file, `out` the folder of all runs (None: `runs` in the checkout), `jobs` the
-    boots or simulations side by side, `command` what the environment records. `report` writes the report
-    of a folder that has points. UsageError if the experiment or this machine is not right; nothing is
-    written then.
+    `jobs` boots or simulations are side by side; with `fresh`, what is there is measured again, and compared.
+    `command` is what the environment records. `report` writes the report of a folder that has points.
     """
-    progress = Progress(console)
-    target = _lab(run, path, place, progress)
+
+    jobs: int
+    fresh: bool
+    command: str
+    report: Callable[[Path], None]
+
+
+def target_of(run: Run, path: Path, where: Where, progress: Progress) -> Target:
+    """The target that measures the run of the experiment file `path`. UsageError if something is missing."""
+    if run.target == "sim":
+        return SimTarget(run, path, where.machine or run.spec.machine.simulated, where.dask)
+    [kernel] = kernels.resolve([where.kernel], progress.note)
+    return GuestTarget(run, path, kernel, modules.build(kernel))
+
+
+def measure(target: Target, out: Path | None, how: How, progress: Progress) -> Measured:
+    """Measure what is missing of a target's run; where nothing is, only how it is shown may change.
+
+    `out` is the folder of all runs (None: `runs` in the checkout). UsageError if the experiment or this
+    machine is not right; nothing is written then.
+    """
     target.check()
+    run = target.run
     base = (out or paths.ROOT / "runs") / run.name
     folder = base / target.key
     broken = None
     with _only_one(base, target.key):
-        if fresh or not folder.is_dir():
-            broken = _measure(target, folder, jobs, fresh, command, report, progress)
+        if how.fresh or not folder.is_dir():
+            broken = _measure(target, folder, how, progress)
             if broken:
                 folder = _partial(folder)
         else:
             progress.note("measured before; --fresh measures again")
-            _show_as_asked(target, folder, report)
+            _show_as_asked(target, folder, how)
         return Measured(run, folder, *read_points(folder, run), broken)
-
-
-def _lab(run: Run, path: Path, place: Where, progress: Progress) -> Target:
-    if run.target == "sim":
-        return SimTarget(run, path, place.machine or run.spec.machine.simulated, place.dask)
-    [kernel] = kernels.resolve([place.kernel], progress.note)
-    return GuestTarget(run, path, kernel, modules.build(kernel))
 
 
 def _partial(folder: Path) -> Path:
     return folder.with_name(folder.name + ".partial")
 
 
-def _measure(
-    target: Target,
-    folder: Path,
-    jobs: int,
-    fresh: bool,
-    command: str,
-    report: Report,
-    progress: Progress,
-) -> str | None:
+def _measure(target: Target, folder: Path, how: How, progress: Progress) -> str | None:
     """Measure what is missing and complete the run directory; how a guest broke, if one did."""
     unfinished = _partial(folder)
-    if fresh:
+    if how.fresh:
         shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True, exist_ok=True)
     _write_sources(target, unfinished)
     folders.write_run(unfinished, target.run)
-    progress.note(target.announcement(unfinished, jobs))
+    progress.note(target.announcement(unfinished, how.jobs))
     began = datetime.now().astimezone()
     try:
-        _measure_chunks(target, unfinished, plan.chunks(target.run), jobs, progress)
+        _measure_chunks(target, unfinished, plan.chunks(target.run), how.jobs, progress)
         if folder.is_dir():
-            _compare(target, folder, unfinished, jobs, progress)
+            _compare(target, folder, unfinished, how.jobs, progress)
     except BrokenRunError as e:
-        _finish(target, unfinished, command, report, began)
+        _finish(target, unfinished, how, began)
         return str(e)
     finally:
         progress.end()
-    _finish(target, unfinished, command, report, began)
+    _finish(target, unfinished, how, began)
     if folder.is_dir():
         previous = folder.with_name(folder.name + ".previous")
         shutil.rmtree(previous, ignore_errors=True)
@@ -173,29 +161,29 @@ def _write_sources(target: Target, folder: Path) -> None:
         (folder / "sources" / name).write_bytes(data)
 
 
-def _finish(target: Target, folder: Path, command: str, report: Report, began: datetime) -> None:
+def _finish(target: Target, folder: Path, how: How, began: datetime) -> None:
     about = {
         **target.environment,
         "drive_title": target.drive.title,
         "identity": target.key,
-        "command": command,
+        "command": how.command,
         "began": began.isoformat(timespec="seconds"),
         "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
     (folder / "environment.json").write_text(json.dumps(about, indent=1) + "\n")
-    _derive(target.run, folder, report)
+    _derive(target.run, folder, how)
 
 
-def _derive(run: Run, folder: Path, report: Report) -> None:
+def _derive(run: Run, folder: Path, how: How) -> None:
     """Everything that is made of the records; again and again the same."""
     measurements, points = read_points(folder, run)
     export.write_parquet(run, measurements, folder / "points.parquet")
     (folder / "results.json").write_text(json.dumps(export.to_json(run, points), indent=1) + "\n")
     if points:
-        report(folder)
+        how.report(folder)
 
 
-def _show_as_asked(target: Target, folder: Path, report: Report) -> None:
+def _show_as_asked(target: Target, folder: Path, how: How) -> None:
     """Titles and a paper's numbers may have changed since a run was measured: show it with today's."""
     kept = {file.name: file.read_bytes() for file in (folder / "sources").iterdir()}
     if kept == _sources(target) and folders.read_run(folder) == target.run:
@@ -203,7 +191,7 @@ def _show_as_asked(target: Target, folder: Path, report: Report) -> None:
     shutil.rmtree(folder / "sources")
     _write_sources(target, folder)
     folders.write_run(folder, target.run)
-    _derive(target.run, folder, report)
+    _derive(target.run, folder, how)
 
 
 def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Progress) -> None:

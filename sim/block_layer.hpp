@@ -74,7 +74,7 @@ class BlockLayer
 	/// Take an Io; its parts that get no tag wait for one, and `accepted` is called when the last has it. Returns
 	/// true if all have one now: then `accepted` is not called. The Io stays where it is until `done`.
 	bool submit(Io *io, Action accepted);
-	/// With a scheduler, to be called by whoever submitted, when all has been accepted.
+	/// With a scheduler, the submitter calls this when all has been accepted.
 	void dispatch(uint32_t processor);
 	/// Something at this offset will be submitted soon: only makes that faster.
 	void expect(uint64_t offset) const

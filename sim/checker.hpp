@@ -20,7 +20,7 @@ struct Promises {
 	uint64_t inflight_kib_max =
 		0; ///< KiB in the drive with a background request, unless it meets none
 	bool levels = false; ///< it is K2
-	bool strict = true; ///< nobody overtakes a more urgent level
+	bool strict = true; ///< no request overtakes one of a more urgent level
 };
 
 class Checker

@@ -109,7 +109,7 @@ class FioProcess
 	/// As a process that has used its time: whatever else there is to do goes first.
 	Computation compute(uint64_t ns);
 	Submission submit(IoUnit &unit);
-	/// Until this time, or until there are so many to reap; 0: whatever there is.
+	/// Until this time, or until `completions` can be reaped; 0: those that are there.
 	Wait wait(uint64_t until_ns, uint32_t completions);
 	/// Until those that it follows (stonewall, wait_for) have ended.
 	Release release();

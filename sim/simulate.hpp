@@ -76,7 +76,7 @@ struct Process {
 		0; ///< zipf theta, pareto power, normal deviation in percent
 	std::array<std::vector<ZoneShare>, DIRECTIONS> zones; ///< of the distribution ZONED
 	uint64_t strided_range = 0; ///< zonemode=strided: bytes that it works in; 0: not strided
-	uint64_t strided_bytes = 0; ///< zonesize: so many bytes, then it goes on behind a gap
+	uint64_t strided_bytes = 0; ///< zonesize: bytes used before each gap
 	uint64_t strided_gap = 0; ///< zoneskip
 	uint64_t zone_bytes = 0; ///< zonemode=zbd: each zone is written in order; 0: no zones
 	uint32_t zones_open_most = 0; ///< max_open_zones; 0: any number
@@ -106,11 +106,11 @@ struct Process {
 	uint64_t runtime_ns = 0; ///< from start or, with a ramp, from its end; 0: no limit
 	uint64_t ios_max = 0; ///< number_ios; 0: no limit
 	uint64_t bytes_max = 0; ///< io_size; 0: no limit
-	uint32_t loops = 1; ///< so often all of it
+	uint32_t loops = 1; ///< how often the whole is done
 	bool repeats = true; ///< randrepeat: each loop draws the same
 	bool verifies = false; ///< what it wrote is read back
-	uint32_t verify_backlog = 0; ///< after so many writes; 0: at the end
-	uint32_t verify_batch = 0; ///< so many of them at a time
+	uint32_t verify_backlog = 0; ///< writes before some are read back; 0: at the end
+	uint32_t verify_batch = 0; ///< how many are read back at a time
 	bool passthrough = false; ///< of io_uring_cmd, which no scheduler sees
 	uint32_t wave = 0; ///< stonewall: begins when all of lower waves have ended
 	uint32_t after_flow = NO_FLOW; ///< wait_for: begins when all of this flow have ended
@@ -140,8 +140,7 @@ struct Machine {
 	uint32_t cpus = 1;
 	Costs costs;
 	uint32_t tick_ns = 4'000'000; ///< of the kernel's clock: delayed runs end on a tick
-	uint32_t start_spread_ns =
-		0; ///< a process starts so much late at most: when, its seed decides
+	uint32_t start_spread_ns = 0; ///< longest delay of a process's start; drawn by its seed
 	bool lone_requests_to_worker = false; ///< 6.1: a worker dispatches what is not plugged
 	bool completes_where_submitted = true; ///< rq_affinity
 };

@@ -16,7 +16,16 @@ from tailgate.spec.toml import parse_toml
 from tailgate.upkeep.claims import check, command, lab, model, results, tables
 from tailgate.upkeep.claims.lab import Answer, Lab
 from tailgate.upkeep.claims.model import Topic
-from tailgate.upkeep.claims.quantity import INTERVAL, ONE_RUN, Quantity, exact, once, within
+from tailgate.upkeep.claims.quantity import (
+    INTERVAL,
+    ONE_RUN,
+    Quantity,
+    exact,
+    largest,
+    once,
+    smallest,
+    within,
+)
 from tailgate.upkeep.claims.results import Figure, Source
 from tailgate.upkeep.claims.steps import by_topic
 
@@ -448,3 +457,11 @@ def test_no_table_is_stale() -> None:
     for page in tables.pages():
         text = page.read_text()
         assert tables.filled(text, found, str(page)) == text, f"{page} is stale: run make docs"
+
+
+def test_the_largest_has_the_largest_ends() -> None:
+    """The unfavourable end may be that of another quantity than the one with the largest value."""
+    some = [within(10, 9, 11), within(9.9, 9.5, 14), within(9, 8, None)]
+    assert largest(some) == within(10, 9.5, None)
+    assert smallest(some[:2]) == within(9.9, 9, 11)
+    assert largest([within(10, 9, 11), once(12)]) == once(12)

@@ -37,7 +37,7 @@ class Progress:
         self.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def begin(self, points: int, weight: float) -> None:
-        """Start counting: so many points, whose weights add up to `weight`."""
+        """Start counting `points` points, whose weights add up to `weight`."""
         self._total, self._done = points, 0
         self._weight_total, self._weight_done = weight, 0.0
         self._began = self._clock()

@@ -161,7 +161,7 @@ def this_kernel(root: Path, release: str | None = None) -> Iterator[Finding]:
 
 
 def loading(root: Path) -> Finding:
-    """Whether the running kernel takes a module that nobody signed."""
+    """Whether the running kernel takes a module without a signature."""
     sign = "sign the modules with a key that the firmware knows (mokutil), or turn Secure Boot off"
     lockdown = re.search(r"\[(\w+)\]", _read(root / "sys/kernel/security/lockdown"))
     secure = secure_boot(root)
@@ -218,7 +218,7 @@ def drives(root: Path) -> Iterator[Drive]:
 
 
 def drive_findings(root: Path) -> Iterator[Finding]:
-    """The drives, and who sets their scheduler at boot."""
+    """The drives, and what sets their scheduler at boot."""
     any_drive = False
     for d in drives(root):
         any_drive = True

@@ -37,7 +37,7 @@ VARIABLES: Mapping[str, Sequence[str]] = {
 PROGRAMS = {"bc": "bc", "bison": "bison", "flex": "flex", "gcc": "gcc", "make": "make", "pahole": "dwarves"}
 #: For free space: the tree with its objects takes 3 GB, what is kept 0.3 GB.
 NEEDED_GB = 5
-#: One line of progress every so many seconds.
+#: Seconds between lines of progress.
 SHOW_S = 30
 #: Of a built tree, what the build of modules reads besides programs, which are kept all.
 HEADER_FILES = re.compile(

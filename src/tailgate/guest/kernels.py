@@ -104,7 +104,7 @@ def _is_ready(label: str, folder: Path) -> bool:
 
 
 def cached_kernels() -> dict[str, Kernel]:
-    """The kernels that are ready for use in the cache, by label; asks nobody."""
+    """The kernels that are ready for use in the cache, by label; uses no network."""
     folder = cache_dir() / "kernels"
     kernels = {}
     for label, record in _records(folder).items():

@@ -140,7 +140,7 @@ def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
             return None
         try:
             new.rename(folder)
-        except OSError:  # somebody else was faster
+        except OSError:  # another process was faster
             return folder
     return folder
 

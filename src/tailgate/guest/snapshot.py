@@ -5,8 +5,8 @@ Booting takes seconds of CPU time, going on from a snapshot a few tenths of one.
 init's last act a write to the pvpanic device, which stops the machine at that very instruction; QEMU writes
 its state into a file. Every machine made from it goes on from there: the same in every bit each time.
 
-The job then comes through the memory of a PCI device (ivshmem), which is there at once when the guest looks;
-the guest waits for nobody. That memory must not be part of the snapshot. QEMU leaves out memory that is a
+The job then comes through the memory of a PCI device (ivshmem), which is there when the guest looks, so that
+the guest does not wait. That memory must not be part of the snapshot. QEMU leaves out memory that is a
 shared file if it is asked to (x-ignore-shared): while the snapshot is made the window is shared, afterwards
 it is private. (All of the guest's memory could be such a file, and need not be read; but then it would have
 no huge pages, and whatever the guest does would take longer.)

@@ -26,7 +26,7 @@ _SHARES = {"randread": 0, "randwrite": 100, "randrw": None}
 
 
 def times_us(spec: Arrivals, period_us: int, requests: int, rng: random.Random) -> list[int]:
-    """When so many requests come, in us from the flow's start, in order. The phase is drawn."""
+    """The times of `requests` requests in us from the flow's start, in order. The phase is drawn."""
     at = _grid(spec, period_us, requests, rng)
     # The numbers of random() are the same in all versions of Python; those of other methods need not be.
     return sorted(max(0, round(next(at))) for _ in range(requests))
@@ -59,7 +59,7 @@ def _grid(spec: Arrivals, period: int, requests: int, rng: random.Random) -> Ite
 def traces(
     spec: Arrivals, job: JobFile, section: Section, *, flow: int, requests: int, capacity: int, seed: int
 ) -> list[str]:
-    """What each process of a section replays, for at least so many requests until the first of them ends.
+    """What each process of a section replays: at least `requests` requests until the first process ends.
 
     `flow` counts the load's real-time flows, `capacity` is the drive's in bytes. UsageError, with file and
     line, for options that a replay excludes.

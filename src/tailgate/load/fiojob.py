@@ -218,7 +218,7 @@ def traces(job: JobFile) -> list[Path]:
 
 
 def dilate_trace(trace: str, dilation: int) -> str:
-    """A trace of fio's version 3, its times so many times longer."""
+    """A trace of fio's version 3 with its times multiplied by `dilation`."""
     return re.sub(r"^\d+(?= )", lambda m: str(int(m[0]) * dilation), trace, flags=re.MULTILINE)
 
 

@@ -21,7 +21,7 @@ LEAD_S = 0.05
 QUEUE_TIMES = ("wbt_lat_usec",)
 #: Where a guest has its cgroups.
 CGROUPS = "/cg"
-#: A virtual CPU serves so many I/O operations a second with room to spare; above, time is dilated.
+#: I/O operations a second that a virtual CPU serves with room to spare; above, time is dilated.
 IOPS_UNDILATED = 10_000
 
 

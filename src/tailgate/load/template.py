@@ -58,7 +58,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
     Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others.
-    `full_rate` is what the background reaches in MiB/s, None if nobody knows.
+    `full_rate` is what the background reaches in MiB/s, None if not known.
     """
     real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
     background = [s for s in job.sections if s not in real_time]

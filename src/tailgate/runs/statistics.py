@@ -20,7 +20,7 @@ from tailgate.runs.histogram import Histogram, merge
 #: The percentiles that results carry, as the keys of `lat_us` and `ci_us`.
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 CONFIDENCE = 0.95
-#: Below so many seeds their spread says nothing; then the samples are pooled.
+#: With fewer seeds their spread says nothing, and the samples are pooled.
 SEEDS_MIN = 3
 
 Interval = tuple[float, float | None]

@@ -16,7 +16,7 @@ Kind = Literal["", "text", "published", "warn", "interval", "note"]
 
 @dataclass(frozen=True)
 class TableCell:
-    """What one cell holds, over so many columns."""
+    """What one cell holds, and how many columns it spans."""
 
     text: str = ""
     kind: Kind = ""
@@ -115,7 +115,7 @@ def _latency(p: Point, beside: bool) -> list[TableCell]:
 
 
 def of_waits(points: Sequence[Point]) -> Table:
-    """All points of an experiment with file systems: who waits for them, and for how long."""
+    """All points of an experiment with file systems: which tasks wait, and for how long."""
     headings = [*texts("scheduler", "file system"), *map(Heading, waits.headings(points))]
     rows = [
         Row(p.scheduler.label, [TableCell(p.sweep.words, "text"), *map(TableCell, waits.row(p, points))])

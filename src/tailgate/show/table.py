@@ -17,7 +17,7 @@ from tailgate.show.words import load_words, ms
 from tailgate.spec.plan import Run
 from tailgate.spec.sweep import Sweep
 
-#: Below so many columns the interval, the number of samples and the idle share are left to the report.
+#: A terminal with fewer columns gets no interval, number of samples and idle share; the report has them.
 WIDE = 112
 
 
@@ -25,7 +25,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
 
     An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One with
-    file systems shows who waits for them.
+    file systems shows which tasks wait for them.
     """
     if any(p.blocked for p in points):
         _show_waits(console, points)

@@ -38,5 +38,5 @@ def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
 
 
 def _end_when_interrupted() -> None:
-    # The terminal interrupts the workers too; what they would print about it helps nobody.
+    # The terminal interrupts the workers too; their tracebacks would hide the message of the main process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -28,11 +28,11 @@ class Arrivals(BaseModel, extra="forbid", frozen=True):
     period_us: Period | Annotated[tuple[Period, ...], Field(min_length=1)]
     #: Each comes this share of the period early or late at most, uniformly; the grid itself stays.
     jitter_percent: Annotated[int, Field(ge=1, le=50)] | None = None
-    #: So many come at once, every so many periods.
+    #: This number of requests comes at once, then none for as many periods.
     burst: Annotated[int, Field(ge=2, le=1024)] | None = None
     #: The period grows by this share, evenly, until the end.
     drift_percent: Annotated[int, Field(ge=1, le=1000)] | None = None
-    #: The grid jumps to another phase, in the mean every so many requests.
+    #: Mean number of requests after which the grid jumps to another phase.
     reset_every: Annotated[int, Field(ge=2)] | None = None
 
     @model_validator(mode="after")

@@ -51,7 +51,7 @@ class Mode(BaseModel, extra="forbid", frozen=True):
     duration_s: Annotated[float, Field(gt=0)] | None = None
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
     seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
-    #: A point that lacks its samples after so many (undilated) seconds ends as it is, and says so.
+    #: A point ends after this time (undilated seconds) even if it lacks samples, and says so.
     limit_s: Annotated[float, Field(gt=0)]
     sim: ModeOfSim = ModeOfSim()
 

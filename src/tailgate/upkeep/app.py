@@ -120,7 +120,7 @@ def calibrate(
 
 @app.command(rich_help_panel=PANEL, epilog=epilog("tailgate draw 4 > drives/unseen-4.toml"))
 def draw(seed: Annotated[int, typer.Argument(metavar="SEED", help="Any whole number.")]) -> int:
-    """Print the file of a drive that nobody chose: every number drawn from a stated range."""
+    """Print the file of a random drive: every number drawn from a stated range."""
     from tailgate.upkeep import draw
 
     print("\n".join(draw.lines(seed)))

@@ -88,7 +88,7 @@ def residuals(
     paper: Mapping[str, float],
     samples: int,
 ) -> list[Residual]:
-    """The model beside the paper, with so many real-time requests in each load that has them."""
+    """The model beside the paper; loads with real-time requests have `samples` of them."""
     loads: list[dict[str, int]] = []
     for cell in cells:
         load = {**cell.load, "rt_samples": samples}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The drive model under the load of the K2 paper (section III-A), without a computer around it: background processes
- * that keep so many commands in the drive, and one real-time process that sends a command, waits for it, and thinks.
+ * that keep a number of commands in the drive (depth), and one real-time process that sends a command, waits for it, and thinks.
  * What the host needs takes no time. For published.py, which says what the keys mean.
  *
  *	closed_loop [key=value]...	prints one line of JSON

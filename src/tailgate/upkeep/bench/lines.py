@@ -27,7 +27,7 @@ from tailgate.upkeep.bench.result import Result
 
 #: Linux' own, for comparison: files of its folder block/.
 LINUX = {"mq-deadline": "mq-deadline.c", "kyber": "kyber-iosched.c"}
-#: Owner of a part that is nobody's own.
+#: Owner of a part that several schedulers share.
 SHARED = "shared"
 MODELS = "models"
 EXPERIMENTS = "experiments"

@@ -122,7 +122,7 @@ class Costs:
         return [*(str(ps) for ps in costs), str(self.drive_ns)]
 
 
-#: A request costs so much beside its scheduler that 16 CPUs without one do 4 million a second, as in Figure 8
+#: What a request costs beside its scheduler: 16 CPUs without one do 4 million a second, as in Figure 8
 #: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
 #: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
 PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
@@ -169,7 +169,7 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
 
 
 def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
-    """`operations_per_s` of so many threads, and their `cpu_share`. UsageError if a request is lost."""
+    """`operations_per_s` of `count` threads, and their `cpu_share`. UsageError if a request is lost."""
     return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, contender.t_kib, ms)
 
 

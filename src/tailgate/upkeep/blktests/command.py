@@ -30,7 +30,7 @@ from tailgate.upkeep.blktests.verdicts import RUNS, Difference, Result, compare
 BASELINE = "mq-deadline"
 GROUPS = ("block", "loop", "scsi", "zbd", "nvme")
 LABELS = ("backports", "stable")
-#: What a test takes that nobody has run here yet.
+#: Estimate for a test that was not run here yet.
 GUESS_S = 20.0
 RUNS_FOLDER = ROOT / "runs" / "blktests"
 

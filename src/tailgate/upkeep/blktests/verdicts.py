@@ -159,7 +159,7 @@ class Difference:
     reasons: Sequence[str] = field(default_factory=tuple)
 
 
-#: What differs is run until there are so many runs under each scheduler.
+#: Runs of a test under each scheduler if their verdicts differ.
 RUNS = 3
 
 

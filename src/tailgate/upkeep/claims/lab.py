@@ -107,10 +107,10 @@ class Lab:
             return {entry["name"]: entry["value"] for entry in json.loads(out.read_text())}
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:
-        """Drives that nobody saw while a law was made: name, file, and the law with its last commit.
+        """Random drives that were not known when a law was written: name, file, the law with its last commit.
 
-        They are drawn by seeds taken from the commit that last changed the law, so that whoever changes it
-        cannot know them.
+        They are drawn by seeds taken from the commit that last changed the law, so they cannot
+        be known before the change.
         """
         commit = last_commit(law)
         for i in range(1, count + 1):

@@ -7,7 +7,9 @@ has the interval of their unfavourable ends, which is wider than 95 % needs.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 #: What `how` says of a quantity whose ends are an interval, and of one that is the same in every repetition.
 INTERVAL, EXACT = "interval", "exact"
@@ -70,14 +72,22 @@ def within(value: float, low: float | None, high: float | None, n: int | None = 
     return Quantity(value, -math.inf if low is None else low, math.inf if high is None else high, INTERVAL, n)
 
 
-def largest(some: "list[Quantity]") -> Quantity:
-    """The one with the largest value."""
-    return max(some, key=lambda q: q.value)
+def largest(some: Sequence[Quantity]) -> Quantity:
+    """The largest value; its interval is from the largest lower end to the largest upper end."""
+    return _extreme(some, max)
 
 
-def smallest(some: "list[Quantity]") -> Quantity:
-    """The one with the smallest value."""
-    return min(some, key=lambda q: q.value)
+def smallest(some: Sequence[Quantity]) -> Quantity:
+    """The smallest value; its interval is from the smallest lower end to the smallest upper end."""
+    return _extreme(some, min)
+
+
+def _extreme(some: Sequence[Quantity], choose: Callable[[float, float], float]) -> Quantity:
+    def of_two(one: Quantity, other: Quantity) -> Quantity:
+        ends = (choose(one.value, other.value), choose(one.low, other.low), choose(one.high, other.high))
+        return one._with(other, *ends)
+
+    return reduce(of_two, some)
 
 
 def _quantity(given: Quantity | float) -> Quantity:

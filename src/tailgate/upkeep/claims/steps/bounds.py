@@ -68,8 +68,8 @@ def beside_fixed(
     """One bound beside the fixed bounds on bytes: at equal latency, and at equal background.
 
     At equal latency: its background over the most of a fixed bound that has no higher percentile for any
-    real-time flow. There is no such figure where no fixed bound has so low a one; its background over that of
-    8 KiB is printed then and promises nothing. At equal background: the lowest percentile of a fixed bound,
+    real-time flow. If every fixed bound has a higher one, its background over that of 8 KiB is
+    a figure that promises nothing. At equal background: the lowest percentile of a fixed bound,
     or of none, with no less background, over its own. That one is always there.
     """
     mib_s = {label: found.mib_s(p, "background") for label, p in points.items()}

@@ -48,7 +48,7 @@ def mqfq_shares(lab: Lab) -> Iterator[Figure]:
 
 
 def weighted(found: Answer, start: str, rates: Rates) -> Iterator[Figure]:
-    """What flows of weight 2 and 3, and of a hierarchy's, get over so many times that of weight 1."""
+    """Throughput of flows of weight N over N times that of weight 1, alone and in a hierarchy."""
     for load, first, others in (
         ("weights", "one", (("two", 2), ("three", 3))),
         ("hierarchy", "child-one", (("child-three", 3), ("neighbour", 8))),
@@ -148,7 +148,7 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
     found: list[Answer] = []
     for arguments in (
         ("mqfq/fig5-four", "--quick", "--loads", "size,queues", "--schedulers", "none,mqfq"),
-        # At first, who begins has the drive, and children weigh as if they were alone.
+        # Not --quick: at first the flow that begins has the drive, and children weigh as if they were alone.
         ("mqfq/fig5-four", "--loads", "weights", "--schedulers", "mqfq"),
         ("mqfq/fig5-four", "--loads", "hierarchy", "--schedulers", "mqfq"),
         ("mqfq/fig6-guest", "--quick"),

@@ -77,7 +77,7 @@ def command_line(
 ) -> tuple[list[str], bytes]:
     """QEMU's command for a machine that goes on from a snapshot's state, and what it reads from its input.
 
-    The input is QMP. Nobody reads the answers: if the state does not load, QEMU ends and its log says why. A
+    The input is QMP. The answers are not read: if the state does not load, QEMU ends and its log says why. A
     connection that is read would wake QEMU's main loop while virtual time runs.
     """
     command = _machine(machine, window, "off", log, sent)

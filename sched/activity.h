@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is there real-time activity? It begins with a real-time request and lasts until none has come for a grace: twice the
- * longest recent gap between two arrivals, and 100 ms at least. A real-time request that is queued or in the drive keeps it up.
+ * Detects real-time activity on a drive. Activity begins when a real-time request arrives. It ends when no real-time request is
+ * queued or in the drive and none has arrived for a grace period: twice the longest recent gap between arrivals, at least 100 ms.
  */
 #ifndef TAILGATE_SCHED_ACTIVITY_H
 #define TAILGATE_SCHED_ACTIVITY_H
@@ -9,18 +9,18 @@
 #include <linux/kernel.h>
 #include <linux/types.h>
 
-/* A first request has no gap yet; bounds cost the background little in this time. */
+/* Least grace period. It applies to a first request, before any gap is known, and is short enough to cost the background little. */
 #define ACTIVITY_GRACE_NS_MIN 100000000ULL
 /* A longer gap is silence, not a period. */
 #define ACTIVITY_PERIOD_NS_MAX 5000000000ULL
 
 /**
  * struct activity - real-time activity on one drive
- * @active: there is some
- * @queued: real-time requests are queued since before the latest dispatch
- * @seen_ns: when activity_watch() saw some queued last; 0: never
- * @period_ns: longest recent gap between such times: a gap counts an eighth less with each that follows
- * @begun: times that activity began
+ * @active: there is real-time activity
+ * @queued: real-time requests were still queued after the latest dispatch: they are not new arrivals
+ * @seen_ns: when activity_watch() last found a real-time request queued; 0: never
+ * @period_ns: longest recent gap between arrivals; each new gap reduces the remembered one by an eighth
+ * @begun: number of times that activity began
  */
 struct activity {
 	bool active;
@@ -30,27 +30,27 @@ struct activity {
 	u64 begun;
 };
 
-/* When activity ends unless more of it comes. */
+/* Time in ns at which activity ends if no further real-time request arrives. */
 static inline u64 activity_quiet_ns(const struct activity *a)
 {
 	return a->seen_ns + max_t(u64, 2 * a->period_ns, ACTIVITY_GRACE_NS_MIN) + 1;
 }
 
-/* The same while there is activity, but later than @now_ns; 0: there is none. */
+/* Time in ns, later than @now_ns, at which activity may have ended; 0: there is no activity. */
 static inline u64 activity_until_ns(const struct activity *a, u64 now_ns)
 {
 	if (!a->active)
 		return 0;
-	/* a real-time request in the drive may keep it up for longer */
+	/* a real-time request in the drive may prolong activity */
 	return activity_quiet_ns(a) > now_ns ? activity_quiet_ns(a) :
 					       now_ns + ACTIVITY_GRACE_NS_MIN;
 }
 
 /**
- * activity_watch() - before a dispatch
- * @a: the drive's
+ * activity_watch() - update activity before a dispatch
+ * @a: the drive's activity
  * @queued: a real-time request is queued
- * @inflight: one is in the drive
+ * @inflight: a real-time request is in the drive
  * @now_ns: the time
  *
  * Return: true if activity has begun or ended.
@@ -67,7 +67,7 @@ static inline bool activity_watch(struct activity *a, bool queued, bool inflight
 		a->active = true;
 		a->begun += !was_active;
 	} else if (was_active) {
-		/* the clock of another CPU may have been ahead by a little */
+		/* signed: @seen_ns may come from another CPU, whose clock is slightly ahead */
 		a->active = inflight || (s64)(activity_quiet_ns(a) - now_ns) > 0;
 	}
 	a->queued = queued;

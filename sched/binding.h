@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What K2's bindings to the kernel and to the simulator have in common: what a request's I/O priority means, and to whom K2's
- * limits apply. Included after k2.c.
+ * Shared by K2's bindings to the kernel and to the simulator: maps I/O priorities to levels and says which requests K2's limits
+ * apply to. Included after k2.c.
  */
 #ifndef TAILGATE_SCHED_BINDING_H
 #define TAILGATE_SCHED_BINDING_H
@@ -17,13 +17,13 @@ static inline bool k2_is_rt(unsigned int ioprio)
 	return K2_IOPRIO_CLASS(ioprio) == K2_IOPRIO_RT;
 }
 
-/* Newer kernels keep hints in other bits of the priority, and user space chooses them: only three bits are the level. */
+/* Only the low three bits are the level: newer kernels keep hints, which user space chooses, in other bits of the priority. */
 static inline unsigned int k2_level(unsigned int ioprio)
 {
 	return k2_is_rt(ioprio) ? ioprio & (K2_RT_LEVELS - 1) : K2_BACKGROUND;
 }
 
-/* As k2_prepare(). A request that the driver returned waits from now on, not from its start. */
+/* Calls k2_prepare(). The wait of a request that the driver returned begins now, not at @start_ns. */
 static inline void k2_prepare_request(struct k2 *k2, struct k2_entry *e, unsigned int ioprio,
 				      bool at_head, bool discards, u64 start_ns)
 {
@@ -31,13 +31,13 @@ static inline void k2_prepare_request(struct k2 *k2, struct k2_entry *e, unsigne
 		   e->state == K2_RETURNED ? k2_now(k2) : start_ns);
 }
 
-/* Most sectors in a request: what is larger is split before it is inserted, and by merging none becomes larger. 0: any number. */
+/* Most sectors in a request; 0: any number. A larger request is split before insertion, and merging does not exceed this size. */
 static inline unsigned int k2_piece_for(const struct k2 *k2, unsigned int ioprio, bool discards)
 {
 	return k2_piece(k2, k2_level(ioprio), discards);
 }
 
-/* Scheduler tags of a hardware queue that tasks like this one may hold together. */
+/* Most scheduler tags of a hardware queue that tasks of this priority may hold together. */
 static inline unsigned int k2_limit_for(const struct k2 *k2, unsigned int ioprio, bool discards,
 					unsigned int tags)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which queued request may a bio join? One that ends where the bio begins, and that was inserted, or grew, a short time ago.
- * A table of bytes notes where the latest requests end, so that a bio of a random load costs one look and no lock.
+ * Finds out without a lock whether a bio may be back-merged: is a queued request likely to end where the bio begins? A table,
+ * indexed by a hash of the sector, records where recently inserted or extended requests end. With random I/O most bios cost one
+ * look-up and no lock.
  *
- * A byte equals one of the two latest generations if there may be a request that ends at a sector with this hash. A generation
- * lasts 128 insertions: the table stays sparse, and requests older than two generations are not joined any more.
+ * Each entry is the generation (modulo 256) in which a request that ends at such a sector was recorded. A generation lasts 128
+ * insertions. Only entries of the two latest generations count, so the table stays sparse and older requests are not merged into.
  */
 #ifndef TAILGATE_SCHED_ENDS_H
 #define TAILGATE_SCHED_ENDS_H
@@ -16,9 +17,9 @@
 #define RECENT_ENDS_GENERATION_BITS 7
 
 /**
- * struct recent_ends - where the latest requests of a drive end; zeroed it is empty
- * @noted: requests that were noted
- * @generations: when a request was noted last that ends at a sector, by the sector's hash
+ * struct recent_ends - where the latest requests of a drive end; empty when zeroed
+ * @noted: number of requests recorded
+ * @generations: latest generation in which a request's end was recorded, by the hash of its end sector
  */
 struct recent_ends {
 	unsigned int noted;
@@ -30,7 +31,7 @@ static inline unsigned int recent_ends_hash(u64 sector)
 	return sector * 0x9e3779b97f4a7c15ULL >> (64 - RECENT_ENDS_BITS); /* 2^64 / golden ratio */
 }
 
-/* A request that ends at this sector was inserted, or grew. Of racing writers one may lose its chance to merge. */
+/* Records that a request which ends at @sector was inserted or extended. Racing writers may lose a record: that costs a merge. */
 static inline void recent_ends_note(struct recent_ends *ends, u64 sector)
 {
 	unsigned int noted = READ_ONCE(ends->noted) + 1;
@@ -40,7 +41,7 @@ static inline void recent_ends_note(struct recent_ends *ends, u64 sector)
 		   noted >> RECENT_ENDS_GENERATION_BITS);
 }
 
-/* Does a request end at this sector? False is certain, but for old requests. */
+/* May a recent request end at @sector? True may be a hash collision; false may be wrong for old requests and lost records. */
 static inline bool recent_ends_may_be_at(const struct recent_ends *ends, u64 sector)
 {
 	u8 age = (READ_ONCE(ends->noted) >> RECENT_ENDS_GENERATION_BITS) -

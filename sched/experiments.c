@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* How experiments change the bound that looks ahead: see experiments.h. Included by bounds/ahead.c. */
+/* Experimental changes to the look-ahead bound: see experiments.h. Included by bounds/ahead.c. */
 #ifdef K2_EXPERIMENTS
 
-/* A number that an experiment may set, in units of @unit. */
+/* Sets @number to the knob's value times @unit, unless the knob is "auto". */
 static void experiment_set(const struct ahead *a, enum k2_knob knob, u64 unit, u64 *number)
 {
 	unsigned int value = container_of(a, struct k2, ahead)->knobs[knob];
@@ -11,7 +11,7 @@ static void experiment_set(const struct ahead *a, enum k2_knob knob, u64 unit, u
 		*number = unit * value;
 }
 
-/* After the bound has computed its numbers. */
+/* Overrides the parameters that the bound has just computed. */
 static void experiment_numbers(struct ahead *a)
 {
 	u64 ramp_pct = AHEAD_RAMP_PCT;
@@ -25,7 +25,10 @@ static void experiment_numbers(struct ahead *a)
 	a->slope = div_u64(a->rate * ramp_pct, 100);
 }
 
-/* A prediction begins as long after its origin as a random share of the gap, drawn by the latest arrival (G. Steele, splitmix64, 2014). */
+/*
+ * With bound_mode placebo, moves the start of a prediction to a random share of the gap after its origin and shifts the end equally. The
+ * time of the latest arrival, hashed, is the random number (G. Steele, splitmix64, 2014).
+ */
 static void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
 				  u64 *due_ns, u64 *overdue_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fifo, the example of a scheduler: requests go to the drive in the order of their insertion, at most inflight_max at a
- * time. It shows what a scheduler here consists of, and is not meant for use.
+ * fifo, an example scheduler: dispatches requests in the order of insertion, at most inflight_max at a time. It shows the parts of a
+ * scheduler and is not meant for use.
  */
 #ifndef TAILGATE_SCHED_FIFO_H
 #define TAILGATE_SCHED_FIFO_H
@@ -23,12 +23,12 @@ enum fifo_knob {
 
 /**
  * struct fifo - one drive
- * @knobs: their values
+ * @knobs: values of the knobs
  * @inflight: requests in the drive
  * @queued: requests in @list
  * @lock: protects @list, @queued and @dispatched
- * @list: inserted and not dispatched, oldest first
- * @dispatched: since the start
+ * @list: requests inserted and not yet dispatched, oldest first
+ * @dispatched: requests dispatched since the start
  */
 struct fifo {
 	unsigned int knobs[FIFO_KNOB_COUNT];
@@ -46,7 +46,7 @@ static inline void fifo_init(struct fifo *f, const struct knob *knobs)
 	INIT_LIST_HEAD(&f->list);
 }
 
-/* Moves entries to the end, or to the head. The caller then runs a hardware queue. */
+/* Queues entries at the tail, or at the head. The caller then runs a hardware queue. */
 static inline void fifo_insert(struct fifo *f, struct list_head *entries, bool at_head)
 {
 	struct list_head *entry;
@@ -61,17 +61,17 @@ static inline void fifo_insert(struct fifo *f, struct list_head *entries, bool a
 		list_splice_tail_init(entries, &f->list);
 	WRITE_ONCE(f->queued, f->queued + count);
 	spin_unlock(&f->lock);
-	smp_mb(); /* pairs with fifo_end(): it sees what is queued, or we see its room */
+	smp_mb(); /* pairs with fifo_end(): either it sees @queued, or the queue run that follows sees the free slot */
 }
 
-/* Any context. */
+/* Is an entry queued that may be dispatched? Any context. */
 static inline bool fifo_has_work(const struct fifo *f)
 {
 	return READ_ONCE(f->queued) &&
 	       atomic_read(&f->inflight) < (int)READ_ONCE(f->knobs[FIFO_KNOB_inflight_max]);
 }
 
-/* The next entry, which is in flight from now on; NULL: none may go. */
+/* Dispatches the next entry, which is then in flight. Return: NULL if there is none or no free slot. */
 static inline struct list_head *fifo_dispatch(struct fifo *f)
 {
 	struct list_head *entry = NULL;
@@ -88,7 +88,7 @@ static inline struct list_head *fifo_dispatch(struct fifo *f)
 	return entry;
 }
 
-/* An entry left the drive. Any context. Return: true if the caller is to run a hardware queue. */
+/* An entry has completed. Any context. Return: true if the caller must run a hardware queue. */
 static inline bool fifo_end(struct fifo *f)
 {
 	atomic_dec(&f->inflight);

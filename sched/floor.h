@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The floor: what strict priority and bounds leave the background at least. While background requests wait, one of them is
- * owed to the drive in every 1/floor of a second; it goes before real-time requests and past every bound but that on
- * requests in the drive. So in any second in which background waits at least floor - 1 of it go, as long as real-time
- * requests go at least as often: of two that are owed at once, a waiting real-time request goes between them. It waits for one
- * more request at most.
+ * The floor: a minimum rate of background requests (be_floor_iops), in spite of strict priority and bounds. While background requests
+ * wait, one of them becomes due every 1/be_floor_iops seconds. A due request is dispatched before real-time requests, and no bound
+ * holds it except inflight_max.
  *
- * Requests and discards are owed apart: discards may be held while other background requests go.
+ * If two requests are due at once, a waiting real-time request is dispatched between them, so the floor delays a real-time request by
+ * one request at most. While background requests wait, at least be_floor_iops - 1 of them are dispatched each second, provided that
+ * real-time requests are dispatched at least as often.
+ *
+ * Discards have a due time of their own, because they may be held while other background requests are dispatched.
  */
 #ifndef TAILGATE_SCHED_FLOOR_H
 #define TAILGATE_SCHED_FLOOR_H
@@ -18,10 +20,10 @@
 enum floor_kind { FLOOR_REQUESTS, FLOOR_DISCARDS, FLOOR_KINDS };
 
 /**
- * struct floor - of one drive
- * @interval_ns: time between two requests that are owed; 0: there is no floor
- * @due_ns: when the next of a kind is owed; 0: none of it waits, as far as was seen
- * @passed: the latest background request went before a real-time request that waits
+ * struct floor - the floor of one drive
+ * @interval_ns: time between two due requests; 0: there is no floor
+ * @due_ns: when the next request of each kind is due; 0: none was waiting when last checked
+ * @passed: the latest background request was dispatched before a real-time request that still waits
  */
 struct floor {
 	u64 interval_ns;
@@ -29,7 +31,7 @@ struct floor {
 	bool passed;
 };
 
-/* One of this kind waits: is it owed to the drive now? @rt_waits: a real-time request waits too. */
+/* A request of this kind waits: is it due now? @rt_waits: a real-time request waits too. */
 static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_waits, u64 now_ns)
 {
 	if (!f->interval_ns)
@@ -40,8 +42,9 @@ static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_wai
 }
 
 /*
- * One of this kind goes. What goes beyond the floor is not held against the kind later: the next is owed one interval from now at most.
- * What is late is caught up by one. @still_waits: more of the kind wait.
+ * A request of this kind is dispatched. If it was not due yet, the next is due one interval from now: requests above the floor do not
+ * postpone the next one further. If it was late, the next is due one interval after this one was, or now: the floor catches up by at
+ * most one request. @still_waits: more requests of the kind wait.
  */
 static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_waits,
 			      bool still_waits, u64 now_ns)
@@ -57,7 +60,7 @@ static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_wai
 	f->passed = rt_waits;
 }
 
-/* No more of this kind wait. */
+/* No request of this kind waits any more. */
 static inline void floor_waits_no_more(struct floor *f, enum floor_kind kind)
 {
 	f->due_ns[kind] = 0;

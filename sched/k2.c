@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * K2, the scheduler: see k2.h, whose parts are put together here. This file is included by the code that binds it to an environment, so that
- * the compiler sees both at once: on drives of a million requests a second every call counts.
+ * The K2 scheduler: see k2.h. The binding to an environment includes this file, so that the compiler can inline across the two: on drives
+ * that serve a million requests per second, function calls are measurable.
  *
- * Both locks, k2->lock and those of the ctxs, are taken in process context only; completions use atomics.
+ * k2->lock and the locks of the ctxs are taken in process context only; completions use atomics.
  */
 #include <linux/bitops.h>
 #include <linux/errno.h>
@@ -19,7 +19,7 @@
 #include "learn.c"
 #include "settings.c"
 
-/* Compiled out only to measure what they cost. */
+/* Statistics can be compiled out, in order to measure their cost. */
 #ifndef K2_STATISTICS
 #define K2_STATISTICS 1
 #endif
@@ -39,12 +39,12 @@ static inline bool k2_unblock(struct k2 *k2, enum k2_release why)
 /**
  * k2_configure() - set a knob
  * @k2: the drive's scheduler
- * @knob: which
+ * @knob: the knob
  * @value: new value
  *
  * Process context. After a change the caller runs the hardware queues.
  *
- * Return: 0, or -ERANGE or -EINVAL with nothing changed.
+ * Return: 0, or -ERANGE or -EINVAL, which leave the knob unchanged.
  */
 static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 {
@@ -63,11 +63,11 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 /**
  * k2_init() - prepare a zeroed struct k2
  * @k2: the drive's scheduler
- * @ctxs: array of @ctx_count pointers to zeroed ctxs; belongs to the caller, outlives @k2
- * @ctx_count: hardware queues
- * @block_sectors: the drive's logical block
- * @arm: see struct k2
- * @argument: for @arm
+ * @ctxs: array of @ctx_count pointers to zeroed ctxs; owned by the caller, must outlive @k2
+ * @ctx_count: number of hardware queues
+ * @block_sectors: size of the drive's logical block, in sectors
+ * @arm: sets the timer: see struct k2
+ * @argument: passed to @arm
  */
 static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 		    unsigned int block_sectors, void (*arm)(void *argument, u64 at_ns),
@@ -95,7 +95,7 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 
 /**
  * k2_deinit() - check that nothing is left
- * @k2: the drive's scheduler; no call is running on it, and none will come
+ * @k2: the drive's scheduler; no other call on it is running or will follow
  *
  * Return: true if every entry was dispatched or removed, and every dispatched one has ended.
  */
@@ -109,13 +109,13 @@ static bool k2_deinit(struct k2 *k2)
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
 /**
- * k2_prepare() - before k2_insert(): where an entry belongs
+ * k2_prepare() - choose an entry's list, before k2_insert()
  * @k2: the drive's scheduler
- * @e: in state K2_NEW or K2_RETURNED
+ * @e: an entry in state K2_NEW or K2_RETURNED
  * @level: 0 to K2_LEVELS - 1
- * @urgent: serve it before all levels, in the order of insertion
- * @discards: it is a discard
- * @now: in ns
+ * @urgent: dispatch it before all levels, in the order of insertion
+ * @discards: the entry is a discard
+ * @now: time from which its wait counts, in ns
  */
 static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int level, bool urgent,
 			      bool discards, u64 now)
@@ -134,12 +134,12 @@ static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int le
 }
 
 /**
- * k2_insert() - queue entries; then the caller runs the hardware queue
+ * k2_insert() - queue entries; the caller then runs the hardware queue
  * @k2: the drive's scheduler
- * @ctx: hardware queue they were submitted to
- * @entries: prepared, one or more; empty afterwards
+ * @ctx: hardware queue that the entries were submitted to
+ * @entries: one or more prepared entries; empty afterwards
  *
- * Process context. Once they are inserted they may go and end at any time.
+ * Process context. Inserted entries may be dispatched and complete at any time, even before this returns.
  */
 static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct list_head *entries)
 {
@@ -159,8 +159,8 @@ static noinline bool k2_has_unblocked(const struct k2 *k2)
 	if (!queued)
 		return false;
 	/*
-	 * Pairs with the exchange in k2_unblock(): either what unblocks sees what was inserted, and runs a queue, or we see that nothing is
-	 * blocked any more.
+	 * Pairs with the exchange in k2_unblock(): either k2_unblock() sees the inserted entry, and its caller runs a queue, or we see that
+	 * nothing is blocked any more.
 	 */
 	smp_mb();
 	queued = levels_queued(&k2->levels);
@@ -169,11 +169,11 @@ static noinline bool k2_has_unblocked(const struct k2 *k2)
 }
 
 /**
- * k2_has_work() - is it worth while to call k2_dispatch()?
+ * k2_has_work() - may k2_dispatch() return an entry?
  * @k2: the drive's scheduler
  *
- * Any context, also hard interrupt; no lock, no clock, writes nothing. False while all that is queued is blocked: what unblocks it runs a
- * hardware queue, so nothing needs to poll. It may be true in vain.
+ * Any context including hard interrupt; takes no lock, reads no clock, writes nothing. Returns false while all queued entries are blocked:
+ * whatever unblocks them runs a hardware queue, so nobody needs to poll. May return true when k2_dispatch() would return NULL.
  */
 static inline bool k2_has_work(const struct k2 *k2)
 {
@@ -184,7 +184,7 @@ static inline bool k2_has_work(const struct k2 *k2)
 
 /* --- dispatch -------------------------------------------------------------------------------------------------- */
 
-/* The timer is due no later than at this time. */
+/* Ensures that the timer expires at @at_ns or earlier. */
 static void k2_arm_by(struct k2 *k2, u64 at_ns)
 {
 	u64 armed_ns = READ_ONCE(k2->armed_ns);
@@ -196,7 +196,7 @@ static void k2_arm_by(struct k2 *k2, u64 at_ns)
 }
 
 /**
- * k2_tick() - the timer that was armed
+ * k2_tick() - the armed timer has expired
  * @k2: the drive's scheduler
  *
  * Any context. Return: true if a hardware queue should be run.
@@ -205,13 +205,14 @@ static inline bool k2_tick(struct k2 *k2)
 {
 	WRITE_ONCE(k2->ticks, k2->ticks + 1);
 	WRITE_ONCE(k2->armed_ns, 0);
-	smp_mb(); /* either a dispatcher that blocks sees the timer unarmed, or we see what it has blocked */
+	smp_mb(); /* either a dispatcher that blocks a list sees the timer unarmed, or we see the blocked list */
 	return k2_unblock(k2, K2_RELEASE_TIMER);
 }
 
 /*
- * Marks lists blocked. The caller must then look again whether they really are, and if not, call k2_unblock(): what ends first changes what a
- * bound looks at and then looks whether something is blocked, each with a full barrier between the two.
+ * Marks lists blocked. The caller must then ask the bounds again, and unblock if they now allow the request: a completion may have come
+ * between the first question and the mark. A completion first changes what the bounds read and then checks for blocked lists. Both sides
+ * have a full barrier between their two steps, so at least one of them notices the other.
  */
 static inline void k2_block(struct k2 *k2, unsigned int lists)
 {
@@ -220,8 +221,8 @@ static inline void k2_block(struct k2 *k2, unsigned int lists)
 }
 
 /*
- * The dispatcher unblocks all lists. What was inserted since it collected may have found its list blocked, and nothing runs a queue for it
- * any more: the dispatcher must see it.
+ * Unblocks all lists from the dispatcher, and collects again. k2_has_work() may have returned false for an entry that was inserted after
+ * the last collection, because its list was blocked. No queue run follows for that entry, so this dispatcher must find it.
  */
 static void k2_reopen(struct k2 *k2)
 {
@@ -229,7 +230,7 @@ static void k2_reopen(struct k2 *k2)
 		levels_collect(&k2->levels);
 }
 
-/* The drive has no slot: nothing may go before a completion. Return: false if one has come. */
+/* The drive has no free slot: blocks all lists until a completion. Return: false if a slot has become free meanwhile. */
 static inline bool k2_block_all(struct k2 *k2)
 {
 	u64 requests;
@@ -245,7 +246,7 @@ static inline bool k2_block_all(struct k2 *k2)
 	return true;
 }
 
-/* Asks the bounds in turn. Return: BOUND_YES, a time, or BOUND_AT_END; @why is the bound that refuses. */
+/* Asks the bounds in turn. Return: BOUND_YES, a time in ns, or BOUND_AT_END; @why is set to the bound that refuses. */
 static u64 k2_ask_bounds(struct k2 *k2, struct bound_request *r, enum k2_hold *why)
 {
 	u64 until_ns;
@@ -266,7 +267,7 @@ static u64 k2_ask_bounds(struct k2 *k2, struct bound_request *r, enum k2_hold *w
 	return ahead_allows(&k2->ahead, r);
 }
 
-/* May the first entry of a background list go? Return: as k2_ask_bounds(). */
+/* May the first entry of a background list be dispatched? Fills @r. Return: see k2_ask_bounds(). */
 static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_request *r,
 		  enum k2_hold *why)
 {
@@ -287,7 +288,7 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 	until_ns = k2_ask_bounds(k2, r, why);
 	if (until_ns && k2->target.on)
 		k2->target.held = true;
-	/* what is owed ends by the clock alone */
+	/* write debt drains with time, without a completion, so the timer must be armed */
 	if (owed && (until_ns == BOUND_AT_END || (until_ns && *why == K2_HOLD_AHEAD)))
 		until_ns = min(until_ns,
 			       debt_until_ns(&k2->debt, min(owed, r->met + r->sectors - r->limit),
@@ -295,14 +296,15 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 	return until_ns;
 }
 
-/* What the floor calls a background list. */
+/* The floor's kind for a background list. */
 static inline enum floor_kind k2_floor_kind(unsigned int list)
 {
 	return list == K2_LIST_DISCARDS ? FLOOR_DISCARDS : FLOOR_REQUESTS;
 }
 
 /*
- * May the first entry of a background list go? If not, the list is blocked, and the timer armed for the time that a bound or the floor names.
+ * May the first entry of a background list be dispatched? If not, blocks the list, and arms the timer if the bound or the floor names
+ * a time.
  */
 static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 {
@@ -328,7 +330,7 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 	return false;
 }
 
-/* Which of the background's lists is next: that of the request that has waited longest. */
+/* The background list whose first request has waited longest. */
 static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int lists)
 {
 	if (lists == K2_MAP_BACKGROUND)
@@ -339,7 +341,7 @@ static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int 
 	return __ffs(lists);
 }
 
-/* Takes a staged entry away that does not go. */
+/* Takes a staged entry off its list without dispatching it. */
 static void k2_take_away(struct k2 *k2, struct k2_entry *e)
 {
 	levels_unstage(&k2->levels, e, e->list);
@@ -347,7 +349,7 @@ static void k2_take_away(struct k2 *k2, struct k2_entry *e)
 		floor_waits_no_more(&k2->floor, k2_floor_kind(e->list));
 }
 
-/* Moves the first entry of a background list to @large, if it is too large and may be split. */
+/* Moves the first entry of a background list to k2->large, if it is too large and may be split. Return: true if it was moved. */
 static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct k2_entry *e))
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
@@ -364,7 +366,7 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 	return true;
 }
 
-/* Which of several lists, where a bound or a piece may be in the way. Return: K2_LISTS for none. */
+/* Chooses among several lists, subject to bounds and splitting. Return: the list to dispatch from, or K2_LISTS for none. */
 static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, u64 now,
 					     void (*picked)(struct k2_entry *e))
 {
@@ -391,7 +393,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	return lists ? __ffs(lists) : K2_LISTS;
 }
 
-/* The list whose first entry goes now; K2_LISTS: none. */
+/* Return: the list whose first entry is to be dispatched now, or K2_LISTS for none. */
 static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e))
 {
 	unsigned int blocked = atomic_read(&k2->blocked), lists;
@@ -415,7 +417,7 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(stru
 
 static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
 {
-	/* the clock of another CPU may have been ahead by a little at insertion */
+	/* insertion may have read the clock of another CPU, which is slightly ahead */
 	u64 waited_us = now > since_ns ? div_u64(now - since_ns, 1000) : 0;
 
 	if (!K2_STATISTICS)
@@ -424,7 +426,7 @@ static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 sinc
 	k2->wait[level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
 }
 
-/* The first entry of a list goes to the drive. */
+/* Dispatches the first entry of a list. */
 static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned int list, u64 now)
 {
 	unsigned int level = list == K2_LIST_BACKGROUND ? K2_BACKGROUND : e->level;
@@ -445,7 +447,7 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 		k2_block_all(k2);
 }
 
-/* Before each dispatch: real-time activity and the target may change the bounds. */
+/* Before each dispatch: updates the bounds after changes of real-time activity and of the latency target. */
 static noinline void k2_adapt(struct k2 *k2, u64 now)
 {
 	bool changed = false;
@@ -462,14 +464,14 @@ static noinline void k2_adapt(struct k2 *k2, u64 now)
 }
 
 /**
- * k2_dispatch() - pick the next entry for the drive, from any ctx
+ * k2_dispatch() - pick the next entry for the drive, which may belong to any ctx
  * @k2: the drive's scheduler
- * @now: in ns
- * @picked: called with an entry under the lock, before it leaves
+ * @now: the time, in ns
+ * @picked: called under the lock with each entry that is about to leave its list
  *
- * Process context. Afterwards, k2_take_large().
+ * Process context. The caller then calls k2_take_large().
  *
- * Return: an entry, now in flight, or NULL: nothing is queued that may go.
+ * Return: an entry, now in flight, or NULL if no queued entry may be dispatched.
  */
 static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 					   void (*picked)(struct k2_entry *e))
@@ -487,7 +489,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 		picked(e);
 		if (unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND)
 			k2_note_released(k2, now);
-		/* most requests are of the background: what the compiler makes for it alone is a fifth shorter */
+		/* most requests are background: code specialised for that list is a fifth shorter */
 		if (likely(list == K2_LIST_BACKGROUND))
 			k2_send(k2, e, K2_LIST_BACKGROUND, now);
 		else
@@ -498,13 +500,13 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 }
 
 /**
- * k2_take_large() - take entries that were inserted before they were too large; the caller splits them
+ * k2_take_large() - take queued entries that exceed a limit which was lowered after their insertion; the caller splits them
  * @k2: the drive's scheduler
- * @large: gets them, oldest first
+ * @large: receives the entries, oldest first
  *
  * To be called after each k2_dispatch(). Process context.
  *
- * Return: false if there are none.
+ * Return: false if there are no such entries.
  */
 static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
 {
@@ -514,12 +516,12 @@ static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
 	WRITE_ONCE(k2->has_large, 0);
 	list_splice_tail_init(&k2->large, large);
 	spin_unlock(&k2->lock);
-	return !list_empty(large); /* another dispatcher may have been faster */
+	return !list_empty(large); /* another dispatcher may have taken them */
 }
 
 /* --- completion ------------------------------------------------------------------------------------------------ */
 
-/* An entry leaves the drive. Any context. Return: true if a hardware queue should be run. */
+/* Removes an entry from the in-flight counts (completion or requeue). Any context. Return: true if a hardware queue should be run. */
 static inline bool k2_left(struct k2 *k2, struct k2_entry *e)
 {
 	if (unlikely(e->list != K2_LIST_BACKGROUND || e->marks))
@@ -535,7 +537,7 @@ static inline bool k2_left(struct k2 *k2, struct k2_entry *e)
 /**
  * k2_finish() - an entry is freed
  * @k2: the drive's scheduler
- * @e: in any state but K2_QUEUED; only one in flight counts
+ * @e: the entry, in any state but K2_QUEUED; has an effect only if it is in flight
  *
  * Any context. Return: true if a hardware queue should be run; any will do.
  */
@@ -548,11 +550,11 @@ static inline bool k2_finish(struct k2 *k2, struct k2_entry *e)
 }
 
 /**
- * k2_requeue() - the driver gives an entry back
+ * k2_requeue() - the driver returns an entry
  * @k2: the drive's scheduler
  * @e: the entry
- * @dispatched_again: it will be inserted and dispatched again; otherwise the block layer issues it again by itself, and
- *	it stays in flight
+ * @dispatched_again: the entry will be inserted and dispatched again; otherwise the block layer issues it again without the
+ *	scheduler, and it stays in flight
  *
  * Any context. Return: true if a hardware queue should be run; any will do.
  */

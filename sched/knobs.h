@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one form in which a scheduler declares its knobs. A scheduler lists them once, as
+ * The format in which a scheduler declares its knobs. A scheduler lists them once, as
  *
  *	#define FIFO_KNOBS(knob) \
  *		knob(inflight_max, "requests", 1, 65535, 1, 32, "log", NULL, 0, "most requests in the drive at a time")
  *
- * and makes of that list an enum and, with KNOB_INFO, a table. sysfs, the simulator and the lab read the table.
+ * and generates from that list an enum and, with KNOB_INFO, a table. sysfs, the simulator and the lab read the table.
  */
 #ifndef TAILGATE_SCHED_KNOBS_H
 #define TAILGATE_SCHED_KNOBS_H
@@ -21,17 +21,17 @@
 #define KNOB_MAY_BE_AUTO 1
 
 /**
- * struct knob - what a knob is
- * @name: as in sysfs
- * @unit: of its value
+ * struct knob - description of a knob
+ * @name: name in sysfs
+ * @unit: unit of the value
  * @least: smallest value accepted
  * @most: largest value accepted
- * @step: a value is a multiple of it
- * @initial: default
- * @scale: how a search steps through the range: "log" or "linear"; "choice": @words are the values
- * @words: of a choice, by value; NULL for a number
+ * @step: values must be multiples of this
+ * @initial: default value
+ * @scale: how a search steps through the range: "log" or "linear"; "choice" if @words are the values
+ * @words: names of the values of a choice, by value; NULL for a number
  * @flags: KNOB_MAY_BE_AUTO: KNOB_AUTO is accepted too
- * @what: one sentence
+ * @what: description, one sentence
  */
 struct knob {
 	const char *name;
@@ -49,9 +49,9 @@ struct knob {
 /* clang-format on */
 
 /**
- * knob_check() - whether a knob takes a value
+ * knob_check() - check whether a knob accepts a value
  * @knob: the knob
- * @value: the value; KNOB_AUTO where a knob may be automatic
+ * @value: the value; KNOB_AUTO if the knob may be automatic
  *
  * Return: 0, -ERANGE (out of range) or -EINVAL (not a multiple of the step).
  */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the bounds learn of the drive, and of those who use it, from requests that go there and leave it. Included by k2.c; what is told of
- * ends runs in any context, all else under the dispatcher's lock.
+ * Updates what the bounds have learned about the drive and the load, on each dispatch and completion. Included by k2.c. k2_untrack() runs
+ * on completion, in any context; all other functions run under the dispatcher's lock.
  */
 #include <linux/kernel.h>
 
 #include "k2.h"
 
-/* Real-time requests in the drive. */
+/* Number of real-time requests in the drive. */
 static unsigned int k2_rt_inflight(const struct k2 *k2)
 {
 	unsigned int level, count = 0;
@@ -17,7 +17,10 @@ static unsigned int k2_rt_inflight(const struct k2 *k2)
 	return count;
 }
 
-/* A real-time request goes that did not come back from the drive: what its arrival says. Return: how much later than expected it came. */
+/*
+ * Learns from the arrival of a real-time request that is being dispatched. Return: its lateness in ns, negative if it was early, or
+ * K2_UNPREDICTED.
+ */
 static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
 {
 	unsigned int flow = ahead_find(&k2->ahead, e->level, k2_key(e), now);
@@ -30,7 +33,7 @@ static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
 	return error_ns;
 }
 
-/* An entry goes whose time says something of the drive. */
+/* Learns from the dispatch of an entry with data, and marks it if its service time will be measured. */
 static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 {
 	bool writes = k2_writes(e);
@@ -41,14 +44,14 @@ static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 		debt_went(&k2->debt, e->sectors, now);
 	if (e->level == K2_BACKGROUND) {
 		target_went(&k2->target, e->sectors);
-		/* a piece as large as the target allows would have been larger */
+		/* a piece at the size limit counts as held by the target: without the limit it would be larger */
 		if (k2->piece_sectors && e->sectors >= k2->piece_sectors)
 			k2->target.held = true;
 		e->since_ns = now;
 	}
 }
 
-/* An entry goes that is not of the background's list, or something is in use that learns from it. */
+/* Accounts for a dispatch that is not on the background list, or while an optional feature (k2->uses) learns from dispatches. */
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 {
 	bool background = e->level == K2_BACKGROUND, rt = !background && e->list != K2_LIST_URGENT;
@@ -71,14 +74,14 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 	}
 	if (k2->uses & K2_USES_TIMES && e->sectors)
 		k2_learn_times(k2, e, rt, now);
-	/* what goes beside the background may change its bounds: a request that was expected has come, a rate was learned */
+	/* a real-time dispatch may raise the background's bounds: an expected request has arrived, or a rate was learned */
 	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))
 		atomic_xchg(&k2->blocked, 0);
 	if (rt && unlikely(k2_observer()))
 		k2_note_rt_went(k2, e, error_ns, now);
 }
 
-/* An entry leaves the drive that k2_track() has seen to. Any context. */
+/* Undoes k2_track() when the entry leaves the drive, and learns from its service time. Any context. */
 static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 {
 	u64 now = k2_now(k2), took_ns = now > e->since_ns ? now - e->since_ns : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The order of K2: see levels.h. Included by k2.c. Lock order: the dispatcher's lock, then a ctx's. */
+/* K2's order of dispatch: see levels.h. Included by k2.c. Lock order: the dispatcher's lock, then a ctx's lock. */
 #include <linux/kernel.h>
 
 #include "levels.h"
@@ -12,7 +12,7 @@ static void levels_init_lists(struct list_head *lists)
 		INIT_LIST_HEAD(&lists[i]);
 }
 
-/* Queues entries in the ctx, and makes that visible to dispatchers. */
+/* Queues entries in the ctx, and makes them visible to dispatchers. */
 static inline void levels_insert(struct levels *l, struct k2_ctx *ctx, struct list_head *entries)
 {
 	unsigned long pending = 1UL << ctx->index % BITS_PER_LONG;
@@ -46,7 +46,7 @@ static inline bool levels_any(const struct levels *l)
 	return READ_ONCE(l->filled);
 }
 
-/* Bitmap of lists on which something is queued. Any context, no lock. */
+/* Bitmap of lists that have queued entries. Any context, no lock. */
 static unsigned int levels_queued(const struct levels *l)
 {
 	unsigned long pending = READ_ONCE(l->pending);
@@ -73,11 +73,11 @@ static void levels_collect_ctx(struct levels *l, struct k2_ctx *ctx)
 }
 
 /*
- * Moves what was inserted to the staged lists, under the dispatcher's lock; O(ctxs with insertions). Each ctx is looked at after its bit of
- * @pending was cleared: who inserts later sets it again.
+ * Moves inserted entries to the staged lists, under the dispatcher's lock; O(ctxs with insertions). The pending bits are cleared before the
+ * ctxs are read: a later insertion sets its bit again.
  *
- * A bio that looks for a request to join collects too, and dispatches nothing. So on the way entries must stay visible to levels_any() and
- * levels_queued(), or the run of the queue that they were inserted on ends with nothing to do, and nothing runs it again.
+ * A merge attempt also collects, but dispatches nothing. Entries must therefore stay visible to levels_any() and levels_queued() while they
+ * are moved. Otherwise the queue run after their insertion could find nothing to do, and no other run would follow.
  */
 static inline void levels_collect(struct levels *l)
 {

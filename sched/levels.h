@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The order of K2: nine FIFO levels, eight real-time ones, the most urgent first, and one for all else, the background.
+ * K2's order of dispatch: nine FIFO levels, served in order of priority. Eight are real-time levels; the last one, the background, is for
+ * all other requests.
  *
- * Inserters append to lists of their own hardware queue (a ctx), so that they do not meet on one lock. The dispatcher collects the
- * lists of all ctxs into the staged lists, and takes the first entry of the list that is next. So FIFO holds for each level and
- * ctx; across ctxs the order is that of collection, which the next dispatch never delays.
+ * Inserters append to lists of their own hardware queue (a ctx), so that they do not contend for one lock. The dispatcher collects the
+ * lists of all ctxs into the staged lists, and takes the first entry of the next list. So each level is FIFO within a ctx. Across ctxs
+ * the order is that of collection. Every dispatch collects first.
  */
 #ifndef TAILGATE_SCHED_LEVELS_H
 #define TAILGATE_SCHED_LEVELS_H
@@ -16,14 +17,14 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-/* Real-time levels 0 to 7 are the levels of I/O priority class RT; level 8 is all else. */
+/* Levels 0 to 7 are the levels of the I/O priority class RT; level 8 is for all other requests. */
 #define K2_RT_LEVELS 8
 #define K2_BACKGROUND K2_RT_LEVELS
 #define K2_LEVELS (K2_RT_LEVELS + 1)
 
 /*
- * List 0 holds what the block layer wants back in the drive before anything else: requeued requests, data of a flush
- * sequence. Lists 1 to 9 hold the levels, the last one background discards that were inserted while they have a bound of their own.
+ * List 0 holds requests that the block layer inserts at the head: requeued requests and the data of a flush sequence. Lists 1 to 9 hold
+ * the levels. The last list holds background discards that were inserted while discard_kib_max was set.
  */
 #define K2_LIST_URGENT 0
 #define K2_LIST(level) ((level) + 1)
@@ -35,26 +36,26 @@
 #define K2_MAP_ALL ((1 << K2_LISTS) - 1)
 #define K2_MAP_BACKGROUND (1 << K2_LIST_BACKGROUND | 1 << K2_LIST_DISCARDS)
 #define K2_MAP_RT ((1 << K2_LIST_BACKGROUND) - 1 - 1)
-/* In levels.filled alone: entries are on the way to their lists. */
+/* Only in levels.filled: entries are being moved to the staged lists. */
 #define K2_MAP_COLLECTING (1 << K2_LISTS)
 
 enum k2_state {
-	K2_NEW, /* never inserted, or gone */
+	K2_NEW, /* not inserted yet, or completed or removed */
 	K2_QUEUED, /* on a list */
 	K2_INFLIGHT, /* dispatched, counted against the bounds */
-	K2_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
+	K2_RETURNED, /* returned by the driver; will be inserted again */
 };
 
 /**
- * struct k2_entry - a request, as K2 sees it; 16 bytes, so that it fits into the two words of a request that are an elevator's
- * @since_ns: when it was inserted; in flight and of the background, when it was dispatched
- * @sectors: in flight, sectors that it counts in the bounds on bytes
- * @flow: in flight, 1 + the number of its flow; else 0
+ * struct k2_entry - K2's data for a request; 16 bytes, so that it fits into the two words that struct request has for the elevator
+ * @since_ns: time of insertion; for a background entry in flight whose time is learned from, time of dispatch
+ * @sectors: in flight: sectors that it counts in the bounds on bytes
+ * @flow: in flight: 1 + the number of its flow, or 0
  * @level: 0 to K2_LEVELS - 1
- * @list: the list that it is, or was last, on
+ * @list: the list that it is on, or was on last
  * @state: enum k2_state
  * @marks: K2_MARK_...
- * @note: in flight, 1 + the index of its struct k2_note; else 0
+ * @note: in flight: 1 + the index of its struct k2_note, or 0
  */
 struct k2_entry {
 	u64 since_ns;
@@ -67,16 +68,16 @@ struct k2_entry {
 	u8 note;
 };
 
-#define K2_MARK_VISITED 1 /* k2_visit_new() has shown it */
-#define K2_MARK_TIMED 2 /* its time is told to the target and to the debt of writes */
+#define K2_MARK_VISITED 1 /* k2_visit_new() has visited it */
+#define K2_MARK_TIMED 2 /* the latency target and the write debt learn from its service time */
 
 /**
  * struct k2_ctx - insertion lists of one hardware queue
- * @lock: protects all else
+ * @lock: protects all other members
  * @filled: bitmap of lists that are not empty; read without the lock
  * @index: number of the hardware queue
  * @inserted: insertions by level, since the start
- * @lists: entries that were inserted and not yet collected
+ * @lists: entries inserted and not yet collected
  */
 struct k2_ctx {
 	spinlock_t lock;
@@ -88,7 +89,7 @@ struct k2_ctx {
 
 /**
  * struct levels - the queued entries of a drive; written under the dispatcher's lock
- * @pending: bit i: a ctx has entries to collect whose number is i modulo BITS_PER_LONG; set under its lock
+ * @pending: bit i is set if a ctx whose number is i modulo BITS_PER_LONG has entries to collect; set under the ctx's lock
  * @filled: bitmap of lists that are not empty; read without the lock
  * @lists: staged entries
  * @ctx_count: hardware queues

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Merging: who looks for a queued request to join sees those of its level, and takes away what was joined. Included by k2.c. */
+/* Merging: the binding visits the queued requests of a level, and removes those that it has merged into others. Included by k2.c. */
 #include "k2.h"
 
-/* Begins to look for a request to join. Return: false if a dispatcher is at work: a contended lock is not worth a merge. */
+/* Starts a merge attempt: takes the lock and collects. Return: false if the lock is taken: a merge is not worth waiting for it. */
 static inline bool k2_merge_begin(struct k2 *k2)
 {
 	if (!spin_trylock(&k2->lock))
@@ -11,7 +11,7 @@ static inline bool k2_merge_begin(struct k2 *k2)
 	return true;
 }
 
-/* Return: true if a hardware queue should be run. */
+/* Ends a merge attempt. Return: true if a hardware queue should be run. */
 static inline bool k2_merge_end(struct k2 *k2)
 {
 	bool run = k2->removed_blocked;
@@ -22,13 +22,13 @@ static inline bool k2_merge_end(struct k2 *k2)
 }
 
 /**
- * k2_visit_new() - show each staged entry of a level once, oldest first
+ * k2_visit_new() - visit the staged entries of a level that were not visited before, oldest first
  * @k2: the drive's scheduler, between k2_merge_begin() and k2_merge_end()
  * @level: 0 to K2_LEVELS - 1
- * @visit: called with the entry; may k2_remove() it
- * @argument: for @visit
+ * @visit: called with the entry; may call k2_remove() on it
+ * @argument: passed to @visit
  *
- * Entries are appended and leave from the front, so those not yet visited are the tail of the list.
+ * Entries are appended at the tail, so the entries not yet visited are the last ones of the list.
  */
 static inline void k2_visit_new(struct k2 *k2, unsigned int level,
 				void (*visit)(struct k2_entry *e, void *argument), void *argument)
@@ -46,14 +46,14 @@ static inline void k2_visit_new(struct k2 *k2, unsigned int level,
 }
 
 /**
- * k2_remove() - take out a staged entry that will not be dispatched (it was merged into another)
+ * k2_remove() - remove a staged entry that was merged into another one
  * @k2: the drive's scheduler, between k2_merge_begin() and k2_merge_end()
  * @e: collected and in state K2_QUEUED
  */
 static void k2_remove(struct k2 *k2, struct k2_entry *e)
 {
 	lockdep_assert_held(&k2->lock);
-	/* it may have been what a bound refused, and the next one fit */
+	/* if a bound refused this entry, it may allow the next one on the list */
 	if (atomic_read(&k2->blocked) & 1U << e->list && atomic_xchg(&k2->blocked, 0))
 		k2->removed_blocked = true;
 	k2_take_away(k2, e);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What an environment sees of K2: see observe.h. Included by k2.c; all but k2_note_rt_ended() is under the dispatcher's lock. */
+/* Calls the observer's hooks: see observe.h. Included by k2.c; all but k2_note_rt_ended() run under the dispatcher's lock. */
 #include <linux/kernel.h>
 
 #include "k2.h"
 
-/* The background request that is next is refused, for the first time since one went. */
+/* A bound refuses the next background request. Reports the first refusal after each background dispatch. */
 static noinline void k2_note_held(struct k2 *k2, enum k2_hold why, const struct bound_request *r)
 {
 	struct k2_refusal refusal = { why, r->sectors, r->requests, r->met, r->limit };
@@ -18,7 +18,7 @@ static noinline void k2_note_held(struct k2 *k2, enum k2_hold why, const struct 
 	k2_observe_hold(k2, &refusal);
 }
 
-/* The drive has no slot: it had @requests when the bound looked. A background request is next, or else this is not told. */
+/* The drive has no free slot: @requests were in it when the bound was checked. Reported only if the next request is a background one. */
 static noinline void k2_note_full(struct k2 *k2, u64 requests)
 {
 	unsigned int filled = k2->levels.filled;
@@ -35,7 +35,7 @@ static noinline void k2_note_full(struct k2 *k2, u64 requests)
 	k2_note_held(k2, K2_HOLD_COUNT, &r);
 }
 
-/* A background request goes. */
+/* A background request is dispatched: reports the end of a hold. */
 static noinline void k2_note_released(struct k2 *k2, u64 now)
 {
 	if (k2->held == k2_observer())
@@ -43,7 +43,7 @@ static noinline void k2_note_released(struct k2 *k2, u64 now)
 	k2->held = 0;
 }
 
-/* A real-time request goes. */
+/* A real-time request is dispatched: records what is in the drive at that time. */
 static noinline void k2_note_rt_went(struct k2 *k2, struct k2_entry *e, s64 error_ns, u64 now)
 {
 	unsigned long used = READ_ONCE(k2->notes_used);
@@ -62,7 +62,7 @@ static noinline void k2_note_rt_went(struct k2 *k2, struct k2_entry *e, s64 erro
 	e->note = i + 1;
 }
 
-/* Its end; any context. */
+/* A real-time request with a note has completed; any context. */
 static noinline void k2_note_rt_ended(struct k2 *k2, struct k2_entry *e)
 {
 	k2_observe_rt_end(k2, e, &k2->notes[e->note - 1], k2_now(k2));

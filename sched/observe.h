@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What an environment may see of K2 at work, for tracepoints. It defines K2_OBSERVED and, before it includes k2.c, the functions below;
- * otherwise they are empty. They are called with interrupts off or under a lock, must not call K2, and change nothing that K2 does.
+ * Hooks for tracepoints. An environment that wants them defines K2_OBSERVED and the functions below before it includes k2.c; otherwise the
+ * hooks are empty. They are called with interrupts off or under a lock, must not call K2, and must not change its state.
  *
  *	static unsigned int k2_observer(void);
  *
- * 0 while no tracepoint is enabled; otherwise a number that changes each time that the first one is enabled.
+ * Returns 0 while no tracepoint is enabled; otherwise a number that changes each time that the first tracepoint is enabled.
  *
  *	static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
  *	static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
  *
- * These come in turns: a bound refuses the background request that is next, and the next background request goes.
+ * These alternate. Hold: a bound refuses the next background request. Release: the next background request is dispatched.
  *
  *	static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time);
  *
- * A flow's request goes to the drive. It came at @arrived_ns, @error_ns after it was expected; K2_UNPREDICTED: it was not.
+ * A real-time request is dispatched. It arrived at @arrived_ns, @error_ns after the expected time; K2_UNPREDICTED: it was not predicted.
  *
  *	static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note, u64 now_ns);
  *
- * A real-time request leaves the drive.
+ * A real-time request has completed.
  */
 #ifndef TAILGATE_SCHED_OBSERVE_H
 #define TAILGATE_SCHED_OBSERVE_H
@@ -28,7 +28,7 @@
 struct k2;
 struct k2_entry;
 
-/* The bound that refuses. */
+/* The bound that refuses a request, by its knob. */
 enum k2_hold {
 	K2_HOLD_COUNT, /* inflight_max */
 	K2_HOLD_BYTES, /* inflight_kib_max */
@@ -38,7 +38,7 @@ enum k2_hold {
 	K2_HOLD_DISCARD, /* discard_kib_max */
 };
 
-/* What made the dispatcher look again. */
+/* Why the dispatcher asked the bounds again. */
 enum k2_release {
 	K2_RELEASE_COMPLETION,
 	K2_RELEASE_TIMER,
@@ -49,27 +49,27 @@ enum k2_release {
 #define K2_UNPREDICTED S64_MAX
 
 /**
- * struct k2_refusal - what a bound refuses
+ * struct k2_refusal - the refusal of a request by a bound
  * @why: the bound
  * @sectors: sectors of the request
  * @requests: requests in the drive
- * @met: sectors in the drive, and sectors of writes that it has not worked off
- * @limit: the limit, in requests with K2_HOLD_COUNT, else in sectors; 0: there is none
+ * @met: sectors in the drive, plus the write debt in sectors
+ * @limit: the limit, in requests for K2_HOLD_COUNT, otherwise in sectors; 0: the bound has no such limit
  */
 struct k2_refusal {
 	enum k2_hold why;
 	u64 sectors, requests, met, limit;
 };
 
-/* Most real-time requests in the drive that are observed at a time; more of them go unobserved. */
+/* Most real-time requests in the drive that are observed at a time; any others are not observed. */
 #define K2_NOTES 64
 
 /**
- * struct k2_note - what a real-time request in the drive has met
- * @dispatched_ns: when it went there
- * @error_ns: how much later than expected it came, or K2_UNPREDICTED
- * @met_sectors: sectors in the drive when it went there
- * @owed_sectors: sectors of writes that the drive had not worked off then
+ * struct k2_note - observations of a real-time request in the drive
+ * @dispatched_ns: time of its dispatch
+ * @error_ns: its arrival time minus the expected one, or K2_UNPREDICTED
+ * @met_sectors: other sectors in the drive at its dispatch
+ * @owed_sectors: write debt at its dispatch, in sectors
  */
 struct k2_note {
 	u64 dispatched_ns;

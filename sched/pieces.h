@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What splitting means for merging: what was split is not joined together again. A piece is the most sectors that a request may
- * have; 0 is any number.
+ * Keeps merging from undoing splitting. @piece is the most sectors that a request may have; 0: any number.
  */
 #ifndef TAILGATE_SCHED_PIECES_H
 #define TAILGATE_SCHED_PIECES_H
@@ -14,13 +13,13 @@ static inline bool piece_is_exceeded(unsigned int piece, unsigned int sectors)
 	return piece && sectors > piece;
 }
 
-/* May a request grow by a number of sectors? */
+/* May a request of this size grow by @more sectors? */
 static inline bool piece_has_room(unsigned int piece, unsigned int sectors, unsigned int more)
 {
 	return !piece_is_exceeded(piece, sectors + more);
 }
 
-/* Does a bio of this size count as a piece, which nothing joins? Two of its size would be too large for one request. */
+/* Is a bio larger than half a piece? It is then not merged: two of this size would exceed the limit of a request. */
 static inline bool piece_is_full(unsigned int piece, unsigned int sectors)
 {
 	return piece_is_exceeded(piece, 2 * sectors);

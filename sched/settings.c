@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the knobs mean. Here alone they are converted into units of the bounds. Included by k2.c. */
+/* Converts the knobs into parameters and units of the bounds; no other file does. Included by k2.c. */
 #include <linux/kernel.h>
 #include <linux/math64.h>
 
@@ -7,13 +7,13 @@
 
 static const struct knob k2_knob_infos[K2_KNOB_COUNT] = { K2_KNOBS(KNOB_INFO) };
 
-/* A size knob in sectors. */
+/* Value in sectors of a knob in KiB. */
 static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
 {
 	return 2ULL * k2->knobs[knob];
 }
 
-/* Largest background request: as split_kib says, and no larger than the target's bound. */
+/* Sets the largest background request: split_kib, or the latency target's bound if that is smaller. */
 static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 {
 	u64 sectors = k2_kib(k2, K2_KNOB_split_kib);
@@ -24,7 +24,10 @@ static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 	WRITE_ONCE(k2->piece_sectors, on ? sectors : 0);
 }
 
-/* While nothing waits here, scheduler tags are held by what is in the drive and by plugs. */
+/*
+ * While nothing is queued, only requests in the drive and in plugs hold scheduler tags. Computes the number of tags from which on these
+ * cannot use up the share of tasks that are not real-time.
+ */
 static void k2_apply_tags(struct k2 *k2)
 {
 	u64 held = k2->inflight.requests_max + K2_TAGS_IN_PLUGS, tags = BOUND_NONE;
@@ -34,7 +37,7 @@ static void k2_apply_tags(struct k2 *k2)
 	WRITE_ONCE(k2->tags_enough, tags);
 }
 
-/* From knobs, activity and the target: which bounds are in force. Here alone are knobs converted into units of the bounds. */
+/* Recomputes the bounds in force from the knobs, real-time activity and the latency target. */
 static void k2_apply(struct k2 *k2)
 {
 	const unsigned int *knobs = k2->knobs;
@@ -78,13 +81,13 @@ static void k2_apply(struct k2 *k2)
 }
 
 /**
- * k2_limit() - scheduler tags that tasks without real-time class may hold
+ * k2_limit() - scheduler tags that tasks outside the real-time class may hold
  * @k2: the drive's scheduler
  * @tags: scheduler tags of a hardware queue, at least 1
- * @discards: the limit for discards that have a bound of their own: while they wait they keep their tags
+ * @discards: return the lower limit for discards if discard_kib_max is set: discards keep their tags while they wait
  *
- * A task waits for a tag before its request exists, and no scheduler orders those that wait: real-time tasks must find one free. With a
- * single tag nothing can be kept free.
+ * A task waits for a tag before its request exists, and no scheduler orders the waiting tasks. So some tags are kept free for real-time
+ * tasks, unless there is only one tag.
  *
  * Return: 1 to @tags.
  */
@@ -97,7 +100,7 @@ static inline unsigned int k2_limit(const struct k2 *k2, unsigned int tags, bool
 							    limit;
 }
 
-/* Most sectors in a request of this level; 0: any number. What is larger is split before it is inserted. */
+/* Most sectors in a request of this level; 0: any number. A larger request is split before insertion. */
 static inline unsigned int k2_piece(const struct k2 *k2, unsigned int level, bool discards)
 {
 	if (level != K2_BACKGROUND)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The bound that looks ahead: see ahead.h. Included by the scheduler that asks it. */
+/* The look-ahead bound: see ahead.h. Included by the scheduler. */
 #include <linux/bitops.h>
 #include <linux/string.h>
 
@@ -8,7 +8,7 @@
 #include "estimate.h"
 #include "../experiments.c"
 
-/* The numbers of the bound, from what was learned of the drive and of the flows that are present. */
+/* Recomputes the bound's parameters from what was learned about the drive and about the flows that are present. */
 static void ahead_apply(struct ahead *a)
 {
 	u64 device_ns = 0, gap_ns = U64_MAX, load = 0, share = 0;
@@ -44,7 +44,7 @@ static void ahead_apply(struct ahead *a)
 	}
 	if (a->rate && device_ns)
 		fallback = rate_sectors(a->rate, AHEAD_FALLBACK_HALVES * device_ns / 2);
-	/* while the drive is never idle when one comes, all took long: do not believe more than is of use */
+	/* if requests never found the drive idle, d is too large: limit it to what the lead can use */
 	device_ns = min(device_ns, gap_ns / AHEAD_LEAD_TIMES / AHEAD_LEAD_SHARE);
 	if (a->rate && predicted)
 		hi = rate_sectors(a->rate, AHEAD_HI_HALVES * device_ns / 2);
@@ -60,10 +60,10 @@ static void ahead_apply(struct ahead *a)
 }
 
 /**
- * ahead_change() - what knobs and the target ask for
+ * ahead_change() - set the parameters from the knobs and the latency target
  * @a: the drive's bound
  * @on: the bound is in force
- * @has_fallback: so is the fallback
+ * @has_fallback: the fallback is in force
  */
 static void ahead_change(struct ahead *a, bool on, bool has_fallback)
 {
@@ -73,7 +73,7 @@ static void ahead_change(struct ahead *a, bool on, bool has_fallback)
 	ahead_apply(a);
 }
 
-/* Is nothing of a flow in the drive? Then its latest end is known. */
+/* Has a flow no request in the drive? Then the time of its latest completion is known. */
 static inline bool ahead_is_idle(const struct ahead_flow *flow)
 {
 	bool idle = !atomic_read(&flow->inflight);
@@ -92,8 +92,9 @@ static inline void ahead_expect(const struct ahead *a, const struct arrivals *ar
 }
 
 /*
- * The number of a flow. A new one takes the place of the flow that is gone for longest: none of it is in the drive and it does not count as
- * present, so that its next arrival would come after a silence, and all that was learned be forgotten. If none is gone, it shares the last place.
+ * Return: the number of the flow of this level and cgroup. A new flow replaces the flow that has been gone for longest: one that has no
+ * request in the drive and no longer counts as present. Nothing useful is lost: its next arrival would end a silence, after which the bound
+ * learns anew in any case. If no flow is gone, a new flow shares the last number.
  */
 static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64 now_ns)
 {
@@ -120,15 +121,15 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 }
 
 /**
- * ahead_rt_went() - a real-time request goes to the drive
+ * ahead_rt_went() - account for the dispatch of a real-time request
  * @a: the drive's bound
- * @number: of its flow
- * @sectors: sectors of it
- * @writes: it is a write: its time says nothing of the drive's queue
- * @arrived_ns: when it came
+ * @number: number of its flow
+ * @sectors: its size
+ * @writes: it is a write; its arrival is not used for prediction, because its time in the drive does not depend on the load
+ * @arrived_ns: time of its arrival
  * @now_ns: the time
  *
- * Return: how much later than expected it came, negative for early; AHEAD_UNPREDICTED: it was not expected.
+ * Return: its arrival time minus the expected one in ns, or AHEAD_UNPREDICTED if no request was expected.
  */
 static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool writes,
 			 u64 arrived_ns, u64 now_ns)
@@ -152,7 +153,7 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool
 	return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;
 }
 
-/* A real-time request left the drive; any context. */
+/* Accounts for a completed real-time request; any context. */
 static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
@@ -166,7 +167,10 @@ static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 	atomic_dec(&flow->inflight);
 }
 
-/* The bound now, in sectors; @until_ns: if that is because a request is expected, when the first is overdue; else BOUND_AT_END. */
+/*
+ * Return: the bound at @now_ns, in sectors. @until_ns is set to the time at which the first expected request is overdue, if an expected
+ * request lowers the bound, and otherwise to BOUND_AT_END.
+ */
 static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 {
 	u64 limit = a->hi_sectors, due_ns, overdue_ns;
@@ -203,7 +207,7 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 	r->limit = ahead_limit(a, r->now_ns, &until_ns);
 	if (r->met + r->sectors <= r->limit)
 		return BOUND_YES;
-	/* a drive that is held back does not show what it can do */
+	/* a drive held back for an expected request does not show its full rate: interrupt the measurement */
 	if (until_ns != BOUND_AT_END)
 		a->full_sectors = 0;
 	if (r->requests || r->met)
@@ -218,15 +222,16 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 }
 
 /**
- * ahead_went() - a background request goes to the drive: learn what that serves
+ * ahead_went() - account for the dispatch of a background request, and measure the drive's rate
  * @a: the drive's bound
- * @sectors: sectors of it
- * @inflight_sectors: sectors in the drive, with it
+ * @sectors: its size
+ * @inflight_sectors: sectors in the drive, including it
  * @beside_rt: a real-time request is in the drive
  * @now_ns: the time
  *
- * What the drive serves shows while it is full: from one dispatch to the next it has served what has left it. Full is as much as may be in
- * it, or as the background has at a time. Beside real-time requests the drive does less for the background.
+ * The rate is measured while the drive is full, from the sectors that completed between two dispatches. The drive counts as full when it
+ * holds at least three quarters of the recent maximum. Nothing is measured while a real-time request is in the drive, because the
+ * background then gets only a part of the drive's rate.
  */
 static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool beside_rt,
 		       u64 now_ns)

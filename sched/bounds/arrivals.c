@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The arrivals of a flow: see arrivals.h. Included by ahead.c. */
+/* Prediction of a flow's arrivals: see arrivals.h. Included by ahead.c. */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
@@ -24,13 +24,13 @@ static void arrivals_measure(struct arrivals_gaps *gaps, unsigned int count)
 	gaps->scatter = div_u64(distance, count);
 }
 
-/* From the origin to the earliest time at which the next arrival is expected. */
+/* Time in ns from the origin to the expected arrival: an early quantile. */
 static inline u64 arrivals_gap_ns(const struct arrivals *a)
 {
 	return a->gaps[a->way].early;
 }
 
-/* From there to when it is overdue. */
+/* Time in ns after the expected arrival at which the request is overdue. */
 static inline u64 arrivals_late_ns(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
@@ -38,7 +38,7 @@ static inline u64 arrivals_late_ns(const struct arrivals *a)
 	return gaps->mean - gaps->early + max(3 * gaps->scatter, div_u64(gaps->mean, 10));
 }
 
-/* Do gaps vary so little that it is worth while to wait for the next arrival? */
+/* Do the gaps vary little enough for a useful prediction? */
 static inline bool arrivals_predictable(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
@@ -47,7 +47,7 @@ static inline bool arrivals_predictable(const struct arrivals *a)
 	       hweight32(a->irregular) <= ARRIVALS_IRREGULAR_MAX;
 }
 
-/* Moves the grid on to its point near the arrival at @now_ns. An arrival that is off by half a gap begins another grid. */
+/* Advances the grid to its point near the arrival at @now_ns. An arrival that is off by half a mean gap or more starts a new grid. */
 static void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
 {
 	s64 gap = a->count ? a->gaps[ARRIVALS_FROM_ARRIVAL].mean : 0;
@@ -60,10 +60,10 @@ static void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
 }
 
 /**
- * arrivals_note() - a request has come
+ * arrivals_note() - record an arrival
  * @a: the arrivals of its flow
- * @now_ns: when it came
- * @regular: its gap says when the next one comes
+ * @now_ns: time of the arrival
+ * @regular: its gap helps to predict the next one; false for writes and while the flow has another request in the drive
  */
 static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 {
@@ -81,7 +81,7 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	a->irregular = a->irregular << 1 | (regular ? 0 : 1);
 	if (!regular)
 		return;
-	/* if the clock of another CPU was ahead by a little, that is a long gap too */
+	/* a gap that wrapped below 0, because the clock of another CPU is slightly ahead, counts as a long one */
 	if (first || gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
 	    (a->count && gap > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
 		a->count = 0;

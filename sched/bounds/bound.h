@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A bound says whether the next background request may go to the drive now. Each bound is a file with the same four
- * functions; none knows another, and a scheduler asks them in turn until one refuses.
+ * A bound says whether the next background request may be dispatched now. Each bound is a file with the same four functions. Bounds
+ * are independent of each other; the scheduler asks them in turn until one refuses.
  *
- *	<bound>_allows(b, request)	BOUND_YES, a time in ns before which the request may not go, or BOUND_AT_END
- *	<bound>_went(b, ...)		a request went to the drive
- *	<bound>_ended(b, ...)		it left the drive; any context, no lock
- *	<bound>_change(b, ...)		what knobs, or a target, ask of the bound
+ *	<bound>_allows(b, request)	returns BOUND_YES, a time in ns before which the request must not be dispatched, or BOUND_AT_END
+ *	<bound>_went(b, ...)		accounts for a dispatched request
+ *	<bound>_ended(b, ...)		accounts for a completed request; any context, no lock
+ *	<bound>_change(b, ...)		sets the bound's parameters, from knobs or the latency target
  *
  * All but _ended() are called by the dispatcher, under its lock. Times are in ns, sizes in sectors of 512 bytes.
  */
@@ -15,21 +15,21 @@
 
 #include <linux/types.h>
 
-/* The request may go. */
+/* The request may be dispatched. */
 #define BOUND_YES 0ULL
-/* Ask again when a request has left the drive. */
+/* Ask again when a request has completed. */
 #define BOUND_AT_END (~0ULL)
-/* A limit that is none. */
+/* Value of a limit: no limit. */
 #define BOUND_NONE (~0ULL)
 
 /**
- * struct bound_request - the background request that is next, and what it would meet
+ * struct bound_request - the next background request, and the present load of the drive
  * @now_ns: the time
- * @sectors: sectors that it reads or writes; 0: none that a bound on bytes counts
+ * @sectors: sectors that it reads or writes; 0: it is exempt from bounds on bytes
  * @writes: it is a write
  * @requests: requests in the drive
- * @met: sectors in the drive, and sectors of writes that the drive has acknowledged but not worked off
- * @limit: set by a bound that refuses: the limit that @met and @sectors exceed
+ * @met: sectors in the drive, plus the write debt: sectors acknowledged and not yet programmed
+ * @limit: set by a bound that refuses: the limit that @met + @sectors exceeds
  */
 struct bound_request {
 	u64 now_ns;
@@ -40,7 +40,7 @@ struct bound_request {
 	u64 limit;
 };
 
-/* Does the request fit below a limit? One that is larger than the limit fits where it meets nothing. */
+/* Is the request within a limit? A request larger than the limit is allowed while @met is 0. */
 static inline bool bound_fits(struct bound_request *r, u64 limit)
 {
 	if (!r->sectors || !r->met || r->met + r->sectors <= limit)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The bound on the debt of writes: see debt.h. Included by the scheduler that asks it. */
+/* The bound on write debt: see debt.h. Included by the scheduler. */
 #include "debt.h"
 #include "estimate.h"
 
-/* The limit, from what is asked for and what was learned. */
+/* Recomputes the limit from the parameters and the learned rate. */
 static void debt_apply(struct debt *d)
 {
 	u64 limit = d->set_sectors, read_ns = READ_ONCE(d->read_ns);
@@ -18,11 +18,11 @@ static void debt_apply(struct debt *d)
 }
 
 /**
- * debt_change() - what knobs and the target ask for
- * @d: the drive's debt
+ * debt_change() - set the parameters from the knobs and the latency target
+ * @d: the drive's write debt
  * @on: the bound is in force
- * @set_sectors: most that may be owed, or DEBT_AUTO
- * @cap_sectors: the limit is not above this, or above DEBT_SECTORS_MIN if that is more
+ * @set_sectors: limit from the knob, or DEBT_AUTO
+ * @cap_sectors: upper limit from the latency target; values below DEBT_SECTORS_MIN are raised to it
  */
 static void debt_change(struct debt *d, bool on, u64 set_sectors, u64 cap_sectors)
 {
@@ -32,7 +32,7 @@ static void debt_change(struct debt *d, bool on, u64 set_sectors, u64 cap_sector
 	debt_apply(d);
 }
 
-/* Sectors in the bucket: what is in the drive, and what it has acknowledged and not worked off. */
+/* Sectors in the bucket: writes in the drive, plus the write debt. */
 static inline u64 debt_in_bucket(const struct debt *d, u64 now_ns)
 {
 	s64 ns = READ_ONCE(d->empty_ns) - now_ns;
@@ -40,7 +40,7 @@ static inline u64 debt_in_bucket(const struct debt *d, u64 now_ns)
 	return ns > 0 ? rate_sectors(READ_ONCE(d->rate), ns) : 0;
 }
 
-/* Sectors that the drive has acknowledged and not worked off. */
+/* Write debt in sectors: acknowledged by the drive and not yet programmed. */
 static inline u64 debt_owed(const struct debt *d, u64 now_ns)
 {
 	u64 all = debt_in_bucket(d, now_ns), written = atomic_read(&d->written);
@@ -48,7 +48,7 @@ static inline u64 debt_owed(const struct debt *d, u64 now_ns)
 	return all > written ? all - written : 0;
 }
 
-/* When some of what is owed will have been worked off. */
+/* Time in ns at which the drive will have programmed @sectors of the write debt. */
 static inline u64 debt_until_ns(const struct debt *d, u64 sectors, u64 now_ns)
 {
 	return now_ns + 1 + rate_ns(d->rate, sectors);
@@ -65,7 +65,7 @@ static u64 debt_allows(struct debt *d, struct bound_request *r)
 		return d->held_until_ns;
 	bucket = debt_in_bucket(d, r->now_ns);
 	owed = max_t(u64, bucket, atomic_read(&d->written));
-	/* what is larger than the limit fits where nothing is owed */
+	/* a request larger than the limit is allowed while the bucket is empty */
 	if (!owed || owed + r->sectors <= limit)
 		return BOUND_YES;
 	if (!bucket || bucket + r->sectors <= limit)
@@ -82,7 +82,7 @@ static void debt_set_rate(struct debt *d, u64 rate)
 	debt_apply(d);
 }
 
-/* The rate is too high, so more is owed than was thought: a pause of @least_ns or longer works that off. */
+/* The rate was too high, so the debt is larger than computed: lowers the rate, and pauses writes for at least @least_ns to drain it. */
 static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 {
 	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;
@@ -90,7 +90,7 @@ static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 
 	d->high = d->rate;
 	debt_set_rate(d, max(d->rate - d->rate / DEBT_FALL, floor));
-	/* at the floor the rate is not what makes reads slow */
+	/* at its minimum, the rate cannot be the cause of slow reads */
 	WRITE_ONCE(d->settled, d->rate == floor);
 	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),
 		       max(2 * d->pause_ns, least_ns));
@@ -98,13 +98,13 @@ static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + d->pause_ns);
 }
 
-/* Is the rate surely not too high? */
+/* Is the rate well below the latest rate that was too high? */
 static inline bool debt_is_low(const struct debt *d)
 {
 	return d->rate < d->high - d->high / DEBT_CAUTION;
 }
 
-/* Some real-time reads have ended: if the background was held meanwhile, they say whether the rate is too high. */
+/* Judges the latest real-time reads: if writes were held meanwhile, slow reads mean that the rate is too high. */
 static void debt_judge_reads(struct debt *d, u64 now_ns)
 {
 	int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
@@ -128,8 +128,8 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 }
 
 /*
- * A window of acknowledgements ends. Where nothing was held, and several writes were in the drive all the time and took longer than
- * in a drive that has room, it takes them as fast as it works them off.
+ * At the end of a window of acknowledgements: if nothing was held, several writes were in the drive on average, and they took longer than
+ * in a buffer with room, then the drive acknowledges writes at the rate at which it programs them. The rate of the window is learned.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {
@@ -154,7 +154,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 	}
 }
 
-/* A write goes to the drive. */
+/* Accounts for a dispatched write. */
 static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 {
 	atomic_add(sectors, &d->written);
@@ -166,7 +166,7 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + rate_ns(d->rate, sectors));
 }
 
-/* A write has ended after @took_ns; any context. */
+/* Accounts for a write that completed after @took_ns; any context. */
 static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns)
 {
 	atomic_sub(sectors, &d->written);
@@ -179,7 +179,7 @@ static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns
 	atomic_add(sectors, &d->acked);
 }
 
-/* A real-time read has ended, @took_ns after it came; any context. */
+/* Accounts for a real-time read that completed @took_ns after its arrival; any context. */
 static void debt_read_ended(struct debt *d, u64 took_ns)
 {
 	u64 typical_ns = READ_ONCE(d->read_ns), slow_ns = READ_ONCE(d->slow_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bound on discards: a drive may be busy with one for milliseconds, however few bytes it moves. While there is real-time
- * activity background discards wait; without it they go one at a time.
+ * The bound on discards. A discard may keep a drive busy for milliseconds although it transfers no data. Background discards wait
+ * during real-time activity; at other times they are dispatched one at a time.
  */
 #ifndef TAILGATE_SCHED_DISCARD_H
 #define TAILGATE_SCHED_DISCARD_H
@@ -12,9 +12,9 @@
 
 /**
  * struct discard - the bound on discards
- * @on: it is in force
+ * @on: the bound is in force
  * @inflight: background discards in the drive
- * @dispatched: those that went there, since the start
+ * @dispatched: background discards dispatched since the start
  */
 struct discard {
 	bool on;
@@ -22,7 +22,7 @@ struct discard {
 	u64 dispatched;
 };
 
-/* @quiet_ns: when real-time activity ends; 0: there is none. */
+/* @quiet_ns: time at which real-time activity may end; 0: there is no activity. */
 static inline u64 discard_allows(const struct discard *b, const struct bound_request *r,
 				 u64 quiet_ns)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bounds on requests and on bytes in the drive. Both counts are in one word, so that a dispatch or a completion is one
- * atomic operation, and bytes are counted whether or not there is a bound on them: one that is set under load knows what
- * is in the drive.
+ * atomic operation. Bytes are always counted, so that a bound set under load is correct at once.
  *
- * The bound on requests holds for every request. The bound on bytes holds for background requests; real-time requests
- * count, but never wait for it.
+ * The bound on requests applies to every request. The bound on bytes applies to background requests; the bytes of real-time requests
+ * count, but real-time requests never wait for this bound.
  */
 #ifndef TAILGATE_SCHED_INFLIGHT_H
 #define TAILGATE_SCHED_INFLIGHT_H
@@ -14,14 +13,14 @@
 
 #include "bound.h"
 
-/* Requests are counted above this bit, sectors below: 2^40 sectors are 512 TiB. */
+/* Bits from this one up count requests, lower bits count sectors: 2^40 sectors are 512 TiB. */
 #define INFLIGHT_SHIFT 40
 
 /**
- * struct inflight - what is in the drive, and the bounds on it
+ * struct inflight - requests and sectors in the drive, and the bounds on them
  * @load: requests << INFLIGHT_SHIFT | sectors
- * @requests_max: most requests
- * @sectors_max: most sectors when a background request goes
+ * @requests_max: most requests in the drive
+ * @sectors_max: most sectors in the drive for a background request to be dispatched, including its own
  */
 struct inflight {
 	atomic64_t load;
@@ -50,7 +49,7 @@ static inline u64 inflight_allows(const struct inflight *b, struct bound_request
 	return bound_fits(r, b->sectors_max) ? BOUND_YES : BOUND_AT_END;
 }
 
-/* Return: true if that was the last slot. */
+/* Counts a dispatched request. Return: true if it took the last slot. */
 static inline bool inflight_went(struct inflight *b, u64 sectors)
 {
 	u64 load = atomic64_add_return((1ULL << INFLIGHT_SHIFT) + sectors, &b->load);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A target for real-time latency: see target.h. Included by the scheduler that asks it. */
+/* The latency target: see target.h. Included by the scheduler. */
 #include "estimate.h"
 #include "target.h"
 
-/* 2 to this power, linear between two powers. */
+/* 2^@log for a fixed-point @log, interpolated linearly between integer powers. */
 static u64 target_power(int log)
 {
 	unsigned int whole = log >> TARGET_LOG_SHIFT, part = log & ((1 << TARGET_LOG_SHIFT) - 1);
@@ -19,11 +19,11 @@ static void target_apply(struct target *t)
 }
 
 /**
- * target_change() - what knobs ask for; another target begins anew
+ * target_change() - set the parameters from the knobs; a changed target discards what was learned
  * @t: the drive's target
  * @on: the bound is in force
- * @target_ns: real-time latency; 0: there is no target
- * @has_arms: looking ahead may be used
+ * @target_ns: target for real-time latency; 0: there is no target
+ * @has_arms: the look-ahead bound may be used
  */
 static void target_change(struct target *t, bool on, u64 target_ns, bool has_arms)
 {
@@ -43,13 +43,13 @@ static inline u64 target_allows(const struct target *t, struct bound_request *r)
 	return bound_fits(r, t->limit_sectors) ? BOUND_YES : BOUND_AT_END;
 }
 
-/* A background request goes. */
+/* Counts a dispatched background request. */
 static inline void target_went(struct target *t, u64 sectors)
 {
 	t->window_sectors += sectors;
 }
 
-/* A real-time request has ended, @latency_ns after it came; any context. */
+/* Counts a real-time request that completed @latency_ns after its arrival; any context. */
 static inline void target_ended(struct target *t, u64 latency_ns)
 {
 	if (latency_ns > READ_ONCE(t->target_ns))
@@ -57,7 +57,7 @@ static inline void target_ended(struct target *t, u64 latency_ns)
 	atomic_inc(&t->ended);
 }
 
-/* A window ends: was the target missed, what has the arm let through, and which one is next? */
+/* At the end of a window: checks whether the target was missed, records the arm's background rate, and chooses the next arm. */
 static void target_end_window(struct target *t, u64 now_ns)
 {
 	u64 us = div_u64(now_ns - t->window_ns, 1000);
@@ -78,7 +78,7 @@ static void target_end_window(struct target *t, u64 now_ns)
 		t->arm = TARGET_PLAIN;
 }
 
-/* Moves the bound by requests of which some were late. */
+/* Moves the bound after real-time requests of which @in_time met the target and @late did not. */
 static void target_step(struct target *t, int in_time, int late)
 {
 	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP;
@@ -101,7 +101,7 @@ static void target_step(struct target *t, int in_time, int late)
 }
 
 /**
- * target_learn() - before a dispatch: move the bound by the real-time requests that have ended since
+ * target_learn() - before a dispatch, move the bound according to the real-time requests that completed since the last move
  * @t: the drive's target
  * @now_ns: the time
  *

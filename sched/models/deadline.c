@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Deadline, the scheduler: see deadline.h. The code that binds it to an environment includes this file. */
+/* The deadline scheduler: see deadline.h. The binding to an environment includes this file. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
@@ -30,7 +30,7 @@ static void deadline_init(struct deadline *d)
 	d->direction = DEADLINE_WRITE;
 }
 
-/* Entries of a class that were inserted and have not ended: queued, or in the drive. */
+/* Number of entries of a class that are queued or in the drive. */
 static inline u32 deadline_pending(const struct deadline *d, unsigned int prio)
 {
 	return d->inserted[prio] - d->ended[prio];
@@ -40,8 +40,8 @@ static inline u32 deadline_pending(const struct deadline *d, unsigned int prio)
  * deadline_has_work() - is anything queued?
  * @d: the drive's scheduler
  *
- * deadline_dispatch() may return nothing all the same, while a higher class has entries in the drive. Nobody is told
- * when they end: the block layer asks again after some time (BLK_MQ_BUDGET_DELAY).
+ * deadline_dispatch() may return NULL nevertheless, while a higher class has entries in the drive. No queue run follows their
+ * completion: the block layer tries again after some time (BLK_MQ_BUDGET_DELAY).
  */
 static inline bool deadline_has_work(const struct deadline *d)
 {
@@ -75,10 +75,10 @@ static bool deadline_deinit(struct deadline *d)
 /**
  * deadline_configure() - set a knob
  * @d: the drive's scheduler
- * @knob: which
+ * @knob: the knob
  * @value: new value
  *
- * Return: 0, or -ERANGE with nothing changed.
+ * Return: 0, or -ERANGE, which leaves the knob unchanged.
  */
 static int deadline_configure(struct deadline *d, enum deadline_knob knob, u64 value)
 {
@@ -95,7 +95,7 @@ static int deadline_configure(struct deadline *d, enum deadline_knob knob, u64 v
 }
 
 /**
- * deadline_limit() - scheduler tags that all but synchronous reads may hold
+ * deadline_limit() - scheduler tags that requests other than synchronous reads may hold
  * @d: the drive's scheduler
  * @tags: scheduler tags of a hardware queue, at least 1
  *
@@ -111,7 +111,7 @@ static inline u32 deadline_tick(u64 now_ns)
 	return div_u64(now_ns, DEADLINE_TICK_NS);
 }
 
-/* A time of a knob in ticks, rounded up. */
+/* Value in ticks of a knob in ms, rounded up. */
 static inline u32 deadline_ticks(const struct deadline *d, enum deadline_knob knob)
 {
 	return DIV_ROUND_UP(d->knobs[knob], DEADLINE_TICK_MS);
@@ -134,7 +134,7 @@ static inline struct deadline_entry *deadline_of_sorted(struct rb_node *node)
 	return node ? rb_entry(node, struct deadline_entry, sorted) : NULL;
 }
 
-/* The first entry at @sector or behind it. */
+/* The first entry at or after @sector. */
 static inline struct deadline_entry *deadline_from(const struct deadline_queue *q, u64 sector)
 {
 	struct rb_node *node = q->sorted.rb_node, *found = NULL;
@@ -170,7 +170,7 @@ static inline void deadline_sort(struct deadline_queue *q, struct deadline_entry
  * @e: not queued
  * @prio: enum deadline_prio
  * @direction: enum deadline_direction
- * @urgent: serve it before all else
+ * @urgent: dispatch it before all others
  * @now: in ns
  */
 static inline void deadline_insert(struct deadline *d, struct deadline_entry *e, unsigned int prio,
@@ -178,7 +178,7 @@ static inline void deadline_insert(struct deadline *d, struct deadline_entry *e,
 {
 	struct deadline_queue *q = &d->queues[prio][direction];
 
-	/* one that the driver gave back still counts */
+	/* an entry that the driver returned is already counted */
 	if (!e->counted)
 		d->inserted[prio]++;
 	e->counted = true;
@@ -194,22 +194,22 @@ static inline void deadline_insert(struct deadline *d, struct deadline_entry *e,
 	deadline_sort(q, e);
 }
 
-/* With which entry would a batch go on? */
+/* The entry that would continue a batch. */
 static inline struct deadline_entry *deadline_next(const struct deadline *d,
 						   const struct deadline_queue *q)
 {
 	return d->knobs[DEADLINE_KNOB_keeps_next] ? q->next : deadline_from(q, q->latest_sector);
 }
 
-/* Times may be 2^31 ticks apart. */
+/* Is time @a before @b? Times may be up to 2^31 ticks apart. */
 static inline bool deadline_before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;
 }
 
 /*
- * The entry of a class that is to go: the batch's next one, or the first one of a new batch. One that was inserted
- * after @latest stays, but the choice of the batch is made all the same.
+ * Picks the entry of a class to dispatch: the next one of the batch, or the first one of a new batch. An entry inserted after
+ * tick @latest is not returned, but the choice of a new batch remains in force.
  */
 static inline struct deadline_entry *deadline_pick(struct deadline *d, unsigned int prio, u32 tick,
 						   u32 latest)
@@ -259,7 +259,7 @@ static inline void deadline_leave(struct deadline *d, struct deadline_entry *e)
  * @d: the drive's scheduler
  * @now: in ns
  *
- * Return: an entry, or NULL when nothing is queued, or nothing but what a higher class holds back.
+ * Return: an entry, or NULL if nothing is queued, or a higher class holds back all queued entries.
  */
 static inline struct deadline_entry *deadline_dispatch(struct deadline *d, u64 now)
 {
@@ -292,7 +292,7 @@ static inline struct deadline_entry *deadline_dispatch(struct deadline *d, u64 n
 /**
  * deadline_finish() - an entry is freed
  * @d: the drive's scheduler
- * @e: not queued; only one that was inserted counts
+ * @e: not queued; has an effect only if it was inserted
  */
 static inline void deadline_finish(struct deadline *d, struct deadline_entry *e)
 {
@@ -305,11 +305,11 @@ static inline void deadline_finish(struct deadline *d, struct deadline_entry *e)
 /**
  * deadline_find_front() - a queued entry that begins where a bio ends
  * @d: the drive's scheduler
- * @prio: of the bio
- * @direction: of the bio
- * @sector: where the bio ends
+ * @prio: class of the bio
+ * @direction: direction of the bio
+ * @sector: sector after the bio's last one
  *
- * Return: the first such entry, or NULL, also when front merges are off.
+ * Return: the first such entry, or NULL if there is none or front merges are off.
  */
 static inline struct deadline_entry *deadline_find_front(struct deadline *d, unsigned int prio,
 							 unsigned int direction, u64 sector)
@@ -323,7 +323,7 @@ static inline struct deadline_entry *deadline_find_front(struct deadline *d, uns
 }
 
 /**
- * deadline_unsort() - an entry is about to begin elsewhere; deadline_resort() follows
+ * deadline_unsort() - remove an entry from the sorted order before its first sector changes; deadline_resort() follows
  * @d: the drive's scheduler
  * @e: queued, not urgent
  */
@@ -332,7 +332,7 @@ static inline void deadline_unsort(struct deadline *d, struct deadline_entry *e)
 	rb_erase(&e->sorted, &deadline_queue(d, e)->sorted);
 }
 
-/* See deadline_unsort(). Its age stays. */
+/* Sorts an entry again after deadline_unsort(). Its expiry is unchanged. */
 static inline void deadline_resort(struct deadline *d, struct deadline_entry *e)
 {
 	deadline_sort(deadline_queue(d, e), e);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deadline: as Linux's mq-deadline decides (Documentation/block/deadline-iosched.rst, ioprio.rst), for comparison.
- * Three I/O priority classes; in each, reads and writes in the order of their sectors, in batches, until the oldest has
- * waited too long. A class goes only while nothing of a higher one is queued or in the drive, or when it has waited for
- * prio_aging_expire.
+ * Deadline: a model of Linux's mq-deadline (Documentation/block/deadline-iosched.rst, ioprio.rst), for comparison. There are
+ * three I/O priority classes. In each, reads and writes are dispatched in batches in the order of their sectors, until the
+ * oldest request has waited too long. A class is served only while no request of a higher class is queued or in the drive,
+ * or when its oldest request has waited for prio_aging_expire.
  *
- * Time is counted in ticks of the kernel's clock, as there: an expiry is exact to a tick.
+ * Like the kernel's, this code counts time in ticks: an expiry is exact to a tick.
  *
- * Everything here is under one lock, the caller's. The environment says, before it includes deadline.c, where an
- * entry and its list node lie, and where the entry's request begins on the drive:
+ * All calls are made under one lock, the caller's. Before it includes deadline.c, the environment defines how to get from an
+ * entry to its list node and back, and the first sector of an entry's request:
  *
  *	static struct list_head *deadline_node(struct deadline_entry *e);
  *	static struct deadline_entry *deadline_entry_of(struct list_head *node);
@@ -31,27 +31,28 @@ enum deadline_direction { DEADLINE_READ, DEADLINE_WRITE, DEADLINE_DIRECTIONS };
 #define DEADLINE_TICK_NS (DEADLINE_TICK_MS * 1000000)
 
 /*
- * knob(name, unit, least, most, default, what it does): those of the kernel's sysfs, and keeps_next, in which
- * kernels differ
+ * knob(name, unit, least, most, default, what it does): the knobs of the kernel's sysfs, and keeps_next for a difference
+ * between kernel versions
  */
 /* clang-format off */
 #define DEADLINE_KNOBS(knob) \
 	knob(read_expire, "ms", 0, 2147483647, 500, \
-	     "a read that waits for longer is served out of the order of sectors") \
+	     "a read that has waited for longer is dispatched out of the order of sectors") \
 	knob(write_expire, "ms", 0, 2147483647, 5000, \
-	     "the same for writes") \
+	     "a write that has waited for longer is dispatched out of the order of sectors") \
 	knob(writes_starved, "batches", 0, 2147483647, 2, \
-	     "batches of reads that go before a batch of writes") \
+	     "batches of reads that are dispatched before a waiting batch of writes") \
 	knob(front_merges, "boolean", 0, 1, 1, \
-	     "whether bios join requests that begin where they end") \
+	     "whether a bio is merged into a request that begins where the bio ends") \
 	knob(async_depth, "requests", 1, 2147483647, 2147483647, \
-	     "scheduler tags of a hardware queue for all but synchronous reads, if it has more") \
+	     "most scheduler tags of a hardware queue for requests other than synchronous reads") \
 	knob(fifo_batch, "requests", 0, 2147483647, 16, \
-	     "requests that go in the order of sectors before the next choice") \
+	     "requests in a batch, which are dispatched in the order of sectors") \
 	knob(prio_aging_expire, "ms", 0, 2147483647, 10000, \
-	     "a request that waits for longer goes before higher classes") \
+	     "a request that has waited for longer is dispatched before higher classes") \
 	knob(keeps_next, "boolean", 0, 1, 0, \
-	     "1: a batch goes on with what was next when the latest request left, as in 6.1; 0: with what is next now")
+	     "which request continues a batch: 1: the one that was next when the latest was dispatched, as in Linux 6.1; 0: the one " \
+	     "that is next now")
 /* clang-format on */
 
 enum deadline_knob {
@@ -62,12 +63,12 @@ enum deadline_knob {
 };
 
 /**
- * struct deadline_entry - a request, as deadline sees it; zeroed before it is first inserted
- * @sorted: in the order of sectors; only while it is queued, and not urgent
- * @expires: tick after which it is late
+ * struct deadline_entry - the scheduler's data for a request; zeroed before it is first inserted
+ * @sorted: node in the order of sectors; only while it is queued and not urgent
+ * @expires: tick at which it expires
  * @prio: enum deadline_prio
  * @direction: enum deadline_direction
- * @counted: it is among @inserted of its class, and not among @ended
+ * @counted: it is counted in @inserted of its class, and not yet in @ended
  */
 struct deadline_entry {
 	struct rb_node sorted;
@@ -79,10 +80,10 @@ struct deadline_entry {
 
 /**
  * struct deadline_queue - reads or writes of a class
- * @fifo: in the order of insertion
- * @sorted: in the order of sectors; equal ones in the order of insertion
- * @latest_sector: where the latest one that left began
- * @next: the one behind it, when keeps_next is set
+ * @fifo: entries in the order of insertion
+ * @sorted: entries in the order of sectors, then of insertion
+ * @latest_sector: first sector of the latest dispatched entry
+ * @next: the entry that followed it in @sorted, if keeps_next is set
  */
 struct deadline_queue {
 	struct list_head fifo;
@@ -94,13 +95,13 @@ struct deadline_queue {
 /**
  * struct deadline - one drive
  * @knobs: current values
- * @urgent: what the block layer wants back in the drive, before all else; the latest first
- * @queues: by class and direction
- * @inserted: entries, by class, since the start
- * @ended: of these the ones that were freed, wherever they were
- * @direction: of the latest batch
- * @batched: requests that the latest batch had
- * @starved: choices of reads while writes waited, since the latest choice of writes
+ * @urgent: entries that the block layer inserts at the head, dispatched before all others; latest first
+ * @queues: queues by class and direction
+ * @inserted: entries inserted since the start, by class
+ * @ended: entries of @inserted that were freed, by class
+ * @direction: direction of the latest batch
+ * @batched: requests dispatched in the latest batch
+ * @starved: batches of reads chosen while writes waited, since the latest batch of writes
  */
 struct deadline {
 	u32 knobs[DEADLINE_KNOB_COUNT];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Kyber, the scheduler: see kyber.h. The code that binds it to an environment includes this file. */
+/* The kyber scheduler: see kyber.h. The binding to an environment includes this file. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
@@ -13,7 +13,7 @@ static const struct knob kyber_knob_infos[KYBER_KNOB_COUNT] = {
 #undef KYBER_KNOB_INFO
 };
 
-/* Most tokens of a domain: what fills any drive with reads, and less of all that reads should not wait for. */
+/* Most tokens of a domain: enough reads to keep any drive busy, and fewer of the requests that should not delay reads. */
 static const u32 kyber_depths[KYBER_DOMAINS] = {
 	[KYBER_READ] = KYBER_TOKENS,
 	[KYBER_WRITE] = 128,
@@ -21,7 +21,7 @@ static const u32 kyber_depths[KYBER_DOMAINS] = {
 	[KYBER_OTHER] = 16,
 };
 
-/* Requests of a domain in a row. */
+/* Requests in a batch of a domain. */
 static const u32 kyber_batches[KYBER_DOMAINS] = {
 	[KYBER_READ] = 16,
 	[KYBER_WRITE] = 8,
@@ -32,10 +32,10 @@ static const u32 kyber_batches[KYBER_DOMAINS] = {
 /**
  * kyber_init() - prepare a zeroed struct kyber
  * @k: the drive's scheduler
- * @queues: array of @queue_count; belongs to the caller, outlives @k
- * @queue_count: hardware queues
+ * @queues: array of @queue_count hardware queues; owned by the caller, must outlive @k
+ * @queue_count: number of hardware queues
  * @run: see struct kyber; must not dispatch before it returns
- * @argument: for @run
+ * @argument: passed to @run
  */
 static void kyber_init(struct kyber *k, struct kyber_queue *queues, unsigned int queue_count,
 		       void (*run)(void *argument, struct kyber_queue *q), void *argument)
@@ -67,7 +67,7 @@ static void kyber_init(struct kyber *k, struct kyber_queue *queues, unsigned int
  * kyber_has_work() - is anything queued?
  * @q: hardware queue
  *
- * kyber_dispatch() may return nothing all the same, for want of tokens; then it runs the queue when some are free.
+ * kyber_dispatch() may return NULL nevertheless, for lack of tokens; the queue is then run when tokens are returned.
  */
 static inline bool kyber_has_work(const struct kyber_queue *q)
 {
@@ -102,12 +102,12 @@ static bool kyber_deinit(const struct kyber *k)
 /**
  * kyber_configure() - set a knob
  * @k: the drive's scheduler
- * @knob: which
+ * @knob: the knob
  * @value: new value
  *
- * Samples taken so far stay in the buckets that the old target gave them.
+ * Earlier samples stay in the buckets of the old target.
  *
- * Return: 0, or -ERANGE with nothing changed.
+ * Return: 0, or -ERANGE, which leaves the knob unchanged.
  */
 static int kyber_configure(struct kyber *k, enum kyber_knob knob, u64 value)
 {
@@ -118,7 +118,7 @@ static int kyber_configure(struct kyber *k, enum kyber_knob knob, u64 value)
 }
 
 /**
- * kyber_limit() - scheduler tags that requests nobody waits for may hold
+ * kyber_limit() - scheduler tags that asynchronous requests may hold
  * @tags: scheduler tags of a hardware queue, at least 1
  *
  * Return: 1 to @tags.
@@ -130,10 +130,10 @@ static inline u32 kyber_limit(u32 tags)
 
 /**
  * kyber_insert() - queue an entry
- * @q: hardware queue it was submitted to
- * @e: holds no token
+ * @q: hardware queue that the entry was submitted to
+ * @e: an entry that holds no token
  * @domain: enum kyber_domain
- * @urgent: before all that is fresh
+ * @urgent: insert it before all fresh entries
  */
 static inline void kyber_insert(struct kyber_queue *q, struct kyber_entry *e, unsigned int domain,
 				bool urgent)
@@ -145,7 +145,7 @@ static inline void kyber_insert(struct kyber_queue *q, struct kyber_entry *e, un
 		list_add_tail(kyber_node(e), &q->fresh[domain]);
 }
 
-/* Takes a free token of those in use, and returns its number; 0: there is none. */
+/* Takes a free token. Return: 1 + its number, or 0 if no token is free. */
 static inline u16 kyber_take_token(struct kyber_tokens *tokens)
 {
 	unsigned int word;
@@ -164,7 +164,7 @@ static inline u16 kyber_take_token(struct kyber_tokens *tokens)
 	return 0;
 }
 
-/* The same for a hardware queue, which from now on waits or does not. */
+/* Takes a token for a hardware queue; without one, the queue is added to the waiting ones. Return: see kyber_take_token(). */
 static inline u16 kyber_get_token(struct kyber *k, struct kyber_queue *q, unsigned int domain)
 {
 	struct kyber_tokens *tokens = &k->tokens[domain];
@@ -178,8 +178,8 @@ static inline u16 kyber_get_token(struct kyber *k, struct kyber_queue *q, unsign
 }
 
 /*
- * Those who wait are woken all at once, whenever an eighth of the tokens, at most eight, have come back while somebody
- * waited: a run of a hardware queue costs more than a token is worth (the kernel's sbitmap wakes in such batches).
+ * Returns a token. All waiting hardware queues are run whenever an eighth of the tokens, at most eight, were returned while
+ * queues waited: one run of a hardware queue per token would cost too much (the kernel's sbitmap wakes in such batches).
  */
 static inline void kyber_put_token(struct kyber *k, unsigned int domain, u16 token)
 {
@@ -199,7 +199,7 @@ static inline void kyber_put_token(struct kyber *k, unsigned int domain, u16 tok
 	}
 }
 
-/* The first entry of the batch's domain, if there are one and a token. */
+/* Dispatches the first entry of the batch's domain. Return: NULL if no entry is queued or no token is free. */
 static inline struct kyber_entry *kyber_dispatch_domain(struct kyber *k, struct kyber_queue *q)
 {
 	struct list_head *flushed = &q->flushed[q->domain], *fresh = &q->fresh[q->domain];
@@ -225,7 +225,7 @@ static inline struct kyber_entry *kyber_dispatch_domain(struct kyber *k, struct 
  * @k: the drive's scheduler
  * @q: hardware queue
  *
- * Return: an entry, which holds a token now, or NULL when nothing is queued, or nothing that finds a token.
+ * Return: an entry, which now holds a token, or NULL if nothing is queued or no token is free.
  */
 static inline struct kyber_entry *kyber_dispatch(struct kyber *k, struct kyber_queue *q)
 {
@@ -245,9 +245,9 @@ static inline struct kyber_entry *kyber_dispatch(struct kyber *k, struct kyber_q
 }
 
 /**
- * kyber_finish() - an entry is freed, or the driver gives it back
+ * kyber_finish() - an entry is freed, or the driver returns it
  * @k: the drive's scheduler
- * @e: not queued; only one that holds a token counts
+ * @e: not queued; has an effect only if it holds a token
  */
 static inline void kyber_finish(struct kyber *k, struct kyber_entry *e)
 {
@@ -268,14 +268,14 @@ static inline void kyber_sample(struct kyber *k, unsigned int domain, enum kyber
 }
 
 /**
- * kyber_complete() - an entry came back from the drive
+ * kyber_complete() - an entry has completed
  * @k: the drive's scheduler
  * @e: the entry
- * @start: when its request was made, in ns
- * @issue: when the drive got it
- * @now: the time
+ * @start: when its request was started, in ns
+ * @issue: when it was issued to the drive, in ns
+ * @now: the time, in ns
  *
- * Return: true if kyber_adjust() is to be called at kyber_due(@now), unless it is going to be called earlier anyway.
+ * Return: true if kyber_adjust() must be called at kyber_due(@now), unless an earlier call is already scheduled.
  */
 static inline bool kyber_complete(struct kyber *k, const struct kyber_entry *e, u64 start,
 				  u64 issue, u64 now)
@@ -293,8 +293,9 @@ static inline u64 kyber_due(u64 now)
 }
 
 /*
- * The bucket in which a percentile lies, or -1 when there are too few samples yet. Both kinds of a domain share its
- * timeout, which the first one that is old enough ends: of less than KYBER_SAMPLES only the I/O latency is ever taken.
+ * Return: the bucket of a percentile, or -1 if there are too few samples. Both kinds of latency of a domain share one timeout,
+ * which is reset when a percentile is taken. The I/O latency is checked first, so with fewer than KYBER_SAMPLES samples only
+ * its percentile is ever taken.
  */
 static int kyber_percentile(struct kyber *k, unsigned int domain, enum kyber_latency kind,
 			    u32 percent, u64 tick)
@@ -321,11 +322,11 @@ static int kyber_percentile(struct kyber *k, unsigned int domain, enum kyber_lat
 }
 
 /**
- * kyber_adjust() - set the numbers of tokens by the latencies seen
+ * kyber_adjust() - adjust the numbers of tokens to the measured latencies
  * @k: the drive's scheduler
- * @now: in ns
+ * @now: the time, in ns
  *
- * Nobody is woken when there are more.
+ * Waiting hardware queues are not run when the number of tokens grows.
  */
 static void kyber_adjust(struct kyber *k, u64 now)
 {
@@ -333,14 +334,14 @@ static void kyber_adjust(struct kyber *k, u64 now)
 	unsigned int domain;
 	bool congested = false;
 
-	/* is the drive congested? not for a few outliers */
+	/* the 90th percentile ignores a few outliers */
 	for (domain = 0; domain < KYBER_MEASURED; domain++)
 		if (kyber_percentile(k, domain, KYBER_IO, 90, tick) >= KYBER_GOOD_BUCKETS)
 			congested = true;
 	for (domain = 0; domain < KYBER_MEASURED; domain++) {
 		int p99 = kyber_percentile(k, domain, KYBER_TOTAL, 99, tick);
 
-		/* one that was taken earlier will do, once: domains do not get enough samples at the same time */
+		/* keep a percentile until it is needed, for one use: domains do not get enough samples at the same time */
 		if (!congested && p99 >= 0)
 			k->p99[domain] = p99;
 		if (congested) {

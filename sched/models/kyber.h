@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Kyber: as Linux's kyber decides (Documentation/block/kyber-iosched.rst), for comparison. Requests of four domains
- * need a token of their domain to enter the drive. Ten times a second the numbers of tokens are adjusted: when requests
- * of some domain stay in the drive for too long, the domains that meet their targets get fewer; a domain that misses
- * its own gets more.
+ * Kyber: a model of Linux's kyber (Documentation/block/kyber-iosched.rst), for comparison. A request needs a token of its
+ * domain, one of four, to be dispatched. Ten times per second the numbers of tokens are adjusted: when requests of a domain
+ * stay in the drive for too long, the domains that meet their targets get fewer tokens; a domain that misses its own target
+ * gets more.
  *
- * Each hardware queue has FIFOs of its own, and serves the domains in turn, in batches. Time of adjustments is counted
- * in ticks of the kernel's clock, as there.
+ * Each hardware queue has FIFOs of its own, and serves the domains in turn, in batches. Like the kernel's, this code counts the
+ * time between adjustments in ticks.
  *
- * Everything here is under one lock, the caller's. The environment says, before it includes kyber.c, where an entry
- * and its list node lie:
+ * All calls are made under one lock, the caller's. Before it includes kyber.c, the environment defines how to get from an
+ * entry to its list node and back:
  *
  *	static struct list_head *kyber_node(struct kyber_entry *e);
  *	static struct kyber_entry *kyber_entry_of(struct list_head *node);
@@ -23,39 +23,39 @@
 
 #include "../knobs.h"
 
-/* All but the last one are measured and adjusted. */
+/* All domains but the last one are measured and adjusted. */
 enum kyber_domain { KYBER_READ, KYBER_WRITE, KYBER_DISCARD, KYBER_OTHER, KYBER_DOMAINS };
 #define KYBER_MEASURED KYBER_OTHER
 
-/* What is measured: from the start of a request, and from when the drive got it. */
+/* Measured latencies: from the start of a request to its completion, and from its issue to the drive. */
 enum kyber_latency { KYBER_TOTAL, KYBER_IO, KYBER_LATENCIES };
 
 #define KYBER_TOKENS 256
 
-/* A bucket of latencies is a quarter of the target wide; the first four meet it. */
+/* Each latency bucket is a quarter of the target wide; latencies in the first four buckets meet the target. */
 #define KYBER_BUCKETS_SHIFT 2
 #define KYBER_GOOD_BUCKETS (1 << KYBER_BUCKETS_SHIFT)
 #define KYBER_BUCKETS (2 * KYBER_GOOD_BUCKETS)
 
-/* A percentile is taken of so many samples, or of as many as there are a second after the first look at them. */
+/* Samples needed for a percentile; fewer are enough one second after the first check. */
 #define KYBER_SAMPLES 500
 
 /* Debian's kernels tick 250 times a second. */
 #define KYBER_TICK_NS 4000000
 #define KYBER_SECOND 250
-/* Ticks from the completion that starts the timer to its end: HZ / 10, and one that the timer wheel rounds up. */
+/* Ticks from the completion that arms the timer to its expiry: HZ / 10, plus one by which the timer wheel rounds up. */
 #define KYBER_WINDOW (KYBER_SECOND / 10 + 1)
 
-/* Share of the scheduler tags, in percent, that requests nobody waits for may take. */
+/* Share of the scheduler tags, in percent, that asynchronous requests may take. */
 #define KYBER_ASYNC_PERCENT 75
 
 /* knob(name, unit, least, most, default, what it does) */
 /* clang-format off */
 #define KYBER_KNOBS(knob) \
 	knob(read_lat_nsec, "ns", 0, 18446744073709551615u, 2000000, \
-	     "target of the latency of reads") \
+	     "target latency of reads") \
 	knob(write_lat_nsec, "ns", 0, 18446744073709551615u, 10000000, \
-	     "target of the latency of writes")
+	     "target latency of writes")
 /* clang-format on */
 
 /* in the order of the domains */
@@ -67,9 +67,9 @@ enum kyber_knob {
 };
 
 /**
- * struct kyber_entry - a request, as Kyber sees it; zeroed before it is first inserted
+ * struct kyber_entry - the scheduler's data for a request; zeroed before it is first inserted
  * @domain: enum kyber_domain
- * @token: number of the token that it holds, from 1; 0: none
+ * @token: 1 + the number of the token that it holds; 0: none
  */
 struct kyber_entry {
 	u8 domain;
@@ -78,12 +78,12 @@ struct kyber_entry {
 
 /**
  * struct kyber_queue - a hardware queue
- * @index: of it
- * @fresh: what was inserted, by domain; bios may still join it
- * @flushed: what waits for a token, by domain; empty, or older than all that is fresh
- * @domain: of the batch
- * @batched: requests that the batch had
- * @waiting: in struct kyber_tokens, while a request of the domain found no token
+ * @index: number of the hardware queue
+ * @fresh: inserted entries, by domain; bios may still be merged into them
+ * @flushed: older entries that wait for a token, by domain; bios are not merged into them
+ * @domain: domain of the present batch
+ * @batched: requests dispatched in the present batch
+ * @waiting: nodes in kyber_tokens.waiting, by domain, while the queue waits for a token
  */
 struct kyber_queue {
 	unsigned int index;
@@ -96,10 +96,10 @@ struct kyber_queue {
 
 /**
  * struct kyber_tokens - the tokens of a domain
- * @depth: those in use; a larger one that was given out before @depth fell is none of them, and not missed
- * @taken: bitmap
- * @waiting: hardware queues that wait for one, the longest first
- * @freed: tokens that came back while somebody waited, not yet used up by waking
+ * @depth: number of tokens in use; tokens with higher numbers, given out before @depth fell, do not count
+ * @taken: bitmap of tokens given out
+ * @waiting: hardware queues that wait for a token, the longest wait first
+ * @freed: tokens returned while queues waited, since the latest wake-up
  */
 struct kyber_tokens {
 	u32 depth;
@@ -110,15 +110,15 @@ struct kyber_tokens {
 
 /**
  * struct kyber - one drive
- * @targets: of latencies, in ns
- * @tokens: by domain
- * @samples: histogram of latencies since the last percentile of them was taken
- * @timeouts: tick at which few samples have to do; 0: nobody has looked at them yet
- * @p99: bucket of the total latency when it was last taken, -1 if it has been used or there was none
- * @queue_count: hardware queues
- * @queues: they
+ * @targets: target latencies by domain, in ns
+ * @tokens: tokens by domain
+ * @samples: histograms of latencies since their latest percentile was taken
+ * @timeouts: tick from which on fewer samples are enough; 0: the samples were not checked yet
+ * @p99: bucket of the latest 99th percentile of the total latency; -1: there was none, or it has been used
+ * @queue_count: number of hardware queues
+ * @queues: array of @queue_count hardware queues
  * @run: asks for a run of a hardware queue
- * @argument: for @run
+ * @argument: passed to @run
  */
 struct kyber {
 	u64 targets[KYBER_MEASURED];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The Python module tailgate_sim._core: simulate.hpp, name for name.
+// The Python module tailgate_sim._core: the types and functions of simulate.hpp, with the same names.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -19,7 +19,7 @@ namespace
 
 using Counts = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>>;
 
-/// A copy that Python owns.
+/// A copy of the values as an array owned by Python.
 Counts to_numpy(const std::vector<uint64_t> &values)
 {
 	auto *data = new std::vector<uint64_t>(values);

@@ -13,10 +13,10 @@ namespace
 {
 
 constexpr uint32_t SECTOR = 512;
-/// BLK_MQ_BUDGET_DELAY: after a scheduler said that it had work, and then gave none, its queues run again.
+/// BLK_MQ_BUDGET_DELAY: the queues run again after this time if a scheduler had work but dispatched nothing.
 constexpr uint64_t DELAY_NS = 3'000'000;
 
-/// Drivers, in the order of Device::attachment. kernel/vflash.c says what they do.
+/// Drivers, in the order of Device::attachment; see kernel/vflash.c.
 enum Attachment : uint32_t { NVME, USB, MMC, CQE, ATTACHMENTS };
 constexpr uint32_t DEPTHS[ATTACHMENTS] = { 10240, 1, 64, 32 };
 
@@ -49,7 +49,7 @@ void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &
 		std::string range =
 			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
 			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
-		/* a default may be outside: "auto" */
+		/* a default may be outside the range: "auto" */
 		if (!(knob.flags & KNOB_MAY_BE_AUTO && value == KNOB_AUTO) &&
 		    (value < knob.least || value > knob.most || value % knob.step))
 			throw UsageError(wanted.name + "." + name + ": expected " + range +
@@ -128,7 +128,7 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	if (!scheduler_ && !config.scheduler.knobs.empty())
 		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
 	attach(device, parameters);
-	/* the kernel gives a drive no more queues than it has processors */
+	/* the kernel gives a drive at most as many queues as there are processors */
 	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
 	drive_ = make_drive(parameters);
 	tags_ = !scheduler_	   ? depth_ :
@@ -151,7 +151,7 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 		checker_.emplace(promises_of(config.scheduler));
 }
 
-/// What the driver makes of the drive.
+/// Applies the limits of the driver to the drive.
 void BlockLayer::attach(const Device &device, flash_parameters &parameters)
 {
 	if (!device.depth || device.depth > 10240)
@@ -165,7 +165,7 @@ void BlockLayer::attach(const Device &device, flash_parameters &parameters)
 	if (device.attachment != NVME)
 		parameters.queues = 1;
 	if (device.attachment == MMC)
-		parameters.slots = 1; /* the second waits in the driver */
+		parameters.slots = 1; /* the second request waits in the driver */
 }
 
 void BlockLayer::make_elevator(const Config &config)
@@ -224,7 +224,7 @@ Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 				return scheduler_->knobs[i].initial;
 		throw std::logic_error("the checker knows a knob " + name + " that there is not");
 	};
-	/* with "active" the bounds are not always in force */
+	/* with bound_when active the bounds are not always in force */
 	uint64_t bounded = !knob("bound_when");
 	return { bounded * knob("inflight_max"), bounded * knob("inflight_kib_max"), true,
 		 !knob("be_floor_iops") };
@@ -239,7 +239,7 @@ uint32_t BlockLayer::limit(const Io &io) const
 	return scheduler_->limit(elevator_.get(), io.op, true, io.ioprio, tags_);
 }
 
-/// In a request: the drive's limit, or the scheduler's.
+/// Most sectors in a request: the smaller of the drive's limit and the scheduler's.
 uint32_t BlockLayer::most_sectors(const Io &io) const
 {
 	uint32_t piece = scheduler_ && scheduler_->piece ?
@@ -301,9 +301,9 @@ bool BlockLayer::submit(Io *io, Action accepted)
 	uint32_t most = most_sectors(*io);
 	bool waits = false;
 
-	io->parts = 1; /* so that no part that completes at once ends it */
+	io->parts = 1; /* keeps the Io incomplete until all parts are submitted */
 	do {
-		/* as it is first split to what the drive takes */
+		/* the kernel splits to the drive's limit first, then to the scheduler's */
 		uint32_t sectors = std::min({ left, max_sectors_ - in_request, most });
 
 		left -= sectors;
@@ -318,11 +318,11 @@ bool BlockLayer::submit(Io *io, Action accepted)
 	} while (left);
 	io->parts--;
 	if (waits && scheduler_)
-		dispatch(io->processor); /* who goes to sleep for a tag leaves nothing undone */
+		dispatch(io->processor); /* dispatch before sleeping for a tag */
 	return !waits;
 }
 
-/// Run the submitter's hardware queue, as it does after it has inserted.
+/// Runs the submitter's hardware queue after an insertion.
 void BlockLayer::dispatch(uint32_t processor)
 {
 	Queue &queue = queues_[processor % queues_.size()];
@@ -333,7 +333,7 @@ void BlockLayer::dispatch(uint32_t processor)
 		run(queue);
 }
 
-/// Into a queued request, into one of its own, or not now.
+/// Merges a part into a queued request, or creates a request for it. Returns false if there is no tag.
 bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 {
 	Request *request;
@@ -367,7 +367,7 @@ bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
 	return true;
 }
 
-/// What the scheduler had queued and wants in pieces: a worker makes them, as kernel/elevator/split.h does.
+/// Splits a request that the scheduler had queued, in a worker, as kernel/elevator/split.h does.
 void BlockLayer::split_later(Request *request)
 {
 	const Costs &costs = machine_.costs;
@@ -384,7 +384,7 @@ void BlockLayer::split_later(Request *request)
 						request });
 }
 
-/// Its bios' pieces, each with a tag of its own; those that find none wait for one behind others that do.
+/// Splits the bios of a request into pieces, each with a tag of its own. Pieces without a tag wait behind earlier waiters.
 void BlockLayer::split(Request *request)
 {
 	Queue &queue = queues_[request->rq.queue];
@@ -404,7 +404,7 @@ void BlockLayer::split(Request *request)
 
 		for (uint32_t done = 0, sectors; done < bio.sectors; done += sectors) {
 			sectors = std::min(bio.sectors - done, most);
-			bio.io->parts += done > 0; /* the first piece has the place of the whole */
+			bio.io->parts += done > 0; /* the first piece replaces the whole part */
 			if (!accept(queue, bio.io, bio.sector + done, sectors))
 				queue.waiters.push_back({ bio.io, bio.sector + done, sectors, {} });
 		}
@@ -431,7 +431,7 @@ void BlockLayer::run_later(Queue &queue)
 				   &queue });
 }
 
-/// blk_mq_delay_run_hw_queues(): whole ticks, and what is on its way already stays as it is.
+/// blk_mq_delay_run_hw_queues(): the delay is rounded up to whole ticks; queues with a scheduled run are skipped.
 void BlockLayer::run_after_delay()
 {
 	uint64_t tick = machine_.tick_ns;
@@ -464,13 +464,13 @@ void BlockLayer::run(Queue &queue)
 		;
 }
 
-/// __blk_mq_do_dispatch_sched(): true if it is worth asking again.
+/// __blk_mq_do_dispatch_sched(): returns true if it should be called again.
 bool BlockLayer::dispatch_some(Queue &queue)
 {
 	if (!scheduler_->has_work(elevator_.get(), queue.index))
 		return false;
 	if (budget_ && queue.in_drive == taken_) {
-		queue.restart = true; /* as SCSI does for who was refused */
+		queue.restart = true; /* as SCSI does for a queue without budget */
 		return false;
 	}
 	sim_request *rq = scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
@@ -489,7 +489,7 @@ bool BlockLayer::dispatch_some(Queue &queue)
 	return false;
 }
 
-/// Give it to the drive, if that has a tag.
+/// Issues a request to the drive. Returns false if the drive has no tag.
 bool BlockLayer::issue(Request *request)
 {
 	Queue &queue = queues_[request->rq.queue];
@@ -572,14 +572,14 @@ void BlockLayer::complete(Request *request)
 	wake_waiters(queue);
 }
 
-/// Its tag is free; its waiters are not woken yet.
+/// Frees a request and its tag; does not wake waiters.
 void BlockLayer::release(Request *request)
 {
 	queues_[request->rq.queue].tags_used--;
 	free_requests_.push_back(request);
 }
 
-/// Tags go to those who wait longest, past those who may not have one yet.
+/// Gives free tags to the longest waiters, skipping those whose limit does not allow one yet.
 void BlockLayer::wake_waiters(Queue &queue)
 {
 	for (size_t i = 0; i < queue.waiters.size() && queue.tags_used < tags_;) {
@@ -591,7 +591,7 @@ void BlockLayer::wake_waiters(Queue &queue)
 		}
 		queue.waiters.erase(queue.waiters.begin() + i);
 		if (waiter.accepted.function)
-			waiter.accepted(); /* it dispatches then */
+			waiter.accepted(); /* the process then dispatches */
 		else if (scheduler_)
 			run_later(queue);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A small blk-mq: from bios to requests, tags, the scheduler, hardware queues, the drive, and back.
+// A small model of blk-mq: the path of a bio through requests, tags, the scheduler, hardware queues and the drive, and back.
 //
-// What the kernel does is told where it is done; the names are the kernel's. Nothing here knows of fio.
+// Names are the kernel's; comments name the kernel function that a function models. This code does not depend on fio.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ namespace tailgate::sim
 class BlockLayer;
 struct Request;
 
-/// What a process submits; it may become several requests, and several may share one.
+/// An I/O submitted by a process. It may be split into several requests, and a request may contain several.
 struct Io {
 	uint64_t offset = 0;
 	uint32_t bytes = 0;
 	sim_op op = SIM_READ;
 	bool through = false;
 	uint16_t ioprio = 0;
-	uint32_t process = 0, cgroup = 0; ///< numbers
-	uint32_t processor = 0; ///< that submits it
+	uint32_t process = 0, cgroup = 0; ///< numbers of the process and of its cgroup
+	uint32_t processor = 0; ///< number of the submitting processor
 	uint32_t flow = 0;
-	uint32_t parts = 0; ///< requests that are not complete
+	uint32_t parts = 0; ///< parts that have not completed
 	Action done; ///< called when the last part is complete
 };
 
-/// A part of an Io in a request.
+/// The part of an Io that is in one request.
 struct Bio {
 	Io *io;
 	Bio *next;
@@ -57,7 +57,7 @@ struct Request {
 class BlockLayer
 {
     public:
-	/// Called for each request that is complete: flow, operation, ns in the block layer, ns in the scheduler.
+	/// Called for each completed request: flow, operation, ns in the block layer, ns in the scheduler.
 	struct Observer {
 		virtual void completed(uint32_t flow, sim_op op, uint64_t block_ns,
 				       uint64_t scheduler_ns) = 0;
@@ -71,22 +71,22 @@ class BlockLayer
 	BlockLayer(const BlockLayer &) = delete;
 	BlockLayer &operator=(const BlockLayer &) = delete;
 
-	/// Take an Io; its parts that get no tag wait for one, and `accepted` is called when the last has it. Returns
-	/// true if all have one now: then `accepted` is not called. The Io stays where it is until `done`.
+	/// Submits an Io. Returns true if all its parts have a tag. Otherwise parts wait for tags, and `accepted` is called
+	/// when the last part has one. The Io must stay valid until `done` is called.
 	bool submit(Io *io, Action accepted);
-	/// With a scheduler, the submitter calls this when all has been accepted.
+	/// With a scheduler, the submitter calls this when all parts were accepted.
 	void dispatch(uint32_t processor);
-	/// Something at this offset will be submitted soon: only makes that faster.
+	/// An Io at this offset will be submitted soon: prefetches memory, for speed only.
 	void expect(uint64_t offset) const
 	{
 		sim_drive_expect(drive_.get(), offset / 512);
 	}
-	/// When the drive has something to tell.
+	/// Time of the drive's next event.
 	uint64_t next_ns() const
 	{
 		return sim_drive_next_ns(drive_.get());
 	}
-	/// Let the drive tell it.
+	/// Advances the drive to the present time and handles its completions.
 	void advance();
 	bool has_scheduler() const
 	{
@@ -97,16 +97,16 @@ class BlockLayer
 		return sectors_;
 	}
 
-	/// Of the knobs that are automatic, by name: what they have been found to be.
+	/// Present values of the knobs that are set to "auto", by name.
 	std::map<std::string, uint64_t> found(const Scheduler &scheduler) const;
 
-	uint64_t completed = 0; ///< requests
-	uint64_t submitted = 0; ///< requests that were made
+	uint64_t completed = 0; ///< requests completed
+	uint64_t submitted = 0; ///< requests created
 	const flash_statistics &statistics() const
 	{
 		return drive_->statistics;
 	}
-	/// std::logic_error if something is left, or was wrong on the way.
+	/// Throws std::logic_error if a request is left or an invariant was broken.
 	void check_end() const;
 
     private:
@@ -114,7 +114,7 @@ class BlockLayer
 		Io *io;
 		uint64_t sector;
 		uint32_t sectors;
-		Action accepted; ///< none: more parts follow
+		Action accepted; ///< empty if more parts of the Io follow
 	};
 
 	/// A hardware queue (struct blk_mq_hw_ctx).
@@ -125,16 +125,16 @@ class BlockLayer
 
 		BlockLayer *layer;
 		uint32_t index;
-		uint32_t tags_used = 0; ///< of the scheduler, or of the drive without one
-		uint32_t in_drive = 0; ///< tags of the drive, with a scheduler
+		uint32_t tags_used = 0; ///< scheduler tags in use; without a scheduler, the drive's
+		uint32_t in_drive = 0; ///< with a scheduler: the drive's tags in use
 		std::deque<Waiter> waiters;
-		std::deque<Request *> dispatch; ///< chosen, but the drive had no tag
-		bool run_pending = false; ///< a worker is on its way
-		bool delayed = false; ///< will be, on a tick
-		bool restart = false; ///< run the queue when a request ends
+		std::deque<Request *> dispatch; ///< dispatched, but the drive had no tag
+		bool run_pending = false; ///< an asynchronous run is scheduled
+		bool delayed = false; ///< a delayed run is scheduled
+		bool restart = false; ///< run the queue when a request completes
 	};
 
-	/// The device as schedulers see it; first member, so that their callbacks find the rest.
+	/// The device as schedulers see it; `device` is the first member, so that callbacks find `layer`.
 	struct Handle {
 		sim_device device;
 		BlockLayer *layer;
@@ -173,16 +173,16 @@ class BlockLayer
 	std::vector<Processor> &processors_;
 	const Machine &machine_;
 	Observer &observer_;
-	const sim_scheduler *scheduler_; ///< none: null
+	const sim_scheduler *scheduler_; ///< null for "none"
 	std::unique_ptr<void, bool (*)(void *)> elevator_{ nullptr, nullptr };
 	Handle handle_{};
 	std::vector<sim_cgroup> cgroups_;
 	Drive drive_{ nullptr, nullptr };
 	std::vector<Queue> queues_;
-	uint32_t tags_ = 0; ///< that requests are made with, of each queue
-	uint32_t depth_; ///< tags of the drive, of each queue
-	uint32_t taken_ = 0; ///< requests that the driver takes at a time, of each queue
-	bool budget_ = false; ///< the scheduler is asked only when the driver takes a request
+	uint32_t tags_ = 0; ///< tags for new requests, per queue
+	uint32_t depth_; ///< tags of the drive, per queue
+	uint32_t taken_ = 0; ///< most requests that the driver accepts at a time, per queue
+	bool budget_ = false; ///< the driver is asked for a budget before the scheduler dispatches
 	uint32_t max_sectors_ = 0;
 	uint64_t sectors_ = 0;
 	bool merges_ = false, worker_dispatches_ = false;

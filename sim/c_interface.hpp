@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The C of sched/ and flash/, without the kernel's macros that C++ has other names for.
+// The C interfaces of sched/ and flash/, without the kernel macros that collide with C++ names.
 #pragma once
 
-#include <algorithm> // before: the macros would break it
+#include <algorithm> // before the C headers, whose macros would break it
 
 extern "C" {
 #include "../sched/pieces.h"

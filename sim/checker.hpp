@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What must hold at every step, whatever the load: requests in = requests out, the bound, FIFO within a level and hardware
-// queue, strict order of levels, a clock that never goes back.
+// Invariants that hold at every step under any load: conservation of requests, the bounds, FIFO within a level and hardware
+// queue, strict order of levels, a monotone clock.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace tailgate::sim
 {
 
-/// What a scheduler promises; 0 is any number.
+/// The promises of a scheduler that are checked; 0: no bound.
 struct Promises {
-	uint64_t inflight_max = 0; ///< requests in the drive
+	uint64_t inflight_max = 0; ///< most requests in the drive
 	uint64_t inflight_kib_max =
-		0; ///< KiB in the drive with a background request, unless it meets none
-	bool levels = false; ///< it is K2
+		0; ///< most KiB in the drive when a background request is dispatched, unless it is alone
+	bool levels = false; ///< it has K2's levels
 	bool strict = true; ///< no request overtakes one of a more urgent level
 };
 
@@ -40,7 +40,7 @@ class Checker
 		}
 	}
 
-	/// Was queued, and will be inserted again in pieces.
+	/// A queued request was taken back, and will be inserted again in pieces.
 	void withdrawn(const sim_request &rq)
 	{
 		made_--;
@@ -50,20 +50,20 @@ class Checker
 		}
 	}
 
-	/// By the scheduler.
+	/// The scheduler has dispatched a request.
 	void chosen(const sim_request &rq)
 	{
 		if (!promises_.levels)
 			return;
 		check_order(rq);
-		/* with a floor a background request may go whatever bounds say */
+		/* the floor dispatches background requests in spite of bounds */
 		if (promises_.inflight_kib_max && promises_.strict && level(rq) == 8 &&
 		    sectors_in_drive_ && rq.sectors &&
 		    sectors_in_drive_ + rq.sectors > 2 * promises_.inflight_kib_max)
 			fail("more bytes in the drive than inflight_kib_max");
 	}
 
-	/// Given to the drive.
+	/// A request was issued to the drive.
 	void issued(const sim_request &rq, uint64_t now_ns)
 	{
 		clock(now_ns);
@@ -91,7 +91,7 @@ class Checker
 	}
 
     private:
-	/// Of K2: 0 to 7 real-time, 8 all else.
+	/// K2's level: 0 to 7 real-time, 8 background.
 	static uint32_t level(const sim_request &rq)
 	{
 		return SIM_IOPRIO_CLASS(rq.ioprio) == 1 ? rq.ioprio & 7 : 8;

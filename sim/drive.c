@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Compiles flash/ for the simulator, with a witness of every operation of a die. */
+/* Compiles flash/ for the simulator, and checks that the operations of a die do not overlap. */
 #include <stdlib.h>
 
 #include "drive.h"
@@ -11,7 +11,7 @@ static void sim_drive_witness(u32 die, u64 start_ns, u64 end_ns);
 const struct flash_parameter_info *const sim_drive_parameters = flash_parameter_infos;
 const u32 sim_drive_parameter_count = ARRAY_SIZE(flash_parameter_infos);
 
-/* By die, the end of its last operation; of the drive that this thread made last. */
+/* End of the last operation, by die, of the drive that this thread created last. */
 static _Thread_local u64 busy_until_ns[256];
 static _Thread_local u64 overlaps;
 

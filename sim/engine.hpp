@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The clock, what is due, and the processors that do it.
+// The clock, the event queue, and the processors.
 //
-// An activity (a fio process, an interrupt, a worker) is a piece of work on a processor: it costs time, and takes effect at
-// its end. A processor does one piece at a time, in order of arrival; an interrupt suspends it. A process that has more to
-// do goes to the end of the line after each piece. A process that computes gives way to all else: as the kernel's scheduler
-// prefers workers and processes that wake up to one that has used its time.
+// An activity (a fio process, an interrupt, a worker) consists of pieces of work on a processor. A piece costs time and takes
+// effect at its end. A processor does one piece at a time, in order of arrival; an interrupt suspends the piece. A process with
+// more work goes to the end of the queue after each piece. Computations run only when there is no other work: the kernel's
+// scheduler prefers workers and processes that wake up to a process that has used its time.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Action {
 	}
 };
 
-/// First in, first out; memory only ever grows.
+/// A FIFO queue in a ring buffer, whose memory grows and never shrinks.
 template <class T> class Fifo
 {
     public:
@@ -81,7 +81,7 @@ template <class T> class Fifo
 	size_t head_ = 0, tail_ = 0;
 };
 
-/// Time, and what happens at which: equal times in the order in which they were asked for.
+/// The clock and the event queue. Events of the same time run in the order in which they were requested.
 class Engine
 {
     public:
@@ -100,7 +100,7 @@ class Engine
 			due_[i] = due_[i - 1];
 		due_[i] = due;
 	}
-	/// At this time, after what runs now.
+	/// Runs an action at the present time, after the one that is running.
 	void soon(Action action)
 	{
 		soon_.push(action);
@@ -111,7 +111,7 @@ class Engine
 		return due_.empty() ? NEVER : due_.back().when_ns;
 	}
 
-	/// Do what is due now, until nothing is.
+	/// Runs all actions that are due now, including those that they add.
 	void settle()
 	{
 		for (;;) {
@@ -134,7 +134,7 @@ class Engine
 		Action action;
 	};
 
-	/// The latest first. There are few: what processors and sleeping processes wait for.
+	/// Sorted, the latest first. There are few: one per processor or sleeping process.
 	std::vector<Due> due_;
 	Fifo<Action> soon_;
 };
@@ -146,7 +146,7 @@ class Processor
 	{
 	}
 
-	/// At once, whatever task is at work: that goes on afterwards. Interrupts wait for each other.
+	/// Suspends the running task, which continues afterwards. Interrupts do not suspend each other.
 	void interrupt(uint64_t cost_ns, Action effect)
 	{
 		if (interrupted_)
@@ -166,7 +166,7 @@ class Processor
 		}
 		begin({ cost_ns, effect }, false);
 	}
-	/// Work that waits while there is any other.
+	/// Work that runs only when there is no other.
 	void compute(uint64_t cost_ns, Action effect)
 	{
 		if (working_ || interrupted_)
@@ -188,7 +188,7 @@ class Processor
 		Action effect;
 	};
 
-	/// Of the task at work, not done yet.
+	/// Remaining time of the running task.
 	uint64_t left_ns() const
 	{
 		return !working_ ? 0 : interrupted_ ? left_ns_ : ends_ns_ - engine_.now_ns;
@@ -223,7 +223,7 @@ class Processor
 			next();
 	}
 
-	/// What is at work, a computation, goes on later.
+	/// Suspends the running computation, which continues later.
 	void set_aside()
 	{
 		uint64_t ns = left_ns();
@@ -262,11 +262,11 @@ class Processor
 	{
 		auto stale = std::find(stale_ns_.begin(), stale_ns_.end(), engine_.now_ns);
 
-		if (stale != stale_ns_.end()) { /* of before an interruption */
+		if (stale != stale_ns_.end()) { /* scheduled before an interruption */
 			stale_ns_.erase(stale);
 			return;
 		}
-		computing_ = false; /* what the effect asks for comes after it */
+		computing_ = false; /* work requested by the effect is queued behind it */
 		effect_();
 		next();
 	}
@@ -283,11 +283,11 @@ class Processor
 	Fifo<Piece> interrupts_, tasks_, computations_;
 	Action effect_, interrupt_effect_;
 	bool working_ = false, computing_ = false, interrupted_ = false;
-	std::vector<uint64_t> stale_ns_; ///< when work would have ended that was interrupted
+	std::vector<uint64_t> stale_ns_; ///< original end times of interrupted work, to be ignored
 	uint64_t busy_ns_ = 0, ends_ns_ = 0, left_ns_ = 0, interrupt_ends_ns_ = 0;
 };
 
-/// A process: a coroutine that starts when it is told to, and lives until its owner goes.
+/// A process: a coroutine that starts when it is first resumed, and is destroyed with its owner.
 class Task
 {
     public:

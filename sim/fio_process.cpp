@@ -16,7 +16,7 @@ constexpr uint64_t SECOND_NS = 1'000'000'000;
 
 } // namespace
 
-// --- what a process awaits ------------------------------------------------------------------------------------------
+// --- awaitables -----------------------------------------------------------------------------------------------------
 
 struct FioProcess::Work {
 	FioProcess &process;
@@ -98,7 +98,7 @@ struct FioProcess::Wait {
 				 auto *process = static_cast<FioProcess *>(p);
 				 const Costs &costs = process->stage_.config.machine.costs;
 
-				 /* it may have woken before, and sleep again by now */
+				 /* the process may have woken earlier and be asleep again */
 				 if (process->asleep_ &&
 				     process->wake_at_ns_ <= process->stage_.engine.now_ns)
 					 process->wake(costs.timer);
@@ -212,12 +212,13 @@ bool FioProcess::may_begin() const
 			   [](const auto &wave) { return !wave.second; });
 }
 
-/// fio releases its processes in turn, but each then prepares its buffers, for longer than the next one takes to follow.
+/// Time of the start, with a random delay: fio releases its processes one after the other, but each then prepares its buffers, which
+/// takes longer than the interval between two releases.
 uint64_t FioProcess::start_ns() const
 {
 	uint64_t spread_ns = stage_.config.machine.start_spread_ns;
 
-	/* numbers of its own: what the process asks for stays the same */
+	/* a separate generator, so that the process's requests do not depend on it */
 	return std::max(stage_.engine.now_ns, process_.start_ns) +
 	       Random(~process_.seed).below(spread_ns + 1);
 }
@@ -234,7 +235,7 @@ void FioProcess::begin()
 	}
 }
 
-/// What happened during the ramp is forgotten, and the rate starts anew.
+/// At the end of the ramp, starts counting and restarts the rate.
 void FioProcess::count_if_ramped_up()
 {
 	if (counting_ || stage_.engine.now_ns < started_ns_ + process_.ramp_ns)
@@ -246,7 +247,7 @@ void FioProcess::count_if_ramped_up()
 	poisson_ns_ = {};
 }
 
-/// With a latency target only what happens at the depth that was found counts.
+/// Discards all results: with a latency target, only requests at the depth that was found are counted.
 void FioProcess::count_anew()
 {
 	latencies_ = {};
@@ -295,7 +296,7 @@ void FioProcess::end()
 	}
 }
 
-/// exitall: the others end after what they have in flight; those that have not begun never do anything.
+/// exitall: the other processes end when their requests in flight have completed; those not begun yet issue none.
 void FioProcess::stop_others()
 {
 	for (FioProcess *each : stage_.processes) {
@@ -313,7 +314,7 @@ void FioProcess::stop_others()
 	}
 }
 
-/// Whether it is ahead of its share of the group's requests; if it is not, it takes one.
+/// Returns whether the process is ahead of its share of the group's requests. If not, counts one more request.
 bool FioProcess::ahead_of_balance()
 {
 	double share = double(process_.balance_weight) / double(balance_->weight);
@@ -328,7 +329,7 @@ bool FioProcess::ahead_of_balance()
 	return false;
 }
 
-/// After enough writes a batch of them is read back, before the next write.
+/// Whether the next request reads a write back: after verify_backlog writes, a batch of them is read.
 bool FioProcess::verifies_next()
 {
 	if (!verify_left_ && process_.verify_backlog && written_.size() >= process_.verify_backlog)
@@ -336,7 +337,7 @@ bool FioProcess::verifies_next()
 	return verify_left_ && !written_.empty();
 }
 
-/// rate_min: looked at once a cycle, not in the first two seconds.
+/// rate_min: checked once per cycle, but not in the first two seconds.
 bool FioProcess::below_least_rate()
 {
 	uint64_t now_ns = stage_.engine.now_ns;
@@ -389,7 +390,7 @@ void FioProcess::note_issue(const IoUnit &unit, bool verifying)
 		note_written({ WRITE, unit.offset, unit.bytes });
 }
 
-/// To be read back: random writes in their order, others by place, and what was written twice once.
+/// Records a write to be read back. Random writes keep their order, sequential ones are sorted by offset without duplicates.
 void FioProcess::note_written(const Access &access)
 {
 	if (!process_.sequential || written_.empty() || written_.back().offset < access.offset) {
@@ -404,7 +405,7 @@ void FioProcess::note_written(const Access &access)
 		written_.insert(place, access);
 }
 
-/// The next one to be read back.
+/// The next write to be read back.
 Access FioProcess::next_written()
 {
 	Access access = written_.front();
@@ -459,7 +460,7 @@ void FioProcess::completed(IoUnit *unit)
 		wake(stage_.config.machine.costs.wake);
 }
 
-/// Takes what has completed, all at one time; returns how many.
+/// Reaps all completed requests, with the present time as their end. Returns their number.
 uint32_t FioProcess::reap()
 {
 	uint32_t n = reapable_.size();
@@ -487,9 +488,9 @@ uint32_t FioProcess::reap()
 	return n;
 }
 
-// --- what it does ---------------------------------------------------------------------------------------------------
+// --- the main loop --------------------------------------------------------------------------------------------------
 
-/* What was inserted goes to the drive after the scheduler's part. */
+/* Dispatches the inserted requests, after the processor time of the scheduler. */
 #define DISPATCH()                                                           \
 	do {                                                                 \
 		if (stage_.layer.has_scheduler()) {                          \
@@ -504,14 +505,17 @@ uint32_t FioProcess::reap()
 		co_await work(reap() * reap_ns);   \
 	} while (0)
 
-/* At its end fio waits for all it has in flight at once (do_io): what completed before the last seems late by the wait. */
+/*
+ * At its end fio waits for all requests in flight at once (do_io). Requests that completed before the last one get its
+ * completion time.
+ */
 #define REAP_THE_REST()                            \
 	do {                                       \
 		if (in_flight_)                    \
 			REAP_AT_LEAST(in_flight_); \
 	} while (0)
 
-/* Waits its turn among those of its flow_id: fio sleeps so long, or looks again and again. */
+/* Waits for its turn among the processes of its flow_id: fio sleeps for flow_sleep, or polls if that is 0. */
 #define BALANCE()                                                                           \
 	do {                                                                                \
 		if (process_.balance_sleep_ns) {                                            \
@@ -561,7 +565,7 @@ Task FioProcess::run()
 		uint64_t at_ns = verifying ? 0 : due_ns(direction), now_ns = stage_.engine.now_ns;
 
 		if (at_ns > now_ns && process_.share[READ] && process_.share[WRITE]) {
-			/* ahead in this direction: perhaps not in the other one */
+			/* too early for this direction: the other one may be due sooner */
 			Direction other = direction == READ ? WRITE : READ;
 
 			if (due_ns(other) < at_ns) {
@@ -577,7 +581,7 @@ Task FioProcess::run()
 			if (over())
 				continue;
 		} else if (at_ns > now_ns) {
-			/* fio does not sleep with requests in flight, and then sleeps as long as it meant to */
+			/* fio reaps all requests in flight first, and then sleeps for the time computed before */
 			while (in_flight_)
 				REAP_AT_LEAST(1);
 			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), 0);
@@ -626,7 +630,7 @@ Task FioProcess::run()
 	end();
 }
 
-/// A trace: each request at its time, or as soon as there is room for it.
+/// Replays a trace: issues each request at its time, or as soon as there is room in the queue.
 Task FioProcess::replay()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
@@ -646,7 +650,7 @@ Task FioProcess::replay()
 		if (over())
 			break;
 		IoUnit &unit = prepare({ io.direction, io.offset, io.bytes });
-		/* response is counted from the scheduled release */
+		/* latency counts from the scheduled time */
 		unit.issued_ns = at_ns;
 		co_await work(submission_ns(unit));
 		note_issue(unit, false);

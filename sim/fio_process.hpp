@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A process as fio 3.33 runs it (backend.c, io_u.c): fills its queue, reaps when it is full, keeps to its rate, thinks.
+// A process as fio 3.33 runs it (backend.c, io_u.c): fills its queue, reaps when the queue is full, limits its rate, pauses.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ namespace tailgate::sim
 
 class FioProcess;
 
-/// What the processes of a flow_id share (fio 3.33, flow.c).
+/// State shared by the processes of a flow_id (fio 3.33, flow.c).
 struct Balance {
 	uint64_t ios = 1;
-	uint32_t weight = 0; ///< of those that run
-	std::vector<FioProcess *> waiting; ///< ahead of their share
+	uint32_t weight = 0; ///< sum of the weights of running processes
+	std::vector<FioProcess *> waiting; ///< processes that are ahead of their share
 };
 
-/// What all processes of a simulation share.
+/// State shared by all processes of a simulation.
 struct Stage {
 	Engine &engine;
 	std::vector<Processor> &processors;
@@ -39,7 +39,7 @@ struct Stage {
 	std::map<uint32_t, Balance> balances{};
 	WriteZones write_zones{};
 	std::vector<FioProcess *> processes{};
-	std::vector<FioProcess *> held{}; ///< that wait for others to end
+	std::vector<FioProcess *> held{}; ///< processes that wait for others to end
 };
 
 class FioProcess
@@ -57,7 +57,7 @@ class FioProcess
 	{
 		return process_;
 	}
-	/// Of what was counted, by direction.
+	/// Latencies of the counted requests, by direction.
 	const std::array<Latencies, DIRECTIONS> &latencies() const
 	{
 		return latencies_;
@@ -66,7 +66,7 @@ class FioProcess
 	{
 		return bytes_;
 	}
-	/// By I/O priority, where requests have priorities of their own; else empty.
+	/// Latencies by I/O priority if requests have priorities of their own; otherwise empty.
 	const std::map<uint16_t, std::array<Latencies, DIRECTIONS>> &by_priority() const
 	{
 		return by_priority_;
@@ -83,7 +83,7 @@ class FioProcess
 	{
 		return ended_;
 	}
-	/// Whether what completes now counts.
+	/// Whether requests that complete now are counted.
 	bool counts() const
 	{
 		return counting_ && !ended_;
@@ -96,7 +96,7 @@ class FioProcess
 		uint64_t issued_ns = 0;
 	};
 
-	/// Awaited: suspends the process unless there is nothing to wait for.
+	/// Awaitables: each suspends the process unless there is nothing to wait for.
 	struct Work;
 	struct Computation;
 	struct Submission;
@@ -106,21 +106,21 @@ class FioProcess
 	Task run();
 	Task replay();
 	Work work(uint64_t ns);
-	/// As a process that has used its time: whatever else there is to do goes first.
+	/// Work that runs only when the processor has no other.
 	Computation compute(uint64_t ns);
 	Submission submit(IoUnit &unit);
-	/// Until this time, or until `completions` can be reaped; 0: those that are there.
+	/// Waits until this time, or until `completions` can be reaped; 0: only until the time.
 	Wait wait(uint64_t until_ns, uint32_t completions);
-	/// Until those that it follows (stonewall, wait_for) have ended.
+	/// Waits until the processes that it follows (stonewall, wait_for) have ended.
 	Release release();
 	void wake(uint64_t cost_ns);
 
 	bool may_begin() const;
 	uint64_t start_ns() const;
 	void begin();
-	/// Told to end, or at the end of its time.
+	/// Whether it was told to end or its runtime is over.
 	bool finished();
-	/// Or it has issued all of this loop.
+	/// Whether it is finished, or has issued all requests of this loop.
 	bool over();
 	void end();
 	void stop_others();
@@ -153,32 +153,32 @@ class FioProcess
 	Fifo<IoUnit *> reapable_;
 	uint32_t in_flight_ = 0; ///< submitted and not reaped
 	bool asleep_ = false;
-	uint32_t wanted_ = 0; ///< completions that it sleeps for
+	uint32_t wanted_ = 0; ///< number of completions that it waits for
 	uint64_t wake_at_ns_ = 0;
 	bool begun_ = false, counting_ = false, ended_ = false, stopped_ = false;
 	bool waits_for_balance_ = false;
 	bool has_priorities_ = false, has_least_rate_ = false;
 	uint64_t started_ns_ = 0, began_ns_ = 0, ended_ns_ = 0;
-	uint64_t ios_issued_ = 0, bytes_issued_ = 0; ///< since the counting began
-	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< a second; 0: no limit
+	uint64_t ios_issued_ = 0, bytes_issued_ = 0; ///< since counting began
+	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< bytes per second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> issued_bytes_{};
-	std::array<double, DIRECTIONS> poisson_ns_{}; ///< of the next request, from began_ns_
+	std::array<double, DIRECTIONS> poisson_ns_{}; ///< time of the next request after began_ns_
 	std::array<Latencies, DIRECTIONS> latencies_;
 	std::array<uint64_t, DIRECTIONS> bytes_{};
 	LatencyTarget target_;
 	Balance *balance_ = nullptr;
 	uint64_t balanced_ios_ = 0;
-	Random priority_random_; ///< numbers of its own: places and sizes stay the same
+	Random priority_random_; ///< separate, so that offsets and sizes do not depend on it
 	std::map<uint16_t, std::array<Latencies, DIRECTIONS>> by_priority_;
-	std::deque<Access> written_; ///< not read back yet, in the order in which it will be
-	uint64_t verify_left_ = 0; ///< of the batch that is read back
-	/// Of the last look at the least rate, by direction.
+	std::deque<Access> written_; ///< writes to be read back, in this order
+	uint64_t verify_left_ = 0; ///< reads left in the batch that is read back
+	/// State at the last check of the least rate.
 	struct RateLook {
 		uint64_t at_ns = 0, bytes = 0, ios = 0;
 	};
 	std::array<RateLook, DIRECTIONS> rate_looks_{};
 	std::array<uint64_t, DIRECTIONS> done_bytes_{}, done_ios_{}; ///< since the start
-	Task task_; ///< last: it uses the rest
+	Task task_; ///< last member: it uses the others
 };
 
 } // namespace tailgate::sim

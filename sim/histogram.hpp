@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Latencies in fio's bins (stat.c, FIO_IO_U_PLAT_BITS 6), so that percentiles of both targets have the same grain.
+// Latencies in fio's bins (stat.c, FIO_IO_U_PLAT_BITS 6), so that percentiles have the same resolution as fio's.
 #pragma once
 
 #include <algorithm>

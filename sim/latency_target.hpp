@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// fio's latency_target: looks for the largest depth at which enough requests meet it (fio 3.33, io_u.c).
+// fio's latency_target: searches for the largest queue depth at which enough requests meet the target (fio 3.33, io_u.c).
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ class LatencyTarget
     public:
 	enum class Verdict {
 		GO_ON,
-		DRAIN, ///< the depth has become less: wait for all in flight, then begin_window()
-		MEASURE, ///< the depth is found: drain, begin_window(), and count from here
+		DRAIN, ///< the depth was reduced: wait for all requests in flight, then begin_window()
+		MEASURE, ///< the depth was found: drain, begin_window(), and start counting
 		DONE
 	};
 
@@ -44,10 +44,10 @@ class LatencyTarget
 		since_ns_ = now_ns;
 		ios_ = late_ = 0;
 	}
-	/// To be asked after each request.
+	/// To be called after each request.
 	Verdict check(uint64_t now_ns)
 	{
-		/* without a percentile a single late request is enough */
+		/* without a percentile, one late request misses the target */
 		if (process_.target_percentile >= 100 && late_ && depth_ > 1)
 			return lower();
 		if (now_ns - since_ns_ < process_.target_window_ns)
@@ -81,7 +81,7 @@ class LatencyTarget
 			high_++;
 			calm_ = 0;
 		}
-		/* doubles until it has failed once, then bisects */
+		/* doubles the depth until the target is missed once, then bisects */
 		depth_ = high_ != process_.depth ? (depth_ + high_) / 2 : depth_ * 2;
 		depth_ = std::min(depth_, process_.depth);
 		begin_window(now_ns);

@@ -11,7 +11,7 @@ namespace tailgate::sim
 namespace
 {
 
-/// fio sums so many terms of a zipf distribution (lib/zipf.c).
+/// Number of terms of a zipf distribution that fio sums (lib/zipf.c).
 constexpr uint64_t ZIPF_TERMS = 10'000'000;
 
 uint32_t least_of(const BlockSizes &sizes)
@@ -41,7 +41,7 @@ uint32_t most_of(const Process &process, unsigned direction)
 
 } // namespace
 
-/// Into the zone that was drawn, or one of those that are open if there may be no more; at what is written of it.
+/// Chooses the drawn zone, or an open one if no more zones may be opened. Returns the offset behind the zone's written bytes.
 uint64_t WriteZones::place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
 			   uint32_t bytes)
 {
@@ -56,7 +56,7 @@ uint64_t WriteZones::place(const Process &process, uint64_t begin, uint64_t size
 	}
 	uint64_t &written = written_[zone];
 	if (written + bytes > zone_bytes)
-		written = 0; /* it was full: reset, which a drive without zones is not told */
+		written = 0; /* a full zone is reset; a drive without zones gets no command */
 	uint64_t offset = zone * zone_bytes + written;
 	written += bytes;
 	if (written + bytes > zone_bytes)
@@ -82,7 +82,7 @@ Pattern::Pattern(const Process &process, uint64_t drive_bytes, WriteZones &write
 					 std::to_string(most) + " bytes");
 		varies_[d] = process.block_sizes[d].size() > 1 || process.bytes_most[d];
 		blocks_[d] = (bytes_ - std::min<uint64_t>(bytes_, most)) / align_[d] + 1;
-		/* with a map the last blocks, too, are to be visited: by small requests */
+		/* with a random map the last blocks must be visited too, by small requests */
 		if (process.exhaustive && varies_[d])
 			blocks_[d] = bytes_ / align_[d];
 		if (process.strided_range && process.share[d] && most > process.strided_range)
@@ -114,7 +114,7 @@ uint32_t Pattern::next_size(Direction direction)
 	if (!varies_[direction])
 		return sizes.front().first;
 	if (uint32_t most = process_.bytes_most[direction]) {
-		/* as fio draws it: the last step is as likely as each other one if it is a whole one */
+		/* as in fio: all sizes are equally likely if the largest is a multiple of the step */
 		uint32_t step = sizes.front().first;
 		uint64_t bytes = step + random_.below(most);
 
@@ -129,7 +129,7 @@ uint32_t Pattern::next_size(Direction direction)
 	return sizes.back().first;
 }
 
-/// The block, or the next one that this pass has not had.
+/// Returns the block, or the next one that was not visited in this pass.
 uint64_t Pattern::unvisited(uint64_t block)
 {
 	if (!left_) {
@@ -143,7 +143,7 @@ uint64_t Pattern::unvisited(uint64_t block)
 	return block;
 }
 
-/// A request of several blocks visits those behind its first one, up to one that has been: fio then shortens it.
+/// Visits the further blocks of a request, up to the first visited one: fio shortens the request there. Returns its size.
 uint32_t Pattern::visit_more(uint64_t block, uint32_t bytes, uint32_t unit)
 {
 	uint64_t end = std::min<uint64_t>(block + (bytes + unit - 1) / unit, visited_.size());
@@ -220,14 +220,14 @@ void Pattern::restart(bool the_same)
 	zone_at_ = zone_done_bytes_ = 0;
 }
 
-/// Sequential with a step between requests (rw=read:-8k): past an end it goes on at the other one.
+/// Sequential with a step between requests (rw=read:-8k): wraps around at both ends.
 Access Pattern::next_stepped(Direction direction)
 {
 	uint32_t bytes = next_size(direction);
 	uint64_t at = position_[direction];
 
 	if (at) {
-		at += uint64_t(process_.step); /* modulo 2^64: what is below 0 is large */
+		at += uint64_t(process_.step); /* modulo 2^64: positions below 0 become large */
 		if (at >= bytes_)
 			at = process_.step > 0 ? 0 : bytes_ + uint64_t(process_.step);
 	}
@@ -237,7 +237,7 @@ Access Pattern::next_stepped(Direction direction)
 	return { direction, offset_ + at, bytes };
 }
 
-/// zonemode=strided: within a range until enough is done, then in the next one, behind a gap.
+/// zonemode=strided: stays within a range for strided_bytes, then continues in the next range, after a gap.
 Access Pattern::next_strided(Direction direction)
 {
 	uint32_t bytes = next_size(direction);

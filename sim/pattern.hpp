@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a fio process asks for next: direction, place and size.
+// The sequence of a fio process's requests: direction, offset and size.
 #pragma once
 
 #include <array>
@@ -23,24 +23,24 @@ struct Access {
 class WriteZones
 {
     public:
-	/// Where a request goes that was drawn for this place within `size` bytes from `begin`.
+	/// Returns the offset of a write whose drawn position is `at`, within `size` bytes from `begin`.
 	uint64_t place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
 		       uint32_t bytes);
 
     private:
-	std::map<uint64_t, uint64_t> written_; ///< by zone that was ever open: bytes from its begin
+	std::map<uint64_t, uint64_t> written_; ///< bytes written, by zone that was ever open
 	std::vector<uint64_t> open_;
 };
 
 class Pattern
 {
     public:
-	/// UsageError if the process cannot run on a drive of this size.
+	/// Throws UsageError if the process cannot run on a drive of this size.
 	Pattern(const Process &process, uint64_t drive_bytes, WriteZones &write_zones);
 
 	Direction next_direction();
 	Access next(Direction direction);
-	/// From the first request on; draws the same again, or goes on drawing.
+	/// Starts again at the first request, with the same random numbers or with new ones.
 	void restart(bool the_same);
 	uint32_t least_bytes(Direction direction) const
 	{
@@ -65,11 +65,11 @@ class Pattern
 	uint64_t offset_, bytes_;
 	std::array<uint32_t, DIRECTIONS> least_;
 	std::array<uint64_t, DIRECTIONS> align_, blocks_, position_;
-	std::vector<bool> visited_; ///< blocks, where each is to be taken once a pass
+	std::vector<bool> visited_; ///< blocks visited in this pass, if each is to be visited once
 	uint64_t left_ = 0;
-	std::array<bool, DIRECTIONS> varies_; ///< there is more than one size
-	uint64_t zone_at_ = 0, zone_done_bytes_ = 0; ///< of a strided one
-	double zeta_ = 0, zeta2_ = 0; ///< of the zipf distribution
+	std::array<bool, DIRECTIONS> varies_; ///< there is more than one request size
+	uint64_t zone_at_ = 0, zone_done_bytes_ = 0; ///< for zonemode=strided
+	double zeta_ = 0, zeta2_ = 0; ///< constants of the zipf distribution
 	uint64_t scatter_;
 };
 

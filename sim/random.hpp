@@ -27,17 +27,17 @@ class Random
 	{
 		return mix(state_ += 0x9e3779b97f4a7c15);
 	}
-	/// 0 to n - 1
+	/// uniform in 0 to n - 1
 	uint64_t below(uint64_t n)
 	{
 		return uint64_t((__uint128_t(next()) * n) >> 64);
 	}
-	/// above 0, at most 1
+	/// uniform in (0, 1]
 	double unit()
 	{
 		return double((next() >> 11) + 1) * 0x1p-53;
 	}
-	/// mean 0, deviation 1 (Box and Muller)
+	/// normal, mean 0, standard deviation 1 (Box and Muller)
 	double normal()
 	{
 		double radius = std::sqrt(-2 * std::log(unit()));

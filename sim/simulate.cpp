@@ -17,10 +17,10 @@ namespace tailgate::sim
 namespace
 {
 
-/// So often in a row the drive may tell something without that time passes: more is a load that never ends.
+/// Most events of the drive without progress of time; more mean a load that never ends.
 constexpr uint64_t AT_ONCE_MAX = 20'000'000;
 
-/// By flow and direction, what the block layer saw while the flow was counted.
+/// Latencies in the block layer by flow and direction, while the flow was counted.
 class FlowObserver final : public BlockLayer::Observer
 {
     public:
@@ -54,7 +54,7 @@ class FlowObserver final : public BlockLayer::Observer
     private:
 	std::vector<std::array<Direct, DIRECTIONS>> flows_;
 	std::vector<const FioProcess *>
-		first_; ///< process of each flow: it says when the flow counts
+		first_; ///< first process of each flow: it decides when the flow is counted
 };
 
 void check(const Config &config)
@@ -128,7 +128,7 @@ DirectionResult direction_result(const Latencies &latencies, uint64_t bytes,
 	return result;
 }
 
-/// Of those with a request in this direction.
+/// Results by I/O priority, for priorities with a request in this direction.
 std::vector<PriorityResult>
 priority_results(const std::map<uint16_t, std::array<Latencies, DIRECTIONS>> &by_priority,
 		 unsigned direction)

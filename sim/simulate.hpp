@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the simulator is told, and what it answers. Times are in ns, sizes in bytes.
+// The simulator's configuration and results. Times are in ns, sizes in bytes.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 namespace tailgate::sim
 {
 
-/// What a caller got wrong, in one line.
+/// An error in the configuration, described in one line.
 struct UsageError : std::runtime_error {
 	using std::runtime_error::runtime_error;
 };
 
 enum Direction : unsigned { READ, WRITE, DIRECTIONS };
 
-/// Sizes of a process's requests: each with its share in percent; the shares add up to 100.
+/// Sizes of a process's requests in bytes, each with its share in percent; the shares add up to 100.
 using BlockSizes = std::vector<std::pair<uint32_t, uint32_t>>;
 
-/// One request of a trace: at `at_ns` after the start of the process, whatever became of those before.
+/// One request of a trace, due `at_ns` after the start of the process whether or not earlier ones have completed.
 struct TracedIo {
 	uint64_t at_ns;
 	Direction direction;
@@ -34,13 +34,13 @@ struct TracedIo {
 
 enum class Distribution { RANDOM, ZIPF, PARETO, NORMAL, ZONED };
 
-/// A part of what a process uses, and its share of the random requests in percent; places are from `offset`.
+/// A part of the process's area, relative to its `offset`, and its share of the random requests in percent.
 struct ZoneShare {
 	uint32_t percent;
 	uint64_t begin, end;
 };
 
-/// A share of the requests, in percent, that carries an I/O priority of its own; bytes 0: of any size.
+/// A share of the requests, in percent, with an I/O priority of its own; bytes 0: requests of any size.
 struct PriorityShare {
 	uint32_t bytes;
 	uint32_t percent;
@@ -55,93 +55,91 @@ constexpr uint32_t NO_FLOW = ~0U;
 
 /// One process of a fio job (a section with numjobs=3 makes three), as fio 3.33 would run it.
 struct Process {
-	uint32_t flow = 0; ///< index of the result that it adds to
+	uint32_t flow = 0; ///< index of its result; several processes may share one
 	bool synchronous = false; ///< sync, psync, pvsync: one request at a time, no queue
-	uint32_t depth = 1; ///< iodepth of an asynchronous one
-	uint32_t cpu = NO_CPU; ///< its processor; NO_CPU: the next in turn
+	uint32_t depth = 1; ///< iodepth, if asynchronous
+	uint32_t cpu = NO_CPU; ///< its processor; NO_CPU: assigned in turn
 	uint16_t ioprio = 0; ///< class << 13 | level, as in the kernel
 	uint32_t cgroup = 0; ///< number of its cgroup: see Config
 	std::array<uint32_t, DIRECTIONS> share = { 100, 0 }; ///< rwmixread, rwmixwrite in percent
 	bool sequential = false;
-	int64_t step = 0; ///< of a sequential one: added to the place after each request
-	uint64_t offset = 0, size = 0; ///< the part of the drive that it uses; size 0: all of it
+	int64_t step = 0; ///< if sequential: bytes added to the position after each request
+	uint64_t offset = 0, size = 0; ///< its area of the drive; size 0: to the end
 	std::array<BlockSizes, DIRECTIONS> block_sizes = { { { { 4096, 100 } },
 							     { { 4096, 100 } } } };
 	std::array<uint32_t, DIRECTIONS> bytes_most = {
 		0, 0
-	}; ///< bsrange: sizes up to this, in steps of the only one in block_sizes; 0: none
-	uint32_t align = 0; ///< blockalign; 0: the least block size
+	}; ///< bsrange: largest size, in steps of the only size in block_sizes; 0: no range
+	uint32_t align = 0; ///< blockalign; 0: the smallest block size
 	Distribution distribution = Distribution::RANDOM;
 	double distribution_parameter =
-		0; ///< zipf theta, pareto power, normal deviation in percent
-	std::array<std::vector<ZoneShare>, DIRECTIONS> zones; ///< of the distribution ZONED
-	uint64_t strided_range = 0; ///< zonemode=strided: bytes that it works in; 0: not strided
+		0; ///< zipf theta, pareto power, or standard deviation of normal in percent
+	std::array<std::vector<ZoneShare>, DIRECTIONS> zones; ///< for Distribution::ZONED
+	uint64_t strided_range = 0; ///< zonemode=strided: zonerange; 0: not strided
 	uint64_t strided_bytes = 0; ///< zonesize: bytes used before each gap
 	uint64_t strided_gap = 0; ///< zoneskip
-	uint64_t zone_bytes = 0; ///< zonemode=zbd: each zone is written in order; 0: no zones
+	uint64_t zone_bytes = 0; ///< zonemode=zbd: zone size, each written in order; 0: no zones
 	uint32_t zones_open_most = 0; ///< max_open_zones; 0: any number
-	bool exhaustive =
-		false; ///< each block once a pass (no norandommap): its order is a permutation
-	std::array<uint64_t, DIRECTIONS> rate_bytes = { 0, 0 }; ///< a second; 0: no limit
+	bool exhaustive = false; ///< visits each block once per pass (no norandommap)
+	std::array<uint64_t, DIRECTIONS> rate_bytes = { 0, 0 }; ///< bytes per second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> rate_ios = { 0, 0 };
 	bool rate_poisson = false;
-	std::array<uint64_t, DIRECTIONS> rate_least_bytes = { 0, 0 }; ///< rate_min: it ends below
+	std::array<uint64_t, DIRECTIONS> rate_least_bytes = { 0, 0 }; ///< rate_min: ends below
 	std::array<uint64_t, DIRECTIONS> rate_least_ios = { 0, 0 };
-	uint64_t rate_cycle_ns = 1'000'000'000; ///< and looks at most so often
-	bool offload = false; ///< io_submit_mode=offload: what is in flight delays no submission
+	uint64_t rate_cycle_ns = 1'000'000'000; ///< interval of checks of the least rate
+	bool offload = false; ///< io_submit_mode=offload: a separate thread submits
 	std::array<std::vector<PriorityShare>, DIRECTIONS> priorities; ///< cmdprio_*
 	uint32_t balance_group = 0; ///< flow_id
-	uint32_t balance_weight = 0; ///< flow: share of the group's requests; 0: in no group
+	uint32_t balance_weight = 0; ///< flow: weight in the group; 0: in no group
 	uint64_t balance_sleep_ns = 0; ///< flow_sleep
-	uint64_t target_ns = 0; ///< latency_target: the depth follows it; 0: none
+	uint64_t target_ns = 0; ///< latency_target: the depth is adjusted to meet it; 0: none
 	uint64_t target_window_ns = 0;
 	double target_percentile = 100;
-	bool target_stays = false; ///< latency_run: goes on when the depth has been found
-	uint64_t think_ns = 0; ///< pause after each `think_blocks` requests
-	uint64_t think_spin_ns = 0; ///< of it with the CPU busy
+	bool target_stays = false; ///< latency_run: continues after the depth was found
+	uint64_t think_ns = 0; ///< thinktime: pause after each `think_blocks` requests
+	uint64_t think_spin_ns = 0; ///< thinktime_spin: part of the pause with a busy CPU
 	uint32_t think_blocks = 1;
 	bool through = false; ///< writes are FUA (sync=1, O_DSYNC)
 	uint64_t start_ns = 0; ///< startdelay
-	uint64_t ramp_ns = 0; ///< after the start, not counted
-	uint64_t runtime_ns = 0; ///< from start or, with a ramp, from its end; 0: no limit
+	uint64_t ramp_ns = 0; ///< ramp_time: time after the start that is not counted
+	uint64_t runtime_ns = 0; ///< runtime, without the ramp; 0: no limit
 	uint64_t ios_max = 0; ///< number_ios; 0: no limit
 	uint64_t bytes_max = 0; ///< io_size; 0: no limit
-	uint32_t loops = 1; ///< how often the whole is done
-	bool repeats = true; ///< randrepeat: each loop draws the same
-	bool verifies = false; ///< what it wrote is read back
-	uint32_t verify_backlog = 0; ///< writes before some are read back; 0: at the end
-	uint32_t verify_batch = 0; ///< how many are read back at a time
-	bool passthrough = false; ///< of io_uring_cmd, which no scheduler sees
-	uint32_t wave = 0; ///< stonewall: begins when all of lower waves have ended
-	uint32_t after_flow = NO_FLOW; ///< wait_for: begins when all of this flow have ended
-	uint32_t group = 0; ///< of the reports; see ends_what
+	uint32_t loops = 1; ///< number of passes
+	bool repeats = true; ///< randrepeat: each loop draws the same random numbers
+	bool verifies = false; ///< reads its writes back
+	uint32_t verify_backlog = 0; ///< writes before a batch is read back; 0: at the end
+	uint32_t verify_batch = 0; ///< number of writes in a batch that is read back
+	bool passthrough = false; ///< io_uring_cmd: bypasses the scheduler
+	uint32_t wave = 0; ///< stonewall: begins when all processes of lower waves have ended
+	uint32_t after_flow = NO_FLOW; ///< wait_for: begins when this flow has ended
+	uint32_t group = 0; ///< reporting group; see ends_what
 	bool ends_all = false; ///< exitall
 	Ends ends_what = Ends::GROUP; ///< exit_what
 	uint64_t seed = 1;
-	std::vector<TracedIo> trace; ///< instead of the above: read_iolog
+	std::vector<TracedIo> trace; ///< read_iolog: replayed instead of a pattern; may be empty
 };
 
-/// What processors cost, in ns of one of them; all 0: an ideal machine.
+/// Processor time of operations, in ns; all 0: an ideal machine.
 struct Costs {
-	uint32_t submit = 0; ///< from the system call to the scheduler or driver, for each request
-	uint32_t submit_kib = 0; ///< and for each KiB of it
-	uint32_t schedule = 0; ///< with a scheduler, from insertion to dispatch, for each request
-	uint32_t complete = 0; ///< interrupt to the end of the request
-	uint32_t complete_kib = 0;
-	uint32_t reap =
-		0; ///< from the task's wake-up to the next submission, for each request that it finds done
-	uint32_t wake = 0; ///< a sleeping task or worker: wake-up and context switch
+	uint32_t submit = 0; ///< per request: from the system call to the scheduler or driver
+	uint32_t submit_kib = 0; ///< in addition, per KiB submitted
+	uint32_t schedule = 0; ///< per request: from insertion to dispatch, with a scheduler
+	uint32_t complete = 0; ///< per request: from the interrupt to the end of the request
+	uint32_t complete_kib = 0; ///< in addition, per KiB completed
+	uint32_t reap = 0; ///< per reaped request: from the task's wake-up to its next submission
+	uint32_t wake = 0; ///< wake-up of a sleeping task or worker, with the context switch
 	uint32_t run = 0; ///< a worker's run of a hardware queue
 	uint32_t ipi = 0; ///< latency of an interrupt from one processor to another
-	uint32_t timer = 0; ///< end of a sleep
+	uint32_t timer = 0; ///< wake-up of a task by its timer
 };
 
 struct Machine {
 	uint32_t cpus = 1;
 	Costs costs;
-	uint32_t tick_ns = 4'000'000; ///< of the kernel's clock: delayed runs end on a tick
-	uint32_t start_spread_ns = 0; ///< longest delay of a process's start; drawn by its seed
-	bool lone_requests_to_worker = false; ///< 6.1: a worker dispatches what is not plugged
+	uint32_t tick_ns = 4'000'000; ///< the kernel's tick: delayed runs end on a tick
+	uint32_t start_spread_ns = 0; ///< longest random delay of a process's start
+	bool lone_requests_to_worker = false; ///< 6.1: unplugged requests go to a worker
 	bool completes_where_submitted = true; ///< rq_affinity
 };
 
@@ -149,11 +147,11 @@ struct Machine {
 struct Device {
 	std::map<std::string, uint32_t> drive;
 	uint32_t attachment =
-		0; ///< whose driver: 0 NVMe's, 1 usb-storage's, 2 eMMC's, 3 with command queueing
-	uint32_t depth = 1023; ///< tags of a hardware queue; those other drivers have fewer
+		0; ///< driver: 0 NVMe, 1 usb-storage, 2 eMMC, 3 eMMC with command queueing
+	uint32_t depth = 1023; ///< tags of a hardware queue; drivers other than NVMe have fewer
 	uint32_t nr_requests =
-		0; ///< scheduler tags of one; 0: as the kernel's default, 2 * min(depth, 128)
-	uint32_t max_sectors_kb = 0; ///< larger requests are split; 0: the drive's max_kib
+		0; ///< scheduler tags of a queue; 0: the kernel's default, 2 * min(depth, 128)
+	uint32_t max_sectors_kb = 0; ///< largest request in KiB; 0: the drive's max_kib
 	bool merges = true; ///< nomerges=0
 };
 
@@ -162,9 +160,9 @@ struct Scheduler {
 	std::map<std::string, uint64_t> knobs;
 };
 
-/// A cgroup of version 2.
+/// A cgroup (version 2).
 struct Cgroup {
-	uint32_t parent = 0; ///< number of the one that it is in, which is less than its own
+	uint32_t parent = 0; ///< number of its parent, lower than its own
 	uint32_t weight = 100; ///< io.mqfq.weight
 };
 
@@ -174,11 +172,11 @@ struct Config {
 	Scheduler scheduler;
 	std::vector<Cgroup> cgroups = { {} }; ///< by number; 0 is the root
 	std::vector<Process> processes;
-	uint64_t limit_ns = 0; ///< end at the latest; 0: no limit
-	bool check = false; ///< test every invariant at every step, at a price
+	uint64_t limit_ns = 0; ///< latest end of the simulation; 0: no limit
+	bool check = false; ///< check all invariants at every step; slower
 };
 
-/// fio's bins: below 2^7 ns one each, above 64 for each power of two. `bins` holds those with a count, ascending.
+/// A histogram in fio's bins: one per ns below 2^7 ns, then 64 per power of two. Contains non-empty bins, ascending.
 struct Histogram {
 	std::vector<uint64_t> values_ns; ///< middle of the bin, as fio prints it
 	std::vector<uint64_t> counts;
@@ -195,36 +193,36 @@ struct PriorityResult {
 struct DirectionResult {
 	uint64_t ios = 0, bytes = 0;
 	double mean_ns = 0, min_ns = 0, max_ns = 0;
-	Histogram latency; ///< clat: from the submission (system call of a synchronous one) until the process sees the end
-	Histogram block; ///< in the block layer: from entering it until completion
-	Histogram scheduler; ///< of it in the scheduler: from insertion to dispatch
+	Histogram latency; ///< clat: from submission (if synchronous, from the system call) until the process reaps it
+	Histogram block; ///< time in the block layer, from the request's creation to its completion
+	Histogram scheduler; ///< part of it in the scheduler, from insertion to dispatch
 	std::vector<PriorityResult>
-		priorities; ///< ascending; none where all have that of the process
+		priorities; ///< ascending; empty if all requests have the process's priority
 };
 
-/// All processes of a flow together.
+/// Result of all processes of a flow.
 struct FlowResult {
 	std::array<DirectionResult, DIRECTIONS> directions;
-	double runtime_ns = 0; ///< time that was counted: the mean over its processes
+	double runtime_ns = 0; ///< counted time, mean over its processes
 };
 
 struct Result {
 	std::vector<FlowResult> flows;
 	uint64_t now_ns = 0; ///< the clock at the end
-	uint64_t ios = 0; ///< requests that the drive served, all of them
+	uint64_t ios = 0; ///< number of all requests that the drive served
 	uint64_t events = 0;
-	double idle = 1; ///< share of the processors' time while flow 0 ran
+	double idle = 1; ///< idle share of the processors' time while flow 0 ran
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
-	std::map<std::string, uint64_t> found; ///< by automatic knob: what it was found to be
+	std::map<std::string, uint64_t> found; ///< final values of knobs set to "auto", by name
 };
 
-/// Name, least, most, value of auto or 0; of a choice the words, by value.
+/// A knob: name, least, most, value of "auto" (0 if it has none); for a choice, the names of the values.
 using KnobInfo = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::string>>;
 
-/// By scheduler, its knobs.
+/// The knobs of each scheduler, by the scheduler's name.
 std::map<std::string, std::vector<KnobInfo>> schedulers();
 
-/// Runs it to the end. UsageError for what is not possible; std::logic_error, with `check`, for a broken invariant.
+/// Runs a simulation. Throws UsageError for an invalid configuration and, with `check`, std::logic_error for a broken invariant.
 Result simulate(const Config &config);
 
 } // namespace tailgate::sim

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Every access to memory that threads share without a lock, and every lock. As in the kernel: operations without a
- * result order nothing, those with a result order everything (Documentation/atomic_t.txt), a lock acquires and an
- * unlock releases.
+ * All accesses to memory that threads share without a lock, and all locks. Ordering is as in the kernel
+ * (Documentation/atomic_t.txt): operations without a result are unordered, operations with a result are fully ordered, a lock
+ * acquires and an unlock releases.
  */
 #ifndef SIM_SHARED_MEMORY_H
 #define SIM_SHARED_MEMORY_H
@@ -29,10 +29,10 @@
 #define shared_trylock(p) (!__atomic_exchange_n(p, 1, __ATOMIC_ACQUIRE))
 #define shared_unlock(p) __atomic_store_n(p, 0, __ATOMIC_RELEASE)
 
-/* Waits a little for another thread; @tries says how often it did so already, from 1. */
+/* Waits a little for another thread; @tries: number of this attempt, from 1. */
 static inline void shared_relax(unsigned int tries)
 {
-	/* user space may lose its CPU while it holds a lock: give way instead of spinning for long */
+	/* the holder of a lock may have been preempted: yield instead of spinning for long */
 	if (!(tries % 256))
 		sched_yield();
 #ifdef __x86_64__

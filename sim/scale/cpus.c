@@ -9,17 +9,17 @@
 
 #include "cpus.h"
 
-/* Trees are shaped by addresses (linux/rbtree.h): always the same ones. */
+/* Memory is at a fixed address, because the shape of a tree depends on addresses (linux/rbtree.h). */
 #define MEMORY_AT ((void *)0x200000000000)
 #define MEMORY_BYTES (16UL << 20)
 
 /**
  * struct io - a request
- * @entry: the scheduler's; first
- * @node: for its lists
- * @sector: where it begins
- * @ends_ns: when the drive ends it
- * @in_drive: was dispatched
+ * @entry: the scheduler's entry; first member
+ * @node: node for the scheduler's lists
+ * @sector: first sector
+ * @ends_ns: when the drive completes it
+ * @in_drive: it was dispatched
  */
 struct io {
 	u64 entry[6];
@@ -29,15 +29,15 @@ struct io {
 	int in_drive;
 } ____cacheline_aligned;
 
-/* Who asked a CPU to run its queue. */
+/* The source of a request to a CPU to run its queue. */
 enum cpu_asked { ASKED_BY_NONE, ASKED_BY_ITSELF, ASKED_BY_OTHER };
 
 /**
  * struct cpu - a processor
- * @run: to run the queue, because the scheduler asked for it: enum cpu_asked. Any CPU
- * @random: state
- * @submitted: so far
- * @finished: so far
+ * @run: enum cpu_asked: whether the scheduler asked for a run of the queue; written by any CPU
+ * @random: state of the random generator
+ * @submitted: number of requests submitted
+ * @finished: number of requests finished
  * @ios: ring of outstanding requests, from @finished to @submitted
  */
 struct cpu {
@@ -50,7 +50,7 @@ struct cpu {
 static struct cpu cpus[CPUS_MAX];
 static unsigned int cpu_count, cpus_done, depth;
 
-/* Zeroed, on lines of its own. */
+/* Allocates zeroed memory on cache lines of its own. */
 static void *memory(size_t bytes)
 {
 	static char *free_at;
@@ -80,10 +80,10 @@ static void *memory(size_t bytes)
  *	static bool queue_has_work(unsigned int cpu);
  *	static struct io *queue_dispatch(unsigned int cpu);
  *	static void queue_finish(unsigned int cpu, struct io *io);
- * Any of them may call cpu_run().
+ * Any of these may call cpu_run().
  *	static bool queue_conserved(u64 inserted);
- * One that sets timers defines queue_timers too:
- *	static void queue_timers(unsigned int cpu);	does what the CPU's timers are set for, if their time has come
+ * A scheduler that sets timers also defines queue_timers:
+ *	static void queue_timers(unsigned int cpu);	runs the CPU's expired timers
  */
 static inline void cpu_run(unsigned int cpu)
 {
@@ -120,7 +120,7 @@ static inline u64 random_sector(struct cpu *c)
 	return c->random * 0x2545f4914f6cdd1dULL >> 35 << 3;
 }
 
-/* blk_mq_sched_dispatch_requests(). Return: whether anything went. */
+/* blk_mq_sched_dispatch_requests(). Return: whether a request was dispatched. */
 static inline bool run_queue(unsigned int cpu)
 {
 	bool any = false;
@@ -138,7 +138,7 @@ static inline bool run_queue(unsigned int cpu)
 	return any;
 }
 
-/* Runs the queue if a CPU, or a timer, has asked for it. */
+/* Runs the queue if a CPU or a timer has asked for it. */
 static inline void run_if_asked(unsigned int cpu)
 {
 	int asked;
@@ -154,8 +154,8 @@ static inline void run_if_asked(unsigned int cpu)
 }
 
 /*
- * First in, first out for each CPU: the oldest request is dispatched before the others, or with them. Return: false: it is still in the queue
- * or in the drive.
+ * Finishes the CPU's oldest request, which is dispatched before or with the others. Return: false if it is still in the queue or in the
+ * drive.
  */
 static inline bool finish_oldest(unsigned int cpu)
 {
@@ -195,7 +195,7 @@ void cpu_work(unsigned int cpu)
 			cpu_idle(++tries);
 	}
 	shared_fetch_add(&cpus_done, 1);
-	/* the queue is empty; what still wakes it may have to be passed on */
+	/* the queue is empty, but a run that it is still asked for may have to be passed on to another queue */
 	for (tries = 0; shared_load(&cpus_done) < cpu_count; cpu_idle(++tries))
 		run_if_asked(cpu);
 }

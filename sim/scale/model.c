@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as a model: model COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS
+ * A model of CPUs. Arguments:
  *
- * The code is the real one, compiled so that it calls the functions below before every access to memory
- * (-fsanitize=thread, without the library that belongs to it). Each CPU is a coroutine with a clock of its own; the one
- * whose clock is behind goes on. An access costs ACCESS_PS, an atomic operation or full barrier ATOMIC_PS, a look at the
- * clock CLOCK_PS. Lines of 64 bytes are kept coherent as by MESI: a CPU that reads what another one has changed, or changes
- * what another one has, waits for the line, and a line serves one CPU after the other. That takes NEAR_PS between CPUs
- * of a group of 8, which share a cache, and FAR_PS between groups. Locks go to who waits longest; to take one over costs
- * the transfer of its line.
+ *	COUNT DEPTH BOUND T_KIB MICROSECONDS ACCESS_PS ATOMIC_PS CLOCK_PS NEAR_PS FAR_PS ELSEWHERE_PS INTERRUPT_PS DRIVE_NS
  *
- * ELSEWHERE_PS is what a request costs beside its scheduler, INTERRUPT_PS what it costs a CPU that another one, or a timer, asks to run its
- * queue, and a request is DRIVE_NS in the drive; 0: none.
+ * The scheduler's code is the real one, compiled so that it calls the functions below before every access to memory
+ * (-fsanitize=thread, without its library). Each CPU is a coroutine with a clock of its own; the CPU with the earliest clock
+ * runs next. An access costs ACCESS_PS, an atomic operation or full barrier ATOMIC_PS, reading the clock CLOCK_PS. Cache lines
+ * of 64 bytes are kept coherent as by MESI: a CPU that reads a line modified by another, or modifies a line held by another,
+ * waits for its transfer, and a line is transferred to one CPU at a time. A transfer takes NEAR_PS within a group of 8 CPUs,
+ * which share a cache, and FAR_PS between groups. A lock goes to the CPU that waits longest; taking it over costs the transfer
+ * of its line.
  *
- * Left out: caches that are too small, and transfers that overlap (out-of-order execution).
+ * ELSEWHERE_PS is the cost of a request outside its scheduler. INTERRUPT_PS is the cost to a CPU when another CPU or a timer asks it to
+ * run its queue. DRIVE_NS is the time of a request in the drive. 0: none.
  *
- * Prints operations a second and, for each operation, the transfers, how often a CPU ran its queue because it was asked to, and how
- * often that was in vain. The same arguments give the same digits on any host
- * with the same compiler.
+ * Not modelled: limited cache capacity, and overlapping transfers (out-of-order execution).
+ *
+ * Prints the operations per second and, per operation, the transfers, the runs of a queue that were asked for, and how many of
+ * these dispatched nothing. The same arguments give the same digits on any host with the same compiler.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,22 +32,22 @@
 #define LINE_SHIFT 6
 #define GROUP 8 /* CPUs that share a cache */
 #define LINES (1U << 18)
-#define IDLE_PS 200000 /* between two looks whether there is something to do */
+#define IDLE_PS 200000 /* interval of an idle CPU's checks for work */
 
-/* A line that a CPU has touched. */
+/* A cache line that a CPU has accessed. */
 struct line {
-	u64 number; /* 0: a place that is free */
-	u64 holders; /* CPUs that have it */
-	u64 free_ps; /* no transfer before */
+	u64 number; /* 0: the entry is free */
+	u64 holders; /* bitmap of CPUs that hold it */
+	u64 free_ps; /* earliest time of the next transfer */
 };
 
 struct processor {
 	ucontext_t context;
 	u64 now_ps;
-	const int *waits_for; /* this lock */
-	u64 ticket; /* order of those who wait */
+	const int *waits_for; /* the lock that it waits for */
+	u64 ticket; /* order of waiting CPUs */
 	bool counting, ended;
-	u64 first, last; /* operations when the counting began and ended */
+	u64 first, last; /* operations when counting began and ended */
 };
 
 static struct line lines[LINES];
@@ -58,7 +59,7 @@ static u64 access_ps, atomic_ps, clock_ps, near_ps, far_ps, elsewhere_ps, interr
 	begin_ps, end_ps;
 static u64 tickets, transfers, runs, vain_runs;
 
-/* --- whose turn it is ---------------------------------------------------------------------------------------------- */
+/* --- scheduling of the CPUs ---------------------------------------------------------------------------------------- */
 
 static struct processor *earliest(void)
 {
@@ -80,7 +81,7 @@ static void go_on_with(struct processor *next)
 	swapcontext(&before->context, next ? &next->context : &outside);
 }
 
-/* What other CPUs do before this one's time comes first. */
+/* Lets other CPUs run up to the time of this one. */
 static void let_others_go_first(void)
 {
 	go_on_with(earliest());
@@ -99,7 +100,7 @@ static struct line *line_of(const volatile void *at)
 	return &lines[i];
 }
 
-/* What @current pays to have the line, alone if it changes it; 0 if it has. */
+/* Time for @current to get the line, exclusively if it modifies it; 0 if it already holds it. */
 static u64 price_ps(const struct line *l, bool change)
 {
 	const unsigned int self = current - processors;
@@ -128,7 +129,7 @@ static void touch(const volatile void *at, bool change)
 	l->holders = change ? self : l->holders | self;
 }
 
-/* An atomic operation: in the order of the CPUs' clocks. */
+/* Before an atomic operation: these are executed in the order of the CPUs' clocks. */
 static void touch_in_order(const volatile void *at, bool change)
 {
 	if (change)
@@ -165,7 +166,7 @@ void model_unlock(int *p)
 		next->now_ps = current->now_ps;
 }
 
-/* --- what the compiler calls ------------------------------------------------------------------------------------------ */
+/* --- functions called by code of the compiler ------------------------------------------------------------------------- */
 
 #define PLAIN(bytes)                                  \
 	void __tsan_read##bytes(void *at);            \
@@ -194,7 +195,7 @@ PLAIN(4)
 PLAIN(8)
 PLAIN(16)
 
-/* A copy of a struct: the model sees each of its lines once. */
+/* A copy of a struct: each of its cache lines counts as one access. */
 static void touch_range(void *at, unsigned long bytes, bool writes)
 {
 	unsigned long line = (unsigned long)at >> LINE_SHIFT;
@@ -407,7 +408,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "model: COUNT: expected 1 to %u\n", CPUS_MAX);
 		return 2;
 	}
-	/* until all have begun, the first one is alone */
+	/* until all CPUs have begun, the first one runs alone */
 	count = 1;
 	current = processors;
 	cpus_create(cpus, number(argv[2]), number(argv[3]), number(argv[4]));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the transfer of a cache line between two CPUs of this host takes, in ns: ping_pong
+ * Measures the time in ns to transfer a cache line between two CPUs of this host: ping_pong
  *
- * Two threads take turns to change a word. A turn is two transfers: the line is read, then taken for writing. The median
- * over short series, so that it does not matter if a thread loses its CPU now and then.
+ * Two threads take turns to modify a word. A turn is two transfers: the line is read, then acquired for writing. The result is
+ * the median over short series, so that occasional preemption of a thread does not matter.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include <linux/types.h>
 
 #define SERIES 1001
-#define TURNS 1000 /* of a series */
+#define TURNS 1000 /* turns in a series */
 
 static u64 turn ____cacheline_aligned;
 static u64 series_ns[SERIES] ____cacheline_aligned;
@@ -29,7 +29,7 @@ static u64 now_ns(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* Takes every second turn, on the CPU of this number. */
+/* Takes every second turn, pinned to the CPU of this number. */
 static void play(unsigned int number, unsigned int cpu)
 {
 	u64 mine, begin_ns = now_ns();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of bfq for cpus.c: requests in one list under one lock, which insertion, dispatch and the end of a request take and hold for as long
- * as bfq's code takes. It never idles, and its bound is not kept, so it is what bfq's lock alone allows.
+ * A model of bfq for cpus.c: one list of requests under one lock. Insertion, dispatch and the end of a request each hold the lock for as
+ * long as bfq's code does. It does not idle and ignores the bound: it shows the limit that bfq's lock alone imposes.
  */
 #include <linux/spinlock.h>
 
 /*
- * bfq adds 4552 instructions to an I/O, of 32 outstanding ones (Linux 6.12, `tailgate bench --only instructions`), at 3.6 a ns as in
- * machines/mqfq.toml; that a third of them is in each of the three is an assumption.
+ * bfq adds 4552 instructions to an I/O with 32 outstanding (Linux 6.12, `tailgate bench --only instructions`), at 3.6 instructions per ns
+ * as in machines/mqfq.toml. It is an assumption that each of the three takes a third of them.
  */
 #define BFQ_NS (4552 * 10 / 36 / 3)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * MQFQ without its tree of tokens, for cpus.c: tokens are spread over words, each a cache line of its own, as in the kernel's sbitmap (lib/sbitmap.c),
- * which kyber counts with ("Multi-Queue Fair Queueing", Section 4.3.3). A search begins at the word where the CPU last found or put one, and
- * goes round. Unlike in sbitmap a word is a number and not a bitmap: which token it is means nothing here. A token that another queue waits
- * for is handed to it directly, as with the tree.
+ * MQFQ without its tree of tokens, for cpus.c: tokens are spread over words, each on a cache line of its own, as in the kernel's sbitmap
+ * (lib/sbitmap.c), which kyber uses ("Multi-Queue Fair Queueing", Section 4.3.3). A search begins at the word where the CPU last took or
+ * returned a token, and wraps around. Unlike in sbitmap a word is a count and not a bitmap, because tokens are interchangeable here. A
+ * token that another queue waits for is handed to it directly, as with the tree.
  */
 #define tokens_take tokens_take_from_tree
 #define tokens_put tokens_put_into_tree
@@ -13,7 +13,7 @@
 #undef tokens_put
 #undef tokens_add
 
-/* As sbitmap_init_node() makes of 128 bits. The words are those of the tree's first nodes. */
+/* The number of words that sbitmap_init_node() chooses for 128 bits. The words are those of the tree's first nodes. */
 #define BITMAP_WORDS 4
 
 static struct hint {
@@ -44,7 +44,7 @@ static inline void tokens_put(struct tokens *t, unsigned int queue)
 	atomic_inc(&t->nodes[hints[queue].word].tokens);
 }
 
-/* All tokens are put into the root, from where they are spread. Before anything else. */
+/* Spreads the tokens, which are all in the root at first, over the words. Called before all other functions. */
 static inline void tokens_add(struct tokens *t, int more)
 {
 	unsigned int word = 0, i;

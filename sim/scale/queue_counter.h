@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * MQFQ without its tree of tokens, for cpus.c: one number counts those that are left ("Multi-Queue Fair Queueing", Section 4.3.3). A token that
+ * MQFQ without its tree of tokens, for cpus.c: one counter of free tokens ("Multi-Queue Fair Queueing", Section 4.3.3). A token that
  * another queue waits for is handed to it directly, as with the tree.
  */
 #define tokens_take tokens_take_from_tree
@@ -9,7 +9,7 @@
 #undef tokens_take
 #undef tokens_put
 
-/* The root, where all tokens are at first. */
+/* The root of the tree, which has all tokens at first. */
 static inline atomic_t *counter(const struct tokens *t)
 {
 	return &t->nodes[t->count - 1].tokens;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deadline for cpus.c, under one lock as in the kernel: insertion and dispatch take it; whether there is work is asked, and
- * the end of a request is counted, without it.
+ * Deadline for cpus.c, under one lock as in the kernel. Insertion and dispatch take the lock; the check for work and the end of
+ * a request do not.
  */
 #include <linux/spinlock.h>
 
@@ -72,7 +72,7 @@ static inline void queue_finish(unsigned int cpu, struct io *io)
 	struct deadline_entry *e = (struct deadline_entry *)io->entry;
 
 	(void)cpu;
-	/* deadline_finish(), which wants the lock: the kernel counts with an atomic instead */
+	/* replaces deadline_finish(), which needs the lock: the kernel uses an atomic counter instead */
 	e->counted = false;
 	shared_add(&queue->deadline.ended[e->prio], 1);
 }

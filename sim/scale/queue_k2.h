@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* K2 for cpus.c: a ctx for each CPU, as on a drive with a hardware queue for each. All requests are of one level. */
+/* K2 for cpus.c: one ctx per CPU, as on a drive with one hardware queue per CPU. All requests have the same level. */
 #include "../../sched/k2.h"
 
 _Static_assert(sizeof(struct k2_entry) <= sizeof(((struct io *)0)->entry), "size");
@@ -79,7 +79,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 {
 	LIST_HEAD(entries);
 
-	/* the block layer has read the clock when it made the request; here all were made at time 0 */
+	/* the block layer reads the clock when it creates a request; here all requests were created at time 0 */
 	k2_prepare(k2, (struct k2_entry *)io->entry, K2_BACKGROUND, false, false, 0);
 	list_add_tail(&io->node, &entries);
 	k2_insert(k2, ctxs[cpu], &entries);
@@ -105,7 +105,7 @@ static inline struct io *queue_dispatch(unsigned int cpu)
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
 	if (k2_finish(k2, (struct k2_entry *)io->entry))
-		cpu_run(cpu); /* the CPU that calls */
+		cpu_run(cpu); /* the calling CPU */
 }
 
 static bool queue_conserved(u64 inserted)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* MQFQ for cpus.c: a hardware queue for each CPU, and on each a flow of its own; two CPUs are a core, eight share a cache, 32 a socket. */
+/* MQFQ for cpus.c: one hardware queue and one flow per CPU; two CPUs share a core, eight share a cache, 32 share a socket. */
 #include "../../sched/mqfq.h"
 
 struct mqfq_io {

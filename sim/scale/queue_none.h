@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* No scheduler, for cpus.c: each CPU sends what it submits, and shares nothing. The bound is not kept. */
+/* No scheduler, for cpus.c: each CPU dispatches its own requests, and shares nothing. The bound is ignored. */
 #include <linux/types.h>
 
 static struct none_cpu {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * MQFQ without its wheel, for cpus.c: a queue that is too far ahead of virtual time sets a timer of its CPU, and looks again POLL_NS later
- * ("Multi-Queue Fair Queueing", Section 4.3.2). A timer costs an interrupt when it
- * expires, and nothing to set.
+ * MQFQ without its wheel, for cpus.c: a queue that is too far ahead of virtual time sets a timer of its CPU, and checks again POLL_NS later
+ * ("Multi-Queue Fair Queueing", Section 4.3.2). A timer costs an interrupt when it expires; setting it costs nothing.
  */
 #define wheel_wait wheel_wait_in_bucket
 #define wheel_leave wheel_leave_bucket
@@ -14,7 +13,7 @@
 #undef wheel_turn
 #undef wheel_empty
 
-/* By queue, which is a CPU's own; @due_ns: 0: not set. */
+/* Timers by queue, each used by one CPU; @due_ns 0: not set. */
 static struct timer {
 	u64 due_ns;
 } ____cacheline_aligned timers[CPUS_MAX];
@@ -23,7 +22,7 @@ static inline void wheel_wait(struct wheel *w, unsigned int queue, u64 span)
 {
 	(void)w, (void)span;
 	timers[queue].due_ns = clock_timer_ns() + POLL_NS;
-	smp_mb(); /* as in the wheel: virtual time is read again after this */
+	smp_mb(); /* before reading virtual time again, as in the wheel */
 }
 
 static inline void wheel_leave(struct wheel *w, unsigned int queue, u64 span)

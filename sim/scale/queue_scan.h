@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * MQFQ without its mindicator, for cpus.c: the least start tag is found by a scan of an array that has the first tag of each queue, eight of
- * them in a cache line ("Multi-Queue Fair Queueing", Section 4.3.1). The scan takes place where the tree is brought up to date.
+ * MQFQ without its mindicator, for cpus.c: the least start tag is found by scanning an array of the first tag of each queue, eight tags per
+ * cache line ("Multi-Queue Fair Queueing", Section 4.3.1). The scan replaces the update of the tree.
  */
 #define mindicator_least mindicator_least_of_tree
 #define mindicator_set mindicator_set_in_tree
@@ -25,7 +25,7 @@ static inline u64 scan(const struct mindicator *m, u64 base)
 	return least;
 }
 
-/* For those who ask only whether there is any. */
+/* For callers that only check whether there is a tag. */
 static inline u64 mindicator_least(const struct mindicator *m)
 {
 	return scan(m, 0);
@@ -34,7 +34,7 @@ static inline u64 mindicator_least(const struct mindicator *m)
 static inline u64 mindicator_set(struct mindicator *m, unsigned int leaf, u64 number, u64 base)
 {
 	WRITE_ONCE(m->words[0][leaf], number << MINDICATOR_VERSION_BITS);
-	smp_mb(); /* the words are read after this one is written */
+	smp_mb(); /* write this tag before reading the others */
 	return scan(m, base);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* MQFQ under one lock, for cpus.c: what its structures for many CPUs are worth. */
+/* MQFQ under one lock, for cpus.c: shows the gain from its structures for many CPUs. */
 #define queue_create mqfq_queue_create
 #define queue_insert mqfq_queue_insert
 #define queue_has_work mqfq_queue_has_work

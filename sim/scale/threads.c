@@ -2,9 +2,8 @@
 /*
  * CPUs as threads of this host: threads COUNT DEPTH BOUND T_KIB MILLISECONDS
  *
- * Prints operations a second, how often for each a CPU ran its queue because it was asked to, and how often that was in vain; and the share
- * of the time in which the threads had a CPU: below 1 the host had other work.
- * Exit status 3: a request was lost.
+ * Prints the operations per second; per operation, the runs of a queue that were asked for, and how many of these dispatched nothing; and
+ * the share of the time in which the threads had a CPU, which is below 1 if the host had other work. Exit status 3: a request was lost.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -17,7 +16,7 @@
 
 #include "cpus.h"
 
-/* How often a CPU ran its queue as it was asked to, and in vain. */
+/* Number of runs of a queue that were asked for, and of those that dispatched nothing. */
 static struct runs {
 	u64 all, in_vain;
 } ____cacheline_aligned runs[CPUS_MAX];
@@ -93,7 +92,7 @@ u64 clock_timer_ns(void)
 	return clock_ns();
 }
 
-/* Onto the CPU of this number, of those that this process may use. */
+/* Pins the thread to the CPU of this number among those that the process may use. */
 static void stay_on(unsigned int number)
 {
 	cpu_set_t usable, one;
@@ -161,7 +160,7 @@ int main(int argc, char **argv)
 		}
 	}
 	pthread_barrier_wait(&begin);
-	/* the first tenth is not counted */
+	/* the first tenth of the time is not counted */
 	time = (struct timespec){ .tv_nsec = ms % 10000 * 100000ULL, .tv_sec = ms / 10000 };
 	nanosleep(&time, NULL);
 	before = finished();

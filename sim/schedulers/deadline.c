@@ -7,9 +7,9 @@
 #include "scheduler.h"
 
 /**
- * struct deadline_private - what lies in a request's own words
- * @entry: deadline's
- * @end: where it ends
+ * struct deadline_private - private data of a request
+ * @entry: entry of the scheduler
+ * @end: node in the table of request ends
  */
 struct deadline_private {
 	struct deadline_entry entry;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where queued requests end: what a bio that begins there can join (the kernel's elv_rqhash). A scheduler embeds a
- * node in the words of a request that are its own.
+ * A hash table of queued requests by their end, for back merges (the kernel's elv_rqhash). A scheduler embeds a node in its
+ * private data of a request.
  */
 #ifndef TAILGATE_SIM_ENDS_H
 #define TAILGATE_SIM_ENDS_H
@@ -11,10 +11,10 @@
 #define ENDS_BITS 10
 
 struct ends_node {
-	struct ends_node *next, **at; /* @at: who points here; NULL: not in a table */
+	struct ends_node *next, **at; /* @at: the pointer to this node; NULL: not in a table */
 };
 
-/* Zeroed it is empty. */
+/* Empty when zeroed. */
 struct ends {
 	struct ends_node *buckets[1 << ENDS_BITS];
 };
@@ -24,7 +24,7 @@ static inline struct ends_node **ends_at(struct ends *ends, u64 sector)
 	return &ends->buckets[sector * 0x9e3779b97f4a7c15u >> (64 - ENDS_BITS)];
 }
 
-/* The youngest comes first in its bucket. */
+/* The latest node comes first in its bucket. */
 static inline void ends_add(struct ends *ends, struct ends_node *node, u64 sector)
 {
 	struct ends_node **bucket = ends_at(ends, sector);
@@ -46,7 +46,7 @@ static inline void ends_delete(struct ends_node *node)
 	node->at = NULL;
 }
 
-/* May a bio grow @rq? The block layer merges what is of one kind and priority, and no larger than the drive takes. */
+/* May a bio be merged into @rq? Both must have the same operation and priority, and the result must not exceed @max_sectors. */
 static inline bool sim_may_grow(const struct sim_request *rq, u32 sectors, u8 op, u16 ioprio,
 				u32 max_sectors)
 {

@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define K2_EXPERIMENTS /* experiments set what else is chosen automatically */
+#define K2_EXPERIMENTS /* the experimental knobs too: sched/experiments.h */
 #include "../../sched/ends.h"
 #include "../../sched/k2.h"
 #include "ends.h"
 #include "scheduler.h"
 
 /**
- * struct k2_private - what lies in a request's own words
- * @entry: K2's
- * @end: where it ends
+ * struct k2_private - private data of a request
+ * @entry: entry of the scheduler
+ * @end: node in the table of request ends
  */
 struct k2_private {
 	struct k2_entry entry;
@@ -66,11 +66,11 @@ static inline bool k2_may_split(struct k2_entry *e)
 
 /**
  * struct k2_drive - a drive
- * @device: its block layer
- * @ends: of the requests that a bio may join
- * @recent_ends: of the latest of them
- * @ctxs: as K2 wants them
- * @memory: of the ctxs
+ * @device: the block layer's device
+ * @ends: ends of the requests that a bio may be merged into
+ * @recent_ends: ends of the latest requests in @ends
+ * @ctxs: pointers to the ctxs, for k2_init()
+ * @memory: the ctxs
  * @k2: the scheduler
  */
 struct k2_drive {
@@ -100,7 +100,7 @@ static inline u64 k2_now(const struct k2 *k2)
 
 #include "../../sched/binding.h"
 
-/* Runs a hardware queue soon; any one dispatches for all. */
+/* Asks for a run of a hardware queue; any of them dispatches the requests of all. */
 static void k2_run(struct k2_drive *d, u32 queue)
 {
 	d->device->run(d->device, queue);

@@ -30,7 +30,7 @@ static inline struct kyber_entry *kyber_entry_of(struct list_head *node)
 
 #include "../../sched/models/kyber.c"
 
-/* A bio is compared with so many of the requests that were inserted last (blk_bio_list_merge()). */
+/* A bio is compared with this number of the latest inserted requests (blk_bio_list_merge()). */
 #define KYBER_MERGE_LOOKS 8
 
 struct kyber_drive {
@@ -145,7 +145,7 @@ static u32 kyber_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	return sync ? tags : kyber_limit(tags);
 }
 
-/* The kernel looks at the submitting CPU's list; here the bio's CPU is not known, so at those of all. */
+/* The kernel searches the list of the submitting CPU. Here the bio's CPU is not known, so the lists of all CPUs are searched. */
 static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
 					   u32 max_sectors)
 {

@@ -8,7 +8,7 @@
 #include "ends.h"
 #include "scheduler.h"
 
-/* A scheduler's words of a request. */
+/* Private data of a request. */
 struct mqfq_private {
 	struct mqfq_entry entry;
 	struct rb_node rb_node;
@@ -95,7 +95,7 @@ static void *mqfq_zalloc(size_t size)
 	return memory ? memset(memory, 0, ALIGN(size, L1_CACHE_BYTES)) : NULL;
 }
 
-/* A queue for each hardware queue: that has one CPU, or the CPUs share it. */
+/* One scheduler queue for each hardware queue, which serves one CPU or is shared by several. */
 static void *mqfq_create(struct sim_device *device)
 {
 	struct mqfq_drive *d = mqfq_zalloc(sizeof(*d));
@@ -135,7 +135,7 @@ static int mqfq_set_knob(void *s, u32 knob, u64 value)
 	return mqfq_configure(&d->mqfq, knob, value);
 }
 
-/* As in the kernel: its cgroup and those above it but the root, which is a group only for what is in no other. */
+/* As in the kernel: the groups of a request are its cgroup and that one's ancestors but the root, or the root if it is in no other. */
 static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
 	const struct sim_cgroup *cgroup = mqfq_request(e)->cgroup, *at;
@@ -152,7 +152,7 @@ static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 	}
 }
 
-/* Processes weigh the same, whatever cgroup they are in. */
+/* All processes have the same weight, whatever cgroup they are in. */
 static void mqfq_nowhere(struct mqfq_entry *e, struct share_path *path)
 {
 	(void)e;
@@ -219,7 +219,7 @@ static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	mqfq_finish(&d->mqfq, &mqfq_private(rq)->entry, false);
 }
 
-/* Not what the search tries at the moment, which may be four times as much. */
+/* Returns the value found so far, not the value that the search is trying, which may be four times larger. */
 static u64 mqfq_found(void *s, u32 knob)
 {
 	struct mqfq_drive *d = s;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the simulator's block layer asks of a scheduler, and what it gives it: the operations of an elevator in the
- * kernel, with requests of the simulator. Each scheduler is C from sched/ behind a table of these functions; adding one
- * is a file beside this one and a line in registry.c.
+ * The interface between the simulator's block layer and its schedulers: the operations of a kernel elevator, with the
+ * simulator's requests. Each scheduler is C code from sched/ behind a table of these functions. To add a scheduler, add a
+ * file to this folder and a line to registry.c.
  *
- * One thread; time comes in as an argument.
+ * All calls are made by one thread; the time is an argument.
  */
 #ifndef TAILGATE_SIM_SCHEDULER_H
 #define TAILGATE_SIM_SCHEDULER_H
@@ -21,8 +21,8 @@ enum sim_op { SIM_READ, SIM_WRITE, SIM_DISCARD, SIM_FLUSH };
 
 /**
  * struct sim_cgroup - a cgroup
- * @parent: the one that it is in; NULL: it is the root
- * @number: its own; the root has 0
+ * @parent: parent cgroup; NULL for the root
+ * @number: number of this cgroup; the root has 0
  * @weight: io.mqfq.weight
  */
 struct sim_cgroup {
@@ -34,17 +34,17 @@ struct sim_cgroup {
 /**
  * struct sim_request - a request as a scheduler sees it
  * @node: for the scheduler's lists while it holds the request
- * @sector: first, of 512 bytes
- * @sectors: how many
- * @start_ns: when it was made, in ns
- * @issue_ns: when the drive got it, in ns
+ * @sector: first sector, of 512 bytes
+ * @start_ns: when the request was created
+ * @issue_ns: when it was issued to the drive
+ * @sectors: number of sectors
  * @queue: hardware queue it was submitted to
  * @ioprio: see SIM_IOPRIO_CLASS()
  * @process: number of the process that submitted it
- * @cgroup: of that one
+ * @cgroup: cgroup of that process
  * @op: enum sim_op
- * @sync: somebody waits for it (reads, direct writes)
- * @elv: the scheduler's own, 8-byte aligned, zeroed when the request is made
+ * @sync: synchronous: a read or a direct write
+ * @elv: the scheduler's private data, 8-byte aligned, zeroed when the request is created
  */
 struct sim_request {
 	struct list_head node;
@@ -63,15 +63,15 @@ struct sim_request {
 
 /**
  * struct sim_device - the drive as a scheduler sees it
- * @queues: hardware queues
- * @cpus: processors
+ * @queues: number of hardware queues
+ * @cpus: number of processors
  * @tags: scheduler tags of each hardware queue (nr_requests)
- * @max_sectors: most in a request
- * @draining: the queue is being frozen: all that is queued must go
+ * @max_sectors: most sectors in a request
+ * @draining: the queue is being frozen: all queued requests must be dispatched
  * @now_ns: the clock
  * @run: asks for an asynchronous run of a hardware queue
- * @arm: a timer: ->tick() is called at this time, in ns; a later call replaces an earlier one
- * @split: takes back a request that the scheduler had queued, and inserts its pieces a little later
+ * @arm: sets the timer: ->tick() is called at this time, in ns; a later call replaces an earlier one
+ * @split: takes back a request that the scheduler had queued; its pieces are inserted later
  */
 struct sim_device {
 	u32 queues;
@@ -86,28 +86,29 @@ struct sim_device {
 };
 
 /**
- * struct sim_scheduler - a scheduler; @s below is what @create returned
- * @name: as in /sys/block/.../queue/scheduler
- * @runs_itself: it runs the queue after an insertion, where a kernel would leave that to a worker
- * @bounds: it has the knobs of K2, and keeps their promises
- * @knob_count: of @knobs
+ * struct sim_scheduler - a scheduler; the argument s of the functions is the return value of @create
+ * @name: name in /sys/block/.../queue/scheduler
+ * @runs_itself: it runs the queue after an insertion, even on kernels that leave this to a worker
+ * @bounds: it has the knobs of K2, and their bounds are checked
+ * @knob_count: number of @knobs
  * @knobs: its knobs
- * @create: for a device, which outlives it; NULL without memory
- * @destroy: returns false if it still held a request
- * @configure: sets knobs[knob] to a value within its range; a refusal returns a negative error and changes nothing
- * @found: what a knob that is found automatically has been found to be, so far; NULL: it says nothing about this
- * @insert: takes a request; @at_head before all others
- * @dispatch: the next request for the drive, or NULL
- * @has_work: whether a run of the queue is worth while
- * @complete: a request came back from the drive (the kernel's completed_request); NULL: not wanted
- * @finish: a request is freed (finish_request); NULL: not wanted
+ * @create: creates a scheduler for a device, which outlives it; returns NULL without memory
+ * @destroy: returns false if the scheduler still held a request
+ * @configure: sets knobs[knob] to a value within its range; returns a negative error if it refuses the value, which
+ *	changes nothing
+ * @found: the present value of a knob that is set to "auto"; NULL: not supported
+ * @insert: inserts a request; at_head: before all others
+ * @dispatch: returns the next request for the drive, or NULL
+ * @has_work: whether @dispatch may return a request
+ * @complete: a request has completed (the kernel's completed_request); NULL: not needed
+ * @finish: a request is freed (finish_request); NULL: not needed
  * @limit: scheduler tags of a hardware queue that requests of this operation and task priority may hold at a time, 1 to
- *	@tags; NULL: all. The kernel's limit_depth
- * @piece: most sectors in a request of this operation and priority; what is larger is split first, and pieces are not
- *	merged again. 0: any number. NULL: it never splits
- * @tick: the timer that was armed; NULL: not wanted
- * @try_merge: whether bio [sector, sector + sectors) can join a queued request: if so it grew and is returned; NULL: the
- *	scheduler does not merge
+ *	tags (limit_depth); NULL: all
+ * @piece: most sectors in a request of this operation and priority; larger requests are split before insertion, and pieces
+ *	are not merged again. 0: any number. NULL: it never splits
+ * @tick: the timer has expired; NULL: not needed
+ * @try_merge: merges the bio [sector, sector + sectors) into a queued request and returns this, or NULL if there is none;
+ *	NULL: the scheduler does not merge
  */
 struct sim_scheduler {
 	const char *name;

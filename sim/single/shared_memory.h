@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared memory for programs of one thread: first on the include path, it makes the operations of
- * ../include/shared_memory.h plain ones. Locks still know whether they are held.
+ * Shared memory for single-threaded programs: replaces the operations of ../include/shared_memory.h by plain accesses, if it
+ * comes first on the include path. Locks still record whether they are held.
  */
 #ifndef SIM_SHARED_MEMORY_H
 #define SIM_SHARED_MEMORY_H
@@ -45,7 +45,7 @@
 
 static inline void shared_lock(int *p)
 {
-	assert(!*p); /* nobody is there to release it */
+	assert(!*p); /* no other thread exists that could release it */
 	*p = true;
 }
 

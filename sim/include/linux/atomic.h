@@ -13,7 +13,7 @@
 #define smp_store_release(p, value) shared_store_release(p, value)
 
 #define xchg(p, value) shared_exchange(p, value)
-/* returns what was there, like the kernel's */
+/* returns the old value, as the kernel's function does */
 #define cmpxchg(p, expected, value)                               \
 	({                                                        \
 		typeof(*(p)) cmpxchg_seen = (expected);           \

@@ -38,7 +38,7 @@ static inline bool test_and_clear_bit(unsigned long n, unsigned long *map)
 	return shared_fetch_and(&map[n / BITS_PER_LONG], ~bit) & bit;
 }
 
-/* the first bit that is set of [from, end); @end or more: none */
+/* the first set bit of [from, end); a result of @end or more means none */
 static inline unsigned long find_next_bit(const unsigned long *map, unsigned long end,
 					  unsigned long from)
 {
@@ -58,7 +58,7 @@ static inline unsigned int hweight32(u32 word)
 	return __builtin_popcount(word);
 }
 
-/* lowest bit that is set; undefined for 0 */
+/* lowest set bit; undefined for 0 */
 static inline unsigned long __ffs(unsigned long word)
 {
 	return __builtin_ctzl(word);
@@ -69,7 +69,7 @@ static inline unsigned int __ffs64(u64 word)
 	return __builtin_ctzll(word);
 }
 
-/* highest bit that is set, counted from 1; 0 for 0 */
+/* highest set bit, counted from 1; 0 for 0 */
 static inline int fls(unsigned int word)
 {
 	return word ? 32 - __builtin_clz(word) : 0;

@@ -12,7 +12,7 @@
 #define noinline __attribute__((__noinline__))
 #define fallthrough __attribute__((__fallthrough__))
 
-/* For the kernel's checker: a function takes, or gives back, a lock. */
+/* For sparse: a function acquires or releases a lock. */
 #define __acquires(lock)
 #define __releases(lock)
 

@@ -43,7 +43,7 @@ static inline void list_add_tail(struct list_head *node, struct list_head *head)
 static inline void list_del(struct list_head *node)
 {
 	list_join(node->prev, node->next);
-	/* whoever follows a node that left its list crashes here */
+	/* poison: following a node that left its list crashes */
 	node->next = NULL;
 	node->prev = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's interface of sorted trees, on a treap: each node has a fixed random weight, a hash of its address, and
- * none weighs more than its parent. So the depth is logarithmic on average, and the order is the caller's alone.
+ * The kernel's interface of sorted trees, implemented as a treap: the weight of each node is a hash of its address, and no node
+ * weighs more than its parent. So the depth is logarithmic on average. The caller alone decides the order.
  */
 #ifndef SIM_LINUX_RBTREE_H
 #define SIM_LINUX_RBTREE_H
@@ -10,7 +10,7 @@
 #include <linux/types.h>
 
 struct rb_node {
-	struct rb_node *parent; /* itself: in no tree */
+	struct rb_node *parent; /* points to the node itself while it is in no tree */
 	struct rb_node *rb_left, *rb_right;
 };
 
@@ -35,7 +35,7 @@ static inline u64 rb_weight(const struct rb_node *node)
 	return (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
 }
 
-/* Puts @node in the place of its parent, and the parent below it. */
+/* Rotates @node into the place of its parent, which becomes its child. */
 static inline void rb_lift(struct rb_node *node, struct rb_root *root)
 {
 	struct rb_node *parent = node->parent, *above = parent->parent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared memory for ../model.c: the real one, whose accesses the compiler shows to the model (-fsanitize=thread), but for
- * locks: there a CPU that waits must not spin, since nobody else would run.
+ * Shared memory for ../model.c. Accesses are real ones, which the compiler reports to the model (-fsanitize=thread). Locks are replaced:
+ * a waiting CPU must not spin, because no other CPU of the model would run meanwhile.
  */
 #define shared_lock shared_lock_spinning
 #include "../../include/shared_memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* MQFQ, the scheduler: see mqfq.h. This file is included by the code that binds it to an environment, so that the compiler sees both at once. */
+/* MQFQ: see mqfq.h. The code that binds it to an environment includes this file, so that the compiler sees both at once. */
 #include <linux/bitops.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -9,21 +9,21 @@
 
 static const struct knob mqfq_knob_infos[MQFQ_KNOB_COUNT] = { MQFQ_KNOBS(KNOB_INFO) };
 
-/* T has at least this many spans, if a span is not the least that there is. */
+/* T is at least 2 to this power spans, unless the span is the shortest possible. */
 #define MQFQ_SPANS_SHIFT 3
-/* So that no number is MINDICATOR_NONE, which is odd. */
+/* Shortest span: keeps published numbers even, so that none equals MINDICATOR_NONE. */
 #define MQFQ_SPAN_SHIFT_MIN (MINDICATOR_VERSION_BITS + 1)
-/* Sectors that a request costs at least, and one that moves no data. */
+/* Least number of sectors that a request is charged for; applies to one that moves no data. */
 #define MQFQ_SECTORS_MIN 1
 
 #include "mqfq_accounts.c"
 
 /* --- virtual time ---------------------------------------------------------------------------------------------- */
 
-/* A tag as virtual time has it: without what is below the mindicator's numbers. */
+/* Rounds a tag down to a span, the resolution of virtual time. */
 static inline u64 mqfq_round(const struct mqfq *m, u64 tag)
 {
-	unsigned int shift = READ_ONCE(m->span_shift); /* once: it may change */
+	unsigned int shift = READ_ONCE(m->span_shift); /* read once: it may change */
 
 	return tag >> shift << shift;
 }
@@ -36,31 +36,31 @@ static void mqfq_kick(struct mqfq *m, unsigned int number)
 		mqfq_run(m, q->hctx);
 }
 
-/* A queue waited for virtual time. */
+/* For wheel_turn() and wheel_empty(). */
 static void mqfq_kick_throttled(void *m, unsigned int number)
 {
 	mqfq_kick(m, number);
 }
 
-/* The nearest queue of the most urgent level that waits; WAITING_NONE: none does, any more. */
+/* The nearest queue that waits at the most urgent level; WAITING_NONE: none waits any more. */
 static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int number)
 {
 	unsigned int level = waiting_level(&m->waiting, WAITING_LEVELS);
 
-	/* class idle gets the token of what is last in virtual time */
+	/* class idle gets no token while fairly shared requests wait */
 	if (level == WAITING_LEVELS ||
 	    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
 		return WAITING_NONE;
 	return waiting_nearest(&m->waiting, &m->tokens, number, level);
 }
 
-/* The queue that is to get the token that queue @number has no use for; WAITING_NONE: no queue waits for one. */
+/* The queue that gets a token which queue @number frees; WAITING_NONE: no queue waits for one. */
 static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
 {
 	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
 }
 
-/* A token that a queue does not need: who waits gets it, or it is put into the tree. Any context. */
+/* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
 static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 {
 	unsigned int to;
@@ -79,7 +79,7 @@ static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 	} while (unlikely(mqfq_next_waiter(m, number) != WAITING_NONE) && tokens_steal(&m->tokens));
 }
 
-/* Something that others had to wait for is gone: tokens that it left in the tree are for them. */
+/* Gives tokens in the tree to waiting queues, after what they had to yield to is gone. */
 static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
 {
 	smp_mb(); /* pairs with the barrier after waiting_add() */
@@ -87,7 +87,7 @@ static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
 		mqfq_give(m, number);
 }
 
-/* Tells virtual time what a queue's first tag is, or that it has none. */
+/* Publishes a queue's first tag, @number, or MINDICATOR_NONE, and advances virtual time to the least of all. */
 static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 number)
 {
 	s64 vt = atomic64_read(&m->vt);
@@ -116,13 +116,13 @@ static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
 
 /* --- class idle ------------------------------------------------------------------------------------------------ */
 
-/* The first request of class idle of a queue comes, or the next one is the first. */
+/* A queue has a new first request of class idle. */
 static inline void mqfq_idle_begins(const struct mqfq *m, struct mqfq_queue *q)
 {
 	WRITE_ONCE(q->idle_due, (mqfq_period(m) + MQFQ_IDLE_PERIODS) | 1);
 }
 
-/* Does the first request of class idle of a queue go before all others? Any context. */
+/* Has the queue's first request of class idle waited so long that it goes before all others? Any context. */
 static inline bool mqfq_idle_is_due(const struct mqfq *m, const struct mqfq_queue *q)
 {
 	unsigned int due = READ_ONCE(q->idle_due);
@@ -130,7 +130,7 @@ static inline bool mqfq_idle_is_due(const struct mqfq *m, const struct mqfq_queu
 	return unlikely(due) && (int)(mqfq_period(m) - due) >= 0;
 }
 
-/* --- what is found automatically ------------------------------------------------------------------------------- */
+/* --- automatic values ------------------------------------------------------------------------------------------ */
 
 static void mqfq_set_t(struct mqfq *m, u64 kib)
 {
@@ -138,10 +138,10 @@ static void mqfq_set_t(struct mqfq *m, u64 kib)
 	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
 
 	mqfq_break(m);
-	/* virtual time is rounded down to a span: what waits longest is never too far ahead */
+	/* virtual time is rounded down to a span: with T above that error, the request with the least tag is never too far ahead */
 	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
 	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
-	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or we see that it waits */
+	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or its bit in the wheel is seen here */
 	for (i = 0; i < WHEEL_BUCKETS; i++)
 		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
 }
@@ -156,7 +156,7 @@ static void mqfq_set_d(struct mqfq *m, unsigned int d)
 	mqfq_give_all(m, 0);
 }
 
-/* D: 97 % of what any brings. T, in KiB: almost all of that, as both searches may be on. */
+/* D brings at least 97 % of the throughput of any D. T, in KiB, may lose less, as the losses of both searches add up. */
 static const struct search_limits mqfq_d_limits = { 32, 0, 112, 1, 28 };
 static const struct search_limits mqfq_t_limits = { 64, 16, 144, 4, 12 };
 
@@ -182,8 +182,8 @@ static struct search_sample mqfq_sample(struct mqfq *m)
 }
 
 /*
- * One search at a time, and no rest ends while another is on: D first, then T while D rests, then what a write costs while both rest. Until that
- * is found it goes first, as it is found in seconds; what the others measure begins again then.
+ * One search runs at a time, and a search does not start while another one runs. The order is D, then T while D rests, then the cost of
+ * a write while both rest. A cost that was not found yet goes first, as it takes only seconds; the others' measurements then start again.
  */
 static void mqfq_search(struct mqfq *m)
 {
@@ -212,7 +212,7 @@ static void mqfq_search(struct mqfq *m)
 		WRITE_ONCE(m->write_cost_pct, write_cost_value(&m->write_cost));
 }
 
-/* Once a period, while requests come. */
+/* Called once a period while requests are inserted. */
 static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 {
 	unsigned int was = READ_ONCE(m->period), i;
@@ -230,7 +230,7 @@ static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
-/* Asks what a flow pays, for all of a period. @where: tells the groups of this entry's flow */
+/* Sets the price that a flow pays for the rest of a period. @where: returns the groups of this entry's flow */
 static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
 				void (*where)(struct mqfq_entry *e, struct share_path *path))
 {
@@ -250,7 +250,7 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	WRITE_ONCE(flow->price, shares_price(&m->shares, &path, period, competes));
 }
 
-/* What a number of sectors costs a flow. */
+/* Cost of a number of sectors to a flow, in units of tags. */
 static inline u64 mqfq_cost(const struct mqfq *m, const struct flow *flow, u64 sectors, bool writes)
 {
 	u64 cost = max_t(u64, sectors, MQFQ_SECTORS_MIN) * READ_ONCE(flow->price);
@@ -259,12 +259,12 @@ static inline u64 mqfq_cost(const struct mqfq *m, const struct flow *flow, u64 s
 }
 
 /**
- * mqfq_prepare() - before mqfq_insert(): what a request costs its flow
+ * mqfq_prepare() - before mqfq_insert(): charge a request to its flow
  * @m: the drive's scheduler
- * @e: in state MQFQ_NEW or MQFQ_RETURNED
- * @level: MQFQ_...; one that was returned goes before all others
- * @key: of its flow; not 0
- * @where: tells the groups that the flow is in
+ * @e: the request, in state MQFQ_NEW or MQFQ_RETURNED
+ * @level: MQFQ_...; ignored for a returned request, which goes before all others
+ * @key: identity of its flow; not 0
+ * @where: returns the groups that the flow is in
  * @writes: it is a write
  *
  * Process context.
@@ -277,7 +277,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	struct flow *flow;
 	bool is_new;
 
-	/* what the driver gave back was paid for, and may have no tag */
+	/* a returned request was charged before, and may have no start tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
 	e->writes = writes;
 	if (likely(e->level == MQFQ_FAIR)) {
@@ -287,7 +287,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 			mqfq_weigh(m, e, period, where);
 		sectors = mqfq_sectors(e);
 		e->start = flow_charge(flow, mqfq_cost(m, flow, sectors, writes), &m->vt);
-		if (unlikely(sectors - 1 >= READ_ONCE(flow->largest))) /* also if there are none */
+		if (unlikely(sectors - 1 >= READ_ONCE(flow->largest))) /* also if it is 0 */
 			mqfq_account_size(flow, sectors);
 	} else {
 		mqfq_tick(m, period);
@@ -296,7 +296,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	e->state = MQFQ_QUEUED;
 }
 
-/* list_add_tail() and list_del_init() without the checks of many kernels, which take longer than all else that is done with a queue here. */
+/* list_add_tail() and list_del_init() without the checks of CONFIG_LIST_HARDENED, which take longer than the rest of the operation. */
 static inline void mqfq_append(struct list_head *node, struct list_head *list)
 {
 	node->next = list;
@@ -312,7 +312,7 @@ static inline void mqfq_unlink(struct list_head *node)
 	INIT_LIST_HEAD(node);
 }
 
-/* A request that came after one with a later tag. */
+/* Inserts a request that comes after one with a later start tag. */
 static noinline void mqfq_add_late(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct rb_node *parent = NULL, **link = &q->late.rb_node;
@@ -344,10 +344,10 @@ static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 }
 
 /**
- * struct mqfq_insertion - requests are being queued
- * @q: in this queue, whose lock is held
- * @filled: its own, before
- * @first: its own, before
+ * struct mqfq_insertion - insertion of some requests into a queue
+ * @q: the queue; its lock is held
+ * @filled: @q->filled before the insertion
+ * @first: @q->first before the insertion
  */
 struct mqfq_insertion {
 	struct mqfq_queue *q;
@@ -355,7 +355,7 @@ struct mqfq_insertion {
 	struct mqfq_entry *first;
 };
 
-/* Process context: takes the lock of the queue of the hardware queue and CPU that requests were submitted to. */
+/* Takes the lock of @q, the queue of the hardware queue and CPU that requests were submitted to. Process context. */
 static inline void mqfq_insert_begin(struct mqfq_insertion *in, struct mqfq_queue *q)
 	__acquires(&q->lock)
 {
@@ -365,7 +365,7 @@ static inline void mqfq_insert_begin(struct mqfq_insertion *in, struct mqfq_queu
 	in->first = q->first;
 }
 
-/* Queues a request that is prepared, and in no list. */
+/* Queues a request that mqfq_prepare() was called for, and that is in no list. */
 static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 {
 	struct mqfq_queue *q = in->q;
@@ -381,7 +381,7 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 	mqfq_append(mqfq_node(e), &q->lists[level]);
 }
 
-/* All that there are in a queue. Afterwards the caller runs the hardware queue. */
+/* Ends an insertion and releases the lock. The caller then runs the hardware queue. */
 static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
 	__releases(&in->q->lock)
 {
@@ -392,7 +392,7 @@ static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
 	if (q->published != MINDICATOR_NONE && q->first != in->first &&
 	    mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
-	/* what was blocked stays so, unless something else is next now */
+	/* a blocked queue stays blocked, unless another request is first now */
 	if (!in->filled || q->first != in->first || __ffs(q->filled) != __ffs(in->filled))
 		set_bit(q->bit, q->runnable);
 	spin_unlock(&q->lock);
@@ -400,10 +400,10 @@ static inline void mqfq_insert_end(struct mqfq *m, struct mqfq_insertion *in)
 
 /* --- merging --------------------------------------------------------------------------------------------------- */
 
-/* Of this many requests a bio may join one. */
+/* A bio may join one of this many latest requests. */
 #define MQFQ_LATEST 8
 
-/* Begins to look for a queued request that a bio may join. Until mqfq_merge_end() none leaves the queue. Process context. */
+/* Begins the search for a queued request that a bio may join. No request leaves the queue until mqfq_merge_end(). Process context. */
 static inline void mqfq_merge_begin(struct mqfq_queue *q) __acquires(&q->lock)
 {
 	spin_lock(&q->lock);
@@ -414,7 +414,7 @@ static inline void mqfq_merge_end(struct mqfq_queue *q) __releases(&q->lock)
 	spin_unlock(&q->lock);
 }
 
-/* The latest requests that are shared fairly, by their tags. Return: their number, at most MQFQ_LATEST. */
+/* The fairly shared requests with the latest start tags. Return: their number, at most MQFQ_LATEST. */
 static inline unsigned int mqfq_latest(const struct mqfq_queue *q, struct mqfq_entry **latest)
 {
 	const struct list_head *list = &q->lists[MQFQ_FAIR];
@@ -440,11 +440,11 @@ static inline unsigned int mqfq_latest(const struct mqfq_queue *q, struct mqfq_e
  * mqfq_grow() - a bio joins a queued request of its flow
  * @m: the drive's scheduler
  * @e: the request, between mqfq_merge_begin() and mqfq_merge_end()
- * @sectors: that the bio moves
+ * @sectors: sectors that the bio moves
  * @writes: it is a write
  *
- * The request keeps its start tag, and so its place. So do those of the flow that are queued already: the flow may be ahead by what
- * has grown until later ones, which pay for it, go.
+ * The request and those of the flow queued behind it keep their start tags. Requests inserted later pay for the bio. Until they go, the
+ * flow may be ahead by the cost of the bio.
  */
 static inline void mqfq_grow(struct mqfq *m, const struct mqfq_entry *e, u64 sectors, bool writes)
 {
@@ -462,20 +462,20 @@ static inline bool mqfq_is_near(const struct mqfq *m, u64 start)
 	return !tag_after(start, atomic64_read(&m->vt) + READ_ONCE(m->t));
 }
 
-/* A queue waits for tokens no more, or at another level from now on. */
+/* A queue no longer waits for tokens at its present level. */
 static noinline void mqfq_stop_waiting(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int level = q->waits;
 
 	q->waits = WAITING_NONE;
 	waiting_remove(&m->waiting, q->number, level);
-	if (level < MQFQ_FAIR) /* others may have left tokens to it, and wait for the next end */
+	if (level < MQFQ_FAIR) /* tokens that others left to it are for them now */
 		mqfq_give_all(m, q->number);
 }
 
 /*
- * The queue is too far ahead of virtual time, as far as that knows of it. Return: true if it is blocked until virtual time has come;
- * false: look again.
+ * The queue's first start tag is more than T ahead of virtual time, which may not know of it yet. Return: true if the queue is blocked
+ * until virtual time advances; false: the caller checks again.
  */
 static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 {
@@ -489,9 +489,9 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	if (mqfq_is_near(m, start))
 		return false;
 	clear_bit(q->bit, q->runnable);
-	smp_mb__after_atomic(); /* who clears the bit in the wheel then sees that the queue is not runnable, and runs it */
+	smp_mb__after_atomic(); /* the CPU that clears the bit in the wheel then sees that the queue is not runnable, and runs it */
 	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
-	/* a full barrier, which pairs with those of wheel_turn() and mqfq_set_t() */
+	/* a full barrier, pairs with wheel_turn() and mqfq_set_t() */
 	wheel_wait(&m->wheel, q->number, span);
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
 	    shift == READ_ONCE(m->span_shift)) {
@@ -503,7 +503,7 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	return false;
 }
 
-/* Must a level leave free tokens to others? To a more urgent level that waits for one; class idle to all that waits for anything. */
+/* Must a level leave free tokens to a more urgent level that waits for one? Class idle leaves them to every waiting request. */
 static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 {
 	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)
@@ -512,7 +512,7 @@ static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
 	       waiting_level(&m->waiting, level) != level;
 }
 
-/* There is no token for the queue's next request. Return: true if it is blocked until it is given one; false: look again. */
+/* There is no token for the queue's next request. Return: true if it is blocked until it is given one; false: the caller checks again. */
 static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
 {
 	if (level == MQFQ_FAIR)
@@ -520,14 +520,14 @@ static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned in
 	if (mqfq_number(m, q) != q->published)
 		mqfq_publish(m, q, mqfq_number(m, q));
 	clear_bit(q->bit, q->runnable);
-	smp_mb__after_atomic(); /* who gives a token then sees that the queue is not runnable, and runs it */
+	smp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable, and runs it */
 	if (q->waits == WAITING_NONE) {
 		q->waits = level;
 		waiting_add(&m->waiting, q->number, level);
 		smp_mb(); /* pairs with mqfq_give() */
 		if (!mqfq_must_yield(m, level) && tokens_steal(&m->tokens)) {
 			atomic_inc(&q->given);
-			mqfq_stop_waiting(m, q); /* there may be more, so it is to look again */
+			mqfq_stop_waiting(m, q); /* there may be more tokens, so check again */
 		}
 	}
 	if (!atomic_read(&q->given))
@@ -536,17 +536,17 @@ static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned in
 	return false;
 }
 
-/* Tokens that a queue was given and may not use, or has no use for. */
+/* Frees the tokens that a queue was given and may not or need not use. */
 static noinline void mqfq_give_back(struct mqfq *m, struct mqfq_queue *q)
 {
 	int given;
 
-	/* it may be given them again */
+	/* mqfq_give() may give them to this queue again: do not loop until none is left */
 	for (given = atomic_read(&q->given); given-- && tokens_take_one(&q->given);)
 		mqfq_give(m, q->number);
 }
 
-/* The request with the least start tag of those that are shared fairly, of equal ones the oldest; NULL: there are none. */
+/* The fairly shared request with the least start tag, the oldest of equal ones; NULL: there is none. */
 static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 {
 	const struct list_head *list = &q->lists[MQFQ_FAIR];
@@ -555,7 +555,7 @@ static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 	if (likely(!q->late.rb_node))
 		return first;
 	late = mqfq_entry_of_rb(rb_first(&q->late));
-	/* what it is late to is queued still */
+	/* the list is not empty: a request with a later start tag than @late is still queued */
 	return tag_after(first->start, late->start) ? late : first;
 }
 
@@ -584,7 +584,7 @@ static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mq
 		WRITE_ONCE(q->idle_due, 0);
 }
 
-/* A token for the next request of a queue. Return: false: there is none at hand. */
+/* Takes a token for the next request of a queue. Return: false if it must wait for one. */
 static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
 {
 	if (unlikely(mqfq_must_yield(m, level))) {
@@ -597,7 +597,7 @@ static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigne
 	return likely(q->waits == WAITING_NONE) && tokens_take(&m->tokens, q->number);
 }
 
-/* Must what is too far ahead go all the same? */
+/* May a request go although it is too far ahead? Only while the queue is being frozen. */
 static noinline bool mqfq_goes_far(struct mqfq *m)
 {
 	if (!mqfq_draining(m))
@@ -606,7 +606,7 @@ static noinline bool mqfq_goes_far(struct mqfq *m)
 	return true;
 }
 
-/* The next request of a queue that may go; NULL: none may, and the queue is empty or blocked. */
+/* The next request of a queue that may go, with a token taken for it; NULL: the queue is empty or blocked. */
 static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int level, urgency;
@@ -632,11 +632,11 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 			return NULL;
 	}
 	clear_bit(q->bit, q->runnable);
-	smp_mb__after_atomic(); /* as in mqfq_wait() */
+	smp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable */
 	return NULL;
 }
 
-/* The next request of a queue, now in flight; NULL: it is empty or blocked, and not runnable any more. */
+/* Dispatches the next request of a queue; NULL: the queue is empty or blocked, and no longer runnable. */
 static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
 						    void (*picked)(struct mqfq_entry *e))
 {
@@ -663,7 +663,7 @@ static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_
 	return e;
 }
 
-/* Is a dispatch of a hardware queue worth while? Any context; no lock. */
+/* Has a hardware queue a runnable queue? Any context; no lock. */
 static inline bool mqfq_has_work(const struct mqfq_hctx *h)
 {
 	unsigned int word = 0;
@@ -675,7 +675,7 @@ static inline bool mqfq_has_work(const struct mqfq_hctx *h)
 	return false;
 }
 
-/* A queue of a hardware queue that is worth a dispatch: the first one from @near on, then from the beginning; NULL: none is. */
+/* A runnable queue of a hardware queue: the first one from @near on, then from the beginning; NULL: none is. */
 static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, const struct mqfq_hctx *h,
 					       unsigned int near)
 {
@@ -692,8 +692,8 @@ static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, const struc
  * mqfq_dispatch() - pick the next request of a hardware queue for the drive
  * @m: the drive's scheduler
  * @h: the hardware queue
- * @near: number of the queue, of its, to begin with
- * @picked: called with the request under a lock, before it leaves
+ * @near: number of the queue of @h to begin with
+ * @picked: called under the queue's lock, before the request leaves the queue
  *
  * Process context. Return: a request, now in flight, or NULL: all queues are empty or blocked.
  */
@@ -716,21 +716,21 @@ static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, const struct mqfq
 
 /* --- scheduler tags ---------------------------------------------------------------------------------------------- */
 
-/* Does anything wait, for virtual time or for a token? Any context. */
+/* Does any queue wait for virtual time or for a token? Any context. */
 static inline bool mqfq_any_waits(const struct mqfq *m)
 {
 	return waiting_any(&m->waiting) || atomic_read(&m->wheel.waiting);
 }
 
 /**
- * mqfq_tags() - scheduler tags that may be taken when a task without real-time class gets one
+ * mqfq_tags() - limit on scheduler tags in use when a task that is not real-time takes one
  * @m: the drive's scheduler
  * @tags: scheduler tags of a hardware queue
  * @level: MQFQ_FAIR or MQFQ_IDLE
- * @key: of the task's flow
+ * @key: identity of the task's flow
  *
- * A task waits for a tag before its request exists, and no scheduler orders those that wait. So the last eighth of the tags is kept for
- * real-time tasks, and the one before for flows that need not wait for virtual time.
+ * A task waits for a tag before its request exists, and no scheduler orders the waiting tasks. So one eighth of the tags is kept for
+ * real-time tasks, and another eighth for these and for flows that need not wait for virtual time.
  *
  * Any context. Return: 1 to @tags.
  */
@@ -747,7 +747,7 @@ static inline unsigned int mqfq_tags(const struct mqfq *m, unsigned int tags, un
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
-/* A request left the drive. Any context. */
+/* A request in flight left the drive. Any context. */
 static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
 {
 	if (unlikely(atomic_read(&m->wheel.waiting)) && !waiting_any(&m->waiting))
@@ -755,7 +755,7 @@ static inline void mqfq_end(struct mqfq *m, struct mqfq_entry *e)
 	mqfq_give(m, e->queue);
 }
 
-/* A request is freed, or the driver returns it and it @comes_back. Any context; only one in flight counts. */
+/* A request is freed, or, with @comes_back, the driver returned it. Ignored unless it is in flight. Any context. */
 static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_back)
 {
 	if (e->state != MQFQ_INFLIGHT)
@@ -764,15 +764,16 @@ static inline void mqfq_finish(struct mqfq *m, struct mqfq_entry *e, bool comes_
 	mqfq_end(m, e);
 }
 
-/* --- CPUs that go ----------------------------------------------------------------------------------------------- */
+/* --- CPU hotplug ------------------------------------------------------------------------------------------------ */
 
 /**
- * mqfq_leave() - the last CPU of a hardware queue is about to go, or one comes back
+ * mqfq_leave() - the last CPU of a hardware queue goes offline, or one is back online
  * @m: the drive's scheduler
  * @hctx: number of the hardware queue
- * @leaves: it goes
+ * @leaves: the CPU goes offline
  *
- * It goes when nothing is left on its hardware queue: what is there must not wait for as long as others have what goes first. Process context.
+ * The CPU goes offline only when its hardware queue has no requests left. So these go before all others, instead of waiting as long as
+ * other queues have more urgent ones. Process context.
  */
 static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
 {
@@ -795,7 +796,7 @@ static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
 /**
  * mqfq_configure() - set a knob
  * @m: the drive's scheduler
- * @knob: which
+ * @knob: the knob
  * @value: new value
  *
  * Process context; one caller at a time. Return: 0, or -ERANGE or -EINVAL with nothing changed.
@@ -830,7 +831,7 @@ static int mqfq_configure(struct mqfq *m, enum mqfq_knob knob, u64 value)
 	return 0;
 }
 
-/* Groups of nodes of one number become a node; a single node stays as it is. Return: the number of nodes that are left on top. */
+/* Adds a parent above each run of top nodes in the same group; a single node gets none. Return: the new number of top nodes. */
 static inline unsigned int mqfq_group(struct tokens *t, unsigned int *top, unsigned int count,
 				      const struct mqfq_place *places, unsigned int group)
 {
@@ -866,7 +867,7 @@ static inline void *mqfq_carve(uintptr_t *memory, size_t bytes)
 	return (void *)from;
 }
 
-/* Lays out what a drive has of each kind, in @memory. Return: bytes of it. */
+/* Lays out the arrays of a drive in @memory. Return: bytes used. */
 static inline size_t mqfq_lay_out(struct mqfq *m, void *memory)
 {
 	unsigned int queues = m->queue_count, words = BITS_TO_LONGS(queues);
@@ -895,7 +896,7 @@ static inline size_t mqfq_size(unsigned int hctxs, unsigned int queues)
 	return mqfq_lay_out(&m, NULL);
 }
 
-/* Each gets its part of the maps, which are cache lines of their own, and of the numbers. */
+/* Gives each hardware queue its part of the maps, each in cache lines of its own, and of the numbers. */
 static inline void mqfq_init_hctxs(struct mqfq *m, const struct mqfq_place *places)
 {
 	uintptr_t map = (uintptr_t)m->runnable;
@@ -910,7 +911,7 @@ static inline void mqfq_init_hctxs(struct mqfq *m, const struct mqfq_place *plac
 		h->runnable = mqfq_carve(&map, BITS_TO_LONGS(h->count) * sizeof(long));
 		h->queues = numbers;
 		numbers += h->count;
-		h->count = 0; /* as none is there yet */
+		h->count = 0; /* mqfq_init_queue() counts again */
 	}
 }
 
@@ -933,7 +934,7 @@ static inline void mqfq_init_queue(struct mqfq *m, unsigned int number, unsigned
 		INIT_LIST_HEAD(&q->lists[i]);
 }
 
-/* The tree of tokens: groups in groups, as far as they differ. */
+/* Builds the tree of tokens: a node for each group of CPUs that has more than one node below. */
 static inline void mqfq_init_tree(struct mqfq *m, const struct mqfq_place *places,
 				  unsigned int *top)
 {
@@ -957,10 +958,10 @@ static inline void mqfq_init_tree(struct mqfq *m, const struct mqfq_place *place
  * mqfq_init() - prepare a zeroed struct mqfq
  * @m: the drive's scheduler
  * @memory: mqfq_size() bytes, zeroed, aligned to a cache line
- * @hctxs: hardware queues
- * @places: of the queues, sorted by group, the largest group first
+ * @hctxs: number of hardware queues
+ * @places: places of the queues, sorted by group, the largest group first
  * @queues: number of @places
- * @scratch: @queues numbers, for the time of the call
+ * @scratch: room for @queues numbers, used during the call
  */
 static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 		      const struct mqfq_place *places, unsigned int queues, unsigned int *scratch)
@@ -987,7 +988,7 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	mqfq_set_t(m, m->knobs[MQFQ_KNOB_t_kib]);
 }
 
-/* Requests in flight: tokens that are not in the tree, nor given to a queue. Exact when nothing else is running. */
+/* Requests in flight: tokens neither in the tree nor given to a queue. Exact while no other function of MQFQ runs. */
 static int mqfq_inflight(const struct mqfq *m)
 {
 	int inflight = m->d + atomic_read(&m->tokens.excess);
@@ -1000,7 +1001,7 @@ static int mqfq_inflight(const struct mqfq *m)
 	return inflight;
 }
 
-/* Is nothing left? No call is running, and none will come. */
+/* Return: true if no request is left. No other function of MQFQ runs, or will be called. */
 static bool mqfq_deinit(struct mqfq *m)
 {
 	unsigned int i, filled = 0;

@@ -3,21 +3,22 @@
  * MQFQ: fair queueing over many queues (M. Hedayati, K. Shen, M. L. Scott, M. Marty, "Multi-Queue Fair Queueing", ATC 2019), with
  * real-time levels above it.
  *
- * A request has a start tag: the service that its flow has had before it, divided by the flow's weight. Virtual time is the least start tag
- * of what waits. Requests wait in a queue for each hardware queue and CPU, in the order of their tags, and a queue goes on by itself
- * as long as its first tag is at most T above virtual time, and one of D tokens is to be had. What queues share is in
- * fair/: virtual time (mindicator.h), tokens (tokens.h), who waits for virtual time (wheel.h) and for a token (waiting.h).
+ * The start tag of a request is the service that its flow received before it, divided by the flow's weight. Virtual time is the least
+ * start tag of all waiting requests. There is a queue for each hardware queue and CPU, ordered by start tag. It dispatches on its own
+ * while its first start tag is at most T above virtual time and it can take one of D tokens. The state that queues share is in
+ * fair/: virtual time (mindicator.h), tokens (tokens.h), queues that wait for virtual time (wheel.h) or for a token (waiting.h).
  *
- * Requests of I/O priority class RT go before all others, by their level, within the same D. Those of class idle go when nothing else is
- * queued; and each queue lets one of them go in a second whatever else is queued, so that a task that waits for one is never blocked for ever.
+ * Requests of I/O priority class RT go before all others, by their level, within the same D. Requests of class idle go when nothing else is
+ * queued. In addition each queue dispatches one of them a second, so that a task that waits for one is not blocked for ever.
  *
- * Who decides. The dispatcher of a queue, under its lock. A queue that may not go is blocked: it is not in its hardware queue's map of
- * runnable queues, and in a map of those that wait, for virtual time or for a token. Who moves virtual time on, or gives it a token, runs
- * its hardware queue. mqfq_has_work() reads the map of runnable queues alone. A queue that waits for a token, and gets one, waits on while
- * it has more: so each request that leaves the drive makes the next one of its queue go, and touches nothing that CPUs share.
+ * A queue is blocked if its dispatcher, under the queue's lock, finds that its first request may not go. The queue's bit is then clear
+ * in its hardware queue's map of runnable queues, and set in a map of queues that wait for virtual time or for a token. The CPU that
+ * advances virtual time, or gives the queue a token, makes it runnable and runs its hardware queue. mqfq_has_work() reads only the map of
+ * runnable queues. A queue that was given a token stays a waiter while it has more requests. So a request that leaves the drive
+ * usually passes its token to the next request of its own queue, and writes to nothing that CPUs share.
  *
- * A queue tells its first tag to virtual time only when it must wait, and from then on until it is empty, in steps of a span, a
- * fraction of T. So what goes at once touches nothing that CPUs share but its flow.
+ * A queue publishes its first start tag to virtual time only from when it must wait until it is empty. It rounds the tag down to a span,
+ * a fraction of T. So a request that is dispatched at once writes to nothing that CPUs share, except to its flow.
  *
  * The environment includes mqfq.c after the <linux/...> headers that it names and these functions:
  *
@@ -25,11 +26,11 @@
  *	static struct mqfq_entry *mqfq_entry_of(struct list_head *node);
  *	static struct rb_node *mqfq_rb_node(struct mqfq_entry *e);	its tree node
  *	static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node);
- *	static bool mqfq_draining(const struct mqfq *m);	must all that is queued go, as the queue is being frozen? Any context
- *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	run a hardware queue soon. Any context
- *	static unsigned int mqfq_period(const struct mqfq *m);	a number that grows by 1, some 30 times a second: see shares.h
- *	static u64 mqfq_now(const struct mqfq *m);	time in ns
- *	static unsigned int mqfq_sectors(struct mqfq_entry *e);	what a request moves
+ *	static bool mqfq_draining(const struct mqfq *m);	the queue is being frozen: dispatch all. Any context
+ *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	runs a hardware queue soon. Any context
+ *	static unsigned int mqfq_period(const struct mqfq *m);	number of the current period, about 30 a second: see shares.h
+ *	static u64 mqfq_now(const struct mqfq *m);	monotonic time in ns
+ *	static unsigned int mqfq_sectors(struct mqfq_entry *e);	sectors that a request moves
  */
 #ifndef TAILGATE_SCHED_MQFQ_H
 #define TAILGATE_SCHED_MQFQ_H
@@ -64,11 +65,11 @@ static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
 	knob(d, "requests", 1, 65535, 1, 64, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "most requests in the drive at a time, over all hardware queues") \
 	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "how far a flow of weight 100 may be ahead of the one that has had least") \
+	     "how far a flow of weight 100 may be ahead of the flow that was served least") \
 	knob(write_cost_pct, "percent", WRITE_COST_MIN, WRITE_COST_MAX, 1, 100, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "what a write costs beside a read of the same size") \
+	     "cost of a write relative to a read of the same size") \
 	knob(flow_by, "mode", 0, 1, 1, 0, "choice", mqfq_flow_bys, 0, \
-	     "who shares the drive: cgroups, by io.mqfq.weight, or processes, which weigh the same")
+	     "what a flow is: a cgroup, with the weight in io.mqfq.weight, or a process, all of equal weight")
 /* clang-format on */
 
 enum mqfq_knob {
@@ -78,29 +79,29 @@ enum mqfq_knob {
 		MQFQ_KNOB_COUNT
 };
 
-/* Levels, the most urgent first: what goes before anything else, eight real-time ones, what is shared fairly, class idle. */
+/* Levels, the most urgent first: requests that go before all others, eight real-time levels, requests shared fairly, class idle. */
 #define MQFQ_URGENT 0
 #define MQFQ_RT(level) ((level) + 1)
 #define MQFQ_FAIR 9
 #define MQFQ_IDLE 10
 
-/* Periods, a second, in which a queue's requests of class idle may have to wait for others. */
+/* Longest time, in periods, that a queue's first request of class idle waits for others: about a second. */
 #ifndef MQFQ_IDLE_PERIODS
 #define MQFQ_IDLE_PERIODS 30
 #endif
 
 enum mqfq_state {
-	MQFQ_NEW, /* never inserted, or gone */
+	MQFQ_NEW, /* never inserted, or freed */
 	MQFQ_QUEUED, /* in a queue */
 	MQFQ_INFLIGHT, /* dispatched, has a token */
-	MQFQ_RETURNED, /* was in flight; the driver gave it back, it will be inserted again */
+	MQFQ_RETURNED, /* the driver gave it back, and it will be inserted again */
 };
 
 /**
- * struct mqfq_entry - a request; 16 bytes, so that it fits into the two words of a request that are an elevator's
- * @start: start tag, if it is shared fairly
+ * struct mqfq_entry - a request; 16 bytes, to fit into the two words of struct request that belong to the elevator
+ * @start: start tag; valid at level MQFQ_FAIR
  * @flow: number of its flow; FLOWS_NONE: it is not shared fairly
- * @queue: number of the queue that it is, or was, in
+ * @queue: number of the queue that it was inserted into
  * @level: MQFQ_...
  * @state: enum mqfq_state
  * @writes: it is a write
@@ -116,9 +117,9 @@ struct mqfq_entry {
 
 /**
  * struct mqfq_hctx - a hardware queue
- * @runnable: bitmap of its queues that are not empty, and not blocked
- * @queues: their numbers, by bit
- * @count: of them
+ * @runnable: bitmap of its queues that are neither empty nor blocked
+ * @queues: number of the queue of each bit
+ * @count: number of its queues
  */
 struct mqfq_hctx {
 	unsigned long *runnable;
@@ -128,32 +129,32 @@ struct mqfq_hctx {
 
 /**
  * struct mqfq_queue - requests of one hardware queue and CPU
- * @lock: protects all that follows; taken in process context only
- * @filled: bitmap of levels of which it has requests
- * @number: of the queue
+ * @lock: protects the members below; taken in process context only
+ * @filled: bitmap of levels at which it has requests
+ * @number: number of this queue
  * @hctx: number of its hardware queue
- * @bit: its own in that one's map
- * @runnable: that map
- * @published: its number in virtual time, or MINDICATOR_NONE
- * @leaves: its hardware queue loses its last CPU: all that it has goes as if it were MQFQ_URGENT
+ * @bit: its bit in @runnable
+ * @runnable: the hardware queue's map of runnable queues
+ * @published: its first start tag as published to virtual time, in the mindicator's numbers, or MINDICATOR_NONE
+ * @leaves: its hardware queue is losing its last CPU: all its requests are dispatched as if at level MQFQ_URGENT
  * @waits: the level at which it waits for tokens, or WAITING_NONE
- * @given: tokens that it was given. Any context
- * @idle_due: the period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
- * @first: of the requests that are shared fairly the one with the least start tag; NULL: there are none
- * @late: those of them that came after one with a later tag, by start tag: of two flows, the one that is behind
- * @inserted: requests, since the start; read without the lock, as the next two are
- * @dispatched: those that went to the drive
- * @sectors: of these, what was read and what was written
- * @idle: requests of it that left the drive, while nothing could take their place as T was too small
- * @serving: number of the flow of the last request that went
- * @told_dispatched: @dispatched, as far as flows have been told
- * @told_sectors: @sectors, as far as flows have been told
+ * @given: tokens given to this queue and not used yet. Any context
+ * @idle_due: period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
+ * @first: the fairly shared request with the least start tag; NULL: there is none
+ * @late: fairly shared requests that were inserted after one with a later start tag, ordered by start tag
+ * @inserted: requests inserted since the start; read without the lock
+ * @dispatched: requests dispatched since the start; read without the lock
+ * @sectors: sectors read and sectors written by dispatched requests; read without the lock
+ * @idle: requests of it that left the drive while every waiting request was too far ahead to take their place
+ * @serving: number of the flow of the request dispatched last
+ * @told_dispatched: part of @dispatched that was added to the flows' counters
+ * @told_sectors: part of @sectors that was added to the flows' counters
  * @throttled: number of the flow whose first request is too far ahead, or FLOWS_NONE
- * @throttled_ns: since when
- * @throttled_idle: @idle then
- * @lists: the other requests, by level, oldest first
+ * @throttled_ns: time up to which that was accounted
+ * @throttled_idle: @idle at that time
+ * @lists: requests by level, oldest first, except those in @late
  * @joined: the request that a bio joins
- * @ends: where the latest requests end, which bios may join; not protected
+ * @ends: where the latest requests end, for merging; not protected by the lock
  */
 struct mqfq_queue {
 	spinlock_t lock;
@@ -182,10 +183,10 @@ struct mqfq_queue {
 #define MQFQ_GROUPS 3
 
 /**
- * struct mqfq_place - where a queue is
+ * struct mqfq_place - hardware queue and CPU of a queue
  * @hctx: number of its hardware queue
  * @cpu: its CPU
- * @group: numbers of the groups that the CPU is in, the smallest first
+ * @group: numbers of the CPU's groups, the smallest group first
  */
 struct mqfq_place {
 	unsigned int hctx, cpu;
@@ -195,35 +196,35 @@ struct mqfq_place {
 /**
  * struct mqfq - one drive
  * @knobs: values of the knobs
- * @lock: of those and what follows from them
- * @d: D
- * @d_search: if that is automatic
- * @t_search: if T, in KiB, is
- * @write_cost: what a write costs, set or found
- * @period: when these were last looked at
- * @t: T, as a tag
- * @span_shift: a span is 2 to this power, as a tag
- * @write_cost_pct: what is charged for a write, in percent of a read of the same size; another price while the cost is measured
+ * @lock: protects @knobs, the searches, @d and @t
+ * @d: D, requests
+ * @d_search: search for D, if it is automatic
+ * @t_search: search for T in KiB, if it is automatic
+ * @write_cost: cost of a write, set or found
+ * @period: period of the last tick of the searches
+ * @t: T, in units of tags
+ * @span_shift: a span is 2 to this power, in units of tags
+ * @write_cost_pct: price of a write now, in percent of a read of the same size; differs from the cost while that is measured
  * @hctxs: hardware queues, by number
- * @hctx_count: of them
- * @runnable: their bitmaps
- * @numbers: their queues
+ * @hctx_count: number of @hctxs
+ * @runnable: memory of their bitmaps of runnable queues
+ * @numbers: memory of their arrays of queue numbers
  * @queues: queues, by number
- * @queue_count: of them
- * @tokens: requests that may still go to the drive
+ * @queue_count: number of @queues
+ * @tokens: the free ones of the D tokens
  * @waiting: queues that wait for a token
  * @wheel: queues that wait for virtual time
- * @mindicator: the least tag of what waits
- * @flows: who shares the drive
- * @shares: what they weigh
+ * @mindicator: the least of the published start tags
+ * @flows: the flows that share the drive
+ * @shares: weights of cgroups that compete
  * @accounts: statistics of flows, by place
- * @accounts_lock: of what is compared in them; taken before that of a queue
- * @accounts_due: a window for that is to end
- * @window: its number
- * @active: bitmap of flows that have had requests in it
- * @unsure: how far virtual time went while its end was looked at
- * @collection: how often flows that wait were looked for
- * @breaks: grows when no window of any flow counts, nor the next one: see account.h
+ * @accounts_lock: protects the windows in @accounts, and @window, @unsure and @collection; taken before a queue's lock
+ * @accounts_due: the current window is to end
+ * @window: number of the current window
+ * @active: bitmap of flows that inserted requests in the current window
+ * @unsure: how far virtual time moved while the last window was being ended
+ * @collection: number of calls of mqfq_collect()
+ * @breaks: grows when neither the current window nor the next one counts, for any flow: see account.h
  * @vt: virtual time, a start tag; it never falls
  */
 struct mqfq {

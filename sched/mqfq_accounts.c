@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * MQFQ: statistics of each flow (fair/account.h). A queue counts requests and sectors that go from it, for the flow that they are of. It
- * adds them to the flow's own counters when a request of another flow goes, or when the statistics are read. So for most requests
- * nothing is written that CPUs share. All other statistics are counted when a queue is blocked.
+ * MQFQ: statistics of each flow (fair/account.h). A queue counts the requests and sectors that it dispatches. It adds them to the counters
+ * of their flow when it dispatches a request of another flow, or when the statistics are read. So most requests write to nothing that
+ * CPUs share. All other statistics are counted when a queue is blocked.
  */
 
-/* What of flows was served from now on, or before, cannot be compared: see account.h. */
+/* Service before now cannot be compared with service from now on, for any flow: see account.h. */
 static void mqfq_break(struct mqfq *m)
 {
 	WRITE_ONCE(m->breaks, READ_ONCE(m->breaks) + 1);
 }
 
-/* Waiting requests of a queue that are looked at, to find those of each flow. */
+/* Waiting requests of a queue that are searched for the first one of each flow. */
 #define MQFQ_LOOKS 64
 
-/* Sectors of what went from a queue. */
+/* Sectors that a queue has dispatched. */
 static inline u64 mqfq_sectors_of(const struct mqfq_queue *q)
 {
 	return READ_ONCE(q->sectors[0]) + READ_ONCE(q->sectors[1]);
 }
 
-/* From now on requests of another flow go from a queue, or what went is to be seen: its flow is told. Under the queue's lock. */
+/* Adds a queue's counts to the flow that it serves; it serves flow @next from now on. Under the queue's lock. */
 static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned int next)
 {
 	struct flow *flow = &m->flows.flows[q->serving];
@@ -34,8 +34,9 @@ static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned in
 }
 
 /*
- * A place has another key. What went so far was not of that: what the flow was told, and what it will be told of these queues. They are read
- * without their locks, of which the caller may hold one: who had the place before is idle, so they hardly change.
+ * A place in the table was given to another flow, whose counts begin with 0. Notes what the place's counters have now, plus what queues
+ * will still add to them for the old flow. Queues are read without their locks, as the caller may hold one of these: the old flow was
+ * idle, so their counts hardly change.
  */
 static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 {
@@ -59,7 +60,7 @@ static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 	atomic64_set(&a->idle, 0);
 }
 
-/* Adds the time that a queue's first request was too far ahead, until now. */
+/* Accounts the time until now for which a queue's first request was too far ahead. */
 static noinline void mqfq_account_throttled(struct mqfq *m, struct mqfq_queue *q)
 {
 	struct account *a = &m->accounts[q->throttled];
@@ -71,7 +72,7 @@ static noinline void mqfq_account_throttled(struct mqfq *m, struct mqfq_queue *q
 	q->throttled_idle = idle;
 }
 
-/* A request was charged that is larger than all before, or moves no data. */
+/* A flow was charged for a request that is its largest so far, or that moves no data. */
 static noinline void mqfq_account_size(struct flow *flow, unsigned int sectors)
 {
 	if (sectors > READ_ONCE(flow->largest))
@@ -80,7 +81,7 @@ static noinline void mqfq_account_size(struct flow *flow, unsigned int sectors)
 		flow_break(flow);
 }
 
-/* The queue's first request is not too far ahead any more. */
+/* A queue's first request is no longer too far ahead. */
 static inline void mqfq_account_near(struct mqfq *m, struct mqfq_queue *q)
 {
 	if (likely(q->throttled == FLOWS_NONE))
@@ -89,7 +90,7 @@ static inline void mqfq_account_near(struct mqfq *m, struct mqfq_queue *q)
 	q->throttled = FLOWS_NONE;
 }
 
-/* It is. */
+/* A queue's first request is too far ahead. */
 static inline void mqfq_account_far(struct mqfq *m, struct mqfq_queue *q)
 {
 	if (q->throttled == q->first->flow)
@@ -100,7 +101,7 @@ static inline void mqfq_account_far(struct mqfq *m, struct mqfq_queue *q)
 	q->throttled_idle = atomic64_read(&q->idle);
 }
 
-/* A request waits. */
+/* Notes the start tag of a waiting request, if it is the least of its flow. */
 static inline void mqfq_look_at(struct mqfq *m, const struct mqfq_entry *e)
 {
 	struct account *a = &m->accounts[e->flow];
@@ -111,8 +112,8 @@ static inline void mqfq_look_at(struct mqfq *m, const struct mqfq_entry *e)
 }
 
 /*
- * Finds the least start tag of each flow in a queue. It looks at the first @looks requests of the queue's list and of its tree, and at all that
- * start before virtual time.
+ * Finds the least start tag of each flow in a queue. It searches the first @looks requests of the queue's list and of its tree, and all
+ * that start before virtual time.
  */
 static void mqfq_look(struct mqfq *m, const struct mqfq_queue *q, unsigned int looks)
 {
@@ -137,7 +138,7 @@ static void mqfq_look(struct mqfq *m, const struct mqfq_queue *q, unsigned int l
 	}
 }
 
-/* Brings flows' statistics up to date. Under the lock for accounts; process context. */
+/* Brings the statistics of all flows up to date. Under @accounts_lock; process context. */
 static void mqfq_collect(struct mqfq *m, unsigned int looks)
 {
 	struct mqfq_queue *q;
@@ -157,20 +158,20 @@ static void mqfq_collect(struct mqfq *m, unsigned int looks)
 	}
 }
 
-/* Does a flow wait? Of what mqfq_collect() has looked at. @start: its least start tag. */
+/* Did mqfq_collect() find a waiting request of the flow? @start: its least start tag. */
 static bool mqfq_waits(const struct mqfq *m, unsigned int place, u64 *start)
 {
 	*start = m->accounts[place].first;
 	return m->accounts[place].seen == m->collection;
 }
 
-/* The next flow, from a place on, that has had requests in this window; FLOWS_NONE: there is none. */
+/* The first flow, from @place on, that inserted requests in this window; FLOWS_NONE: there is none. */
 static inline unsigned int mqfq_next_active(const struct mqfq *m, unsigned int place)
 {
 	return waiting_find(m->active, place, FLOWS_NONE);
 }
 
-/* The window ends for a flow. Return: its account, if that window counts. */
+/* Ends the window of a flow. Return: its account if the window counts, else NULL. */
 static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 vt)
 {
 	const struct flow *flow = &m->flows.flows[place];
@@ -186,14 +187,14 @@ static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 v
 	u64 start;
 
 	now.passed = mqfq_waits(m, place, &start) && tag_after(vt, start);
-	/* if a write costs something else than a read, sectors do not tell the service */
+	/* sectors are not a measure of service if reads and writes cost differently: the window does not count */
 	if (READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]) != 100)
 		now.breaks = ~READ_ONCE(a->was.breaks);
 	account_window(a, &now, vt, m->window);
 	return a->counts ? a : NULL;
 }
 
-/* A window for the comparison of flows ends. Process context; holds no lock. */
+/* Ends the window and compares the flows in it. Process context; the caller holds no lock. */
 static noinline void mqfq_account(struct mqfq *m)
 {
 	struct account *most = NULL, *least = NULL, *a;

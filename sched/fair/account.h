@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Statistics of each flow, beside what a request's path needs of it (flows.h).
+ * Statistics of each flow, in addition to the state that dispatching needs (flows.h).
  *
- * The largest unfairness. Time is cut into windows. In each, of all flows that used their whole share, those that were served most and least
- * are compared with each other flow: service is sectors that went to the drive, by weight. A flow used its whole share if it was charged for
- * requests without a gap in its tags, and virtual time has passed neither its end nor a request of it that waits, at both ends of the
- * window. Then, and only then, what it was served lies within T and one request of what virtual time says, whether it waited all the time or
- * was ahead for some of it; so two of them differ by at most 2 T and a request of each.
+ * Unfairness is measured in windows of time. The service of a flow is the sectors dispatched for it, divided by its weight. Only flows that
+ * used their whole share in a window are compared: each of them with the one that was served most and with the one that was served least.
+ * A flow used its whole share if it was charged for requests without a gap in its tags and if, at both ends of the window, virtual time
+ * has passed neither the flow's end nor a waiting request of it. Then, and only then, its service is within T and one request of
+ * the advance of virtual time. So two such flows differ by at most 2 T and one request of each.
  *
- * Sectors tell the service only if one has cost the same throughout. So a window of a flow does not count, and none after it until
- * virtual time has come to where the flow's tags end, if its price, T or the cost of a write changed, if one of its requests grew by
- * merging, or moved no data, or if requests were sent away in a freeze.
+ * Sectors measure the service only while a sector's cost is constant. A flow's window does not count if its price, T or the cost of a write
+ * changed, if one of its requests grew by merging or moved no data, or if requests were dispatched to freeze the queue. No later window of
+ * the flow counts either until virtual time has reached the end of the flow's tags at that time.
  */
 #ifndef TAILGATE_SCHED_ACCOUNT_H
 #define TAILGATE_SCHED_ACCOUNT_H
@@ -23,12 +23,12 @@
 /**
  * struct account_sample - a flow at the end of a window
  * @key: its identity
- * @sectors: that went to the drive
+ * @sectors: sectors dispatched since the start
  * @end: the tag at which its latest request ends
- * @price: of a sector
+ * @price: price of a sector, as a tag
  * @largest: sectors of its largest request
- * @breaks: after a change a sector may have cost something else, or the flow may have left a part of its share
- * @passed: virtual time has passed a request of it that waits
+ * @breaks: changes whenever a sector may have another cost, or the flow may have left a part of its share unused
+ * @passed: virtual time has passed the start tag of a waiting request of the flow
  */
 struct account_sample {
 	u64 key, sectors, end, price;
@@ -38,22 +38,22 @@ struct account_sample {
 };
 
 /**
- * struct account - statistics of a flow; those that have no lock are for the place in the table since it has this key
- * @key: of the flow
- * @requests: that had gone to the drive when the flow got its place
- * @sectors: of these
- * @throttled_ns: time for which it was too far ahead, the sum over its queues
- * @idle: requests that left the drive from such a queue, and nothing could take their place
+ * struct account - statistics of a flow since it got its place in the table
+ * @key: the flow's identity
+ * @requests: value of the place's counter of requests when the flow got the place
+ * @sectors: value of the place's counter of sectors when the flow got the place
+ * @throttled_ns: time for which its first request was too far ahead, the sum over all queues
+ * @idle: requests that left the drive from such a queue while no waiting request could take their place
  *
- * @number: of the last window in which it was seen; this and what follows is protected by the lock for accounts
- * @was: how it was at the end of that
- * @settled: a window may begin when virtual time is here
- * @begins: one has begun
- * @counts: the last one counts
- * @served: in that, as tags
- * @unfair: the largest difference of service to another flow, as tags
- * @bound: what was allowed then
- * @seen: number of the collection that found it waiting
+ * @number: number of the last window in which it was seen; the mqfq's accounts_lock protects this and the members below
+ * @was: its state at the end of that window
+ * @settled: windows count again once virtual time is here
+ * @begins: the window that began then may count
+ * @counts: the last window counts
+ * @served: service in the last window, as tags
+ * @unfair: the largest difference to the service of another flow, as tags
+ * @bound: largest difference allowed in that comparison, as tags
+ * @seen: number of the last mqfq_collect() that found a waiting request of the flow
  * @first: its least start tag then
  */
 struct account {
@@ -69,13 +69,13 @@ struct account {
 };
 
 /**
- * account_window() - a window ends for a flow, and the next one begins
- * @a: the flow's
- * @now: how it is
+ * account_window() - end a flow's window, and begin the next one
+ * @a: the flow's account
+ * @now: the flow's state now
  * @vt: virtual time
- * @number: of the window
+ * @number: number of the window that ends
  *
- * Afterwards @counts and @served are valid.
+ * Sets @a->counts and @a->served for the window that ends.
  */
 static inline void account_window(struct account *a, const struct account_sample *now, u64 vt,
 				  unsigned int number)
@@ -95,13 +95,13 @@ static inline void account_window(struct account *a, const struct account_sample
 	a->was = *now;
 }
 
-/* What a flow's largest request costs. */
+/* Cost of a flow's largest request, as a tag. */
 static inline u64 account_request(const struct account *a)
 {
 	return a->was.largest * a->was.price;
 }
 
-/* Two flows, of the same window. @unsure: the service of one may have been read later than that of the other, by this. */
+/* Compares two flows in a window. @unsure: how far virtual time may have moved between the readings of their service. */
 static inline void account_compare(struct account *a, const struct account *other, u64 t,
 				   u64 unsure)
 {

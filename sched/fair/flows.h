@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flows: who shares the drive. A flow has a key, a weight, and the tag at which its latest request ends. A request of it starts there, or at
- * virtual time if that is later: what a flow did not use is lost to it.
+ * The flows that share a drive. A flow has a key, a weight, and an end: the tag at which its latest request ends. Its next request starts
+ * at the end, or at virtual time if that is later. So a flow cannot save service that it did not use.
  *
- * So a flow whose end is not above virtual time has no past, and its place in the table may be given to another. Nothing counts references:
- * who looked a flow up just before its place changed hands charges one request to the new one, no more.
+ * A flow whose end is not above virtual time thus has no history, and its place in the table may be given to another flow. There are no
+ * reference counts: a CPU that looked up a flow just before its place was given away charges one request to the new flow.
  *
- * Tags are in units of service: a sector costs a flow of weight 100 one SHARES_SECTOR. They wrap around; what is compared is never half of
- * the range apart, as flows_raise() is called in time.
+ * Tags are in units of service: a sector costs a flow of weight 100 one SHARES_SECTOR. Tags wrap around. Two tags that are compared are
+ * always less than half of the range apart, as flows_raise() is called in time.
  */
 #ifndef TAILGATE_SCHED_FLOWS_H
 #define TAILGATE_SCHED_FLOWS_H
@@ -20,27 +20,27 @@
 #include "shares.h"
 
 /*
- * Places are a power of two; a key has this many of them to be in. What finds none shares the next place, of weight SHARES_WEIGHT. The last
- * one counts requests that are not shared fairly.
+ * The table has FLOWS_PLACES places, a power of two. A key may be in one of FLOWS_TRIES of them. Flows that find no place share place
+ * FLOWS_SHARED, of weight SHARES_WEIGHT. Place FLOWS_NONE counts requests that are not shared fairly.
  */
 #define FLOWS_PLACES 1024
 #define FLOWS_TRIES 16
 #define FLOWS_SHARED FLOWS_PLACES
 #define FLOWS_NONE (FLOWS_PLACES + 1)
 #define FLOWS_COUNT (FLOWS_PLACES + 2)
-/* Virtual time may pass this much between two calls of flows_raise(). */
+/* flows_raise() acts each time that virtual time passes a multiple of 2 to this power. */
 #define FLOWS_RAISE_SHIFT 60
 
 /**
- * struct flow - who shares the drive
- * @key: its identity; 0: the place is free
+ * struct flow - a flow, or a place in the table
+ * @key: the flow's identity; 0: the place is free
  * @end: the tag at which its latest request ends
- * @price: of a sector, as a tag
- * @period: for which it was asked for
- * @breaks: grows when it leaves a part of its share, or pays for what is no sector: see account.h
+ * @price: price of a sector, as a tag
+ * @period: the period for which @price was set
+ * @breaks: grows when the flow leaves a part of its share unused, or when its cost differs from its sectors: see account.h
  * @largest: sectors of its largest request
- * @requests: that went to the drive, of all that had this place
- * @sectors: of these
+ * @requests: requests dispatched, of all flows that had this place
+ * @sectors: sectors dispatched, of all flows that had this place
  */
 struct flow {
 	u64 key;
@@ -53,14 +53,14 @@ struct flow {
 } ____cacheline_aligned_in_smp;
 
 /**
- * struct flows - those of one drive
- * @flows: by place, the shared one, and that of requests in no flow
+ * struct flows - the flows of one drive
+ * @flows: FLOWS_COUNT places; the last two are FLOWS_SHARED and FLOWS_NONE
  */
 struct flows {
 	struct flow *flows;
 };
 
-/* Is a tag later than another? */
+/* Is @tag later than @than? They may have wrapped around. */
 static inline bool tag_after(u64 tag, u64 than)
 {
 	return (s64)(tag - than) > 0;
@@ -79,11 +79,11 @@ static inline unsigned int flows_hash(u64 key)
 }
 
 /**
- * flows_find() - the flow of a key
- * @f: the drive's
- * @key: not 0
+ * flows_find() - find the place of a flow, or give it one
+ * @f: the drive's flows
+ * @key: the flow's identity; not 0
  * @vt: virtual time
- * @is_new: set if it was not there: the caller asks for its price
+ * @is_new: set if the flow was given a place: the caller then sets its price
  *
  * Any context. Return: its place.
  */
@@ -108,12 +108,12 @@ static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is
 		return gone;
 	there = READ_ONCE(f->flows[gone].key);
 	if (cmpxchg(&f->flows[gone].key, there, key) != there)
-		return FLOWS_SHARED; /* for this once */
+		return FLOWS_SHARED; /* another CPU took the place; the next request tries again */
 	*is_new = true;
 	return gone;
 }
 
-/* The place of a key; FLOWS_NONE: it has none. Any context. */
+/* The place of a flow; FLOWS_NONE: it has none. Any context. */
 static inline unsigned int flows_look_up(const struct flows *f, u64 key)
 {
 	unsigned int at = flows_hash(key), i, place;
@@ -131,7 +131,7 @@ static inline void flow_break(struct flow *flow)
 	WRITE_ONCE(flow->breaks, READ_ONCE(flow->breaks) + 1);
 }
 
-/* A request of this cost comes. Return: its start tag. */
+/* Charges a new request of this cost to its flow. Return: its start tag. */
 static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 {
 	s64 end = atomic64_read(&flow->end);
@@ -146,14 +146,14 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 	return start;
 }
 
-/* A request of the flow that still waits costs more, by this. What of the flow comes later starts later. */
+/* Adds to the cost of a waiting request of the flow. Later requests of the flow start later by this cost. */
 static inline void flow_charge_more(struct flow *flow, u64 cost)
 {
 	atomic64_add(cost, &flow->end);
 	flow_break(flow);
 }
 
-/* Virtual time has come from @from to @to: no flow is left half of the range behind. */
+/* Virtual time has advanced from @from to @to: raises flows' ends, so that none falls behind by half of the range of tags. */
 static inline void flows_raise(struct flows *f, u64 from, u64 to)
 {
 	unsigned int i;

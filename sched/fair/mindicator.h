@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The least of many numbers, each of which changes by itself: a mindicator (Y. Liu, V. Luchangco, M. Spear, "Mindicators: A Scalable
- * Approach to Quiescence", ICDCS 2013). Leaves hold the numbers; each node above holds the least of the eight words below it, which
+ * The least of many numbers that change independently: a mindicator (Y. Liu, V. Luchangco, M. Spear, "Mindicators: A Scalable
+ * Approach to Quiescence", ICDCS 2013). Leaves hold the numbers. Each node above holds the least of the eight words below it, which
  * are one cache line.
  *
- * Why it is correct. Who changes a leaf brings each node above it up to date in turn: it reads the node, then the words below, and
- * writes the least of them if the node is still as it was. If that fails twice, another one has read the words after the leaf was
+ * Why it is correct. A CPU that changes a leaf updates each node above it in turn: it reads the node, then the words below, and
+ * writes the least of them if the node has not changed meanwhile. If that fails twice, another CPU has read the words after the leaf was
  * written, and has written the node (P. Jayanti, "f-arrays", PODC 2002). So when mindicator_set() returns, the root takes the leaf
- * into account. A node carries a version, which changes with each write, also of the number that is there: who has read the words
- * before must not find the node as it was. A version comes again after 4096 writes.
+ * into account. A node carries a version that changes with each write, even if the number stays the same: a CPU that read the words
+ * before that write must fail to write the node. A version is used again after 4096 writes.
  *
- * Numbers wrap around: they are compared by their distance from a number that the caller gives, all being within half of the range.
+ * Numbers wrap around. They are compared by their distance from a base that the caller gives; all are within half of the range of it.
  */
 #ifndef TAILGATE_SCHED_MINDICATOR_H
 #define TAILGATE_SCHED_MINDICATOR_H
@@ -24,7 +24,7 @@
 #define MINDICATOR_FAN 8
 /* Levels of words, from the leaves to the root: 8^4 leaves at most. */
 #define MINDICATOR_LEVELS_MAX 5
-/* A word is a number, and below it the version. */
+/* A word has a number in its high bits and a version in the low ones. */
 #define MINDICATOR_VERSION_BITS 12
 #define MINDICATOR_BITS (64 - MINDICATOR_VERSION_BITS)
 /* The number of a leaf that has none, and of a tree of such leaves. */
@@ -40,13 +40,13 @@ struct mindicator {
 	u64 *words[MINDICATOR_LEVELS_MAX];
 };
 
-/* How far a number is above @base; of what is below, far more. */
+/* Distance of a number above @base; a number below @base wraps to a large distance. */
 static inline u64 mindicator_above(u64 number, u64 base)
 {
 	return (number - base) & MINDICATOR_NONE;
 }
 
-/* Words of all levels, for so many leaves. */
+/* Number of words of all levels. */
 static inline unsigned int mindicator_size(unsigned int leaves)
 {
 	unsigned int words = 0;
@@ -79,13 +79,13 @@ static inline u64 mindicator_least(const struct mindicator *m)
 	return READ_ONCE(m->words[m->levels - 1][0]) >> MINDICATOR_VERSION_BITS;
 }
 
-/* Brings a node up to date with the words below. Return: false if another one has changed it meanwhile. */
+/* Updates a node from the words below. Return: false if another CPU has changed it meanwhile. */
 static inline bool mindicator_refresh(u64 *node, const u64 *below, u64 base)
 {
 	u64 was = READ_ONCE(*node), least = MINDICATOR_NONE, number;
 	unsigned int i;
 
-	smp_rmb(); /* what changes the node later than this has read the words later */
+	smp_rmb(); /* a CPU that changes the node after this has read the words after this */
 	for (i = 0; i < MINDICATOR_FAN; i++) {
 		number = READ_ONCE(below[i]) >> MINDICATOR_VERSION_BITS;
 		if (number != MINDICATOR_NONE &&
@@ -100,11 +100,11 @@ static inline bool mindicator_refresh(u64 *node, const u64 *below, u64 base)
 /**
  * mindicator_set() - change the number of a leaf
  * @m: the mindicator
- * @leaf: which; one caller at a time for each
+ * @leaf: number of the leaf; one caller at a time for each leaf
  * @number: its new number, or MINDICATOR_NONE
- * @base: a number that none is below by much: see above
+ * @base: a number; all numbers are within half of the range of it
  *
- * Any context; waits for nobody. Return: the least number of all at some time during the call, or MINDICATOR_NONE.
+ * Any context; wait-free. Return: the least number of all at some time during the call, or MINDICATOR_NONE.
  */
 static inline u64 mindicator_set(struct mindicator *m, unsigned int leaf, u64 number, u64 base)
 {

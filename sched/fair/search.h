@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A bound that finds itself: the least with which the drive does nearly all that it can. What it does with a value and with four times that,
- * which stands for any value, is measured in turn, so that a load which changes meanwhile changes both. Values are steps of an eighth
- * of a doubling, or of some of those. The search goes up while a value is not enough, or down while it is, then halves the steps that are
- * left between one that is not and one that is; then it rests.
+ * Automatic choice of a bound: the least value with which the drive reaches nearly its full throughput. A measurement compares the
+ * throughput with a value to that with four times the value, which stands for no bound. The two alternate, so that a change of the load
+ * during the measurement affects both. Values lie on a logarithmic scale of eight steps for each doubling. The search goes up while a value
+ * is too small, or down while it is enough. Once it knows one of each it bisects the steps between them, and then rests.
  *
- * A measurement with a value counts only if something waited all the time: otherwise the load is what limits, and nothing is learned.
+ * A measurement counts only if requests waited nearly all the time. Otherwise the load limited the throughput, not the drive.
  */
 #ifndef TAILGATE_SCHED_SEARCH_H
 #define TAILGATE_SCHED_SEARCH_H
@@ -14,46 +14,46 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 
-/* So many strides the search goes up or down at once until it has been on both sides; more if more than this is gained, in a thousand. */
+/* Strides that the search moves at once before it bisects: the larger number if four times the value gains over LARGE_GAIN per mille. */
 #define SEARCH_STRIDES 2
 #define SEARCH_LARGE_STRIDES 6
 #define SEARCH_LARGE_GAIN 150
 /*
- * Windows of one measurement: one with the value, two with four times that, one with the value, so that a load which grows steadily is no
- * gain.
+ * Windows of one measurement: one with the value, two with four times the value, one with the value. In this order a load that grows
+ * steadily is not taken for a gain.
  */
 #define SEARCH_WINDOWS 4
 /*
- * A window is as long as it takes for so many requests, and so many times those that are in the drive, as all of these decide how busy it
- * is; in ticks at least and at most.
+ * A window lasts until SEARCH_REQUESTS requests, and SEARCH_ROUNDS times the requests that may be in the drive, were dispatched, within
+ * SEARCH_TICKS_MIN to SEARCH_TICKS_MAX ticks.
  */
 #define SEARCH_REQUESTS 8192
 #define SEARCH_ROUNDS 256
 #define SEARCH_TICKS_MIN 4
 #define SEARCH_TICKS_MAX 256
-/* Ticks from a search that found its value to the next one: ten seconds. */
+/* Ticks from the end of a search to the next one: ten seconds. */
 #define SEARCH_REST 300
 
 /**
- * struct search_limits - what is searched
- * @first: the first value's step; a step is an eighth of a doubling, and step 0 is 1
+ * struct search_limits - range and accuracy of a search; step n stands for the value 2^(n/8)
+ * @first: step to begin with
  * @least: step of the least value
- * @most: step of the greatest
- * @stride: steps between what is too small and what is enough, in the end
- * @gain: in a thousand: a value is enough if four times as much does not bring more
+ * @most: step of the greatest value
+ * @stride: accuracy: the search ends when a value that is enough is this many steps above one that is too small
+ * @gain: a value is enough if four times the value raises the throughput by at most this, per mille
  */
 struct search_limits {
 	unsigned int first, least, most, stride, gain;
 };
 
 /**
- * struct search_sample - what there is to see at a tick
+ * struct search_sample - state at a tick
  * @now_ns: time
- * @requests: that went to the drive, since the start
- * @sectors: of these
- * @written: of these sectors, those of writes
- * @depth: requests that may be in the drive
- * @waits: something waits
+ * @requests: requests dispatched since the start
+ * @sectors: sectors of these requests
+ * @written: the part of @sectors that was written
+ * @depth: most requests in the drive at a time
+ * @waits: a request waits for virtual time or for a token
  */
 struct search_sample {
 	u64 now_ns, requests, sectors, written;
@@ -63,16 +63,16 @@ struct search_sample {
 
 /**
  * struct search - one search
- * @limits: of what is searched
- * @step: of the value that is looked at
- * @too_small: the greatest step that was not enough in this search; UINT_MAX: none
- * @enough: the least that was; UINT_MAX: none
- * @rest: ticks until it is looked at again
+ * @limits: range and accuracy
+ * @step: step of the value that is measured
+ * @too_small: the greatest step found to be too small in this search; UINT_MAX: none
+ * @enough: the least step found to be enough in this search; UINT_MAX: none
+ * @rest: ticks until the next search
  * @window: 0 to SEARCH_WINDOWS - 1
- * @ticks: of the window, with one for what was in the drive before
- * @waited: ticks at which something waited
- * @begin: of the window
- * @rate: sectors a second, with the value and with four times that, of all windows
+ * @ticks: ticks of the window; the first one is left out, for requests dispatched before the window
+ * @waited: ticks of the window at which a request waited
+ * @begin: sample at the begin of the window
+ * @rate: sectors a second with the value and with four times the value, each the sum of two windows
  */
 struct search {
 	const struct search_limits *limits;
@@ -98,7 +98,7 @@ static inline bool search_is_high(const struct search *s)
 	return s->window == 1 || s->window == 2;
 }
 
-/* What is to be set now. */
+/* The value to use now. */
 static inline unsigned int search_value(const struct search *s)
 {
 	static const unsigned int eighths[] = { 64, 70, 76, 83, 91, 99, 108, 117 };
@@ -106,7 +106,7 @@ static inline unsigned int search_value(const struct search *s)
 	return (eighths[s->step % 8] << s->step / 8) / 64 << 2 * search_is_high(s);
 }
 
-/* The next measurement. */
+/* Begins a measurement of a step. */
 static inline void search_measure(struct search *s, unsigned int step)
 {
 	s->step = step;
@@ -114,7 +114,7 @@ static inline void search_measure(struct search *s, unsigned int step)
 	s->rate[0] = s->rate[1] = 0;
 }
 
-/* The step to look at next, at first away from what was looked at, then between the two sides. */
+/* The step to measure next: beyond those measured until both sides are known, then between them. */
 static inline unsigned int search_next(const struct search *s, bool is_enough, bool gains_much)
 {
 	const struct search_limits *l = s->limits;
@@ -127,7 +127,7 @@ static inline unsigned int search_next(const struct search *s, bool is_enough, b
 	return min(s->step + strides, l->most);
 }
 
-/* A measurement is over. */
+/* Ends a measurement: the value is enough or too small. */
 static inline void search_decide(struct search *s)
 {
 	u64 gain = div64_u64(s->rate[1] * 1000, max_t(u64, s->rate[0], 1));
@@ -147,7 +147,7 @@ static inline void search_decide(struct search *s)
 	search_measure(s, next);
 }
 
-/* A tick, some 30 a second while requests come. Afterwards search_value() may have changed. */
+/* Call about 30 times a second while requests are inserted. search_value() may have changed afterwards. */
 static inline void search_tick(struct search *s, const struct search_sample *sample)
 {
 	u64 requests, sectors, us;
@@ -168,7 +168,7 @@ static inline void search_tick(struct search *s, const struct search_sample *sam
 	     s->ticks <= SEARCH_TICKS_MAX))
 		return;
 	if (!search_is_high(s) && s->waited * 8 < (s->ticks - 1) * 7) {
-		search_measure(s, s->step); /* what the load does was measured, not the drive */
+		search_measure(s, s->step); /* the load limited the throughput, not the drive */
 		return;
 	}
 	sectors = sample->sectors - s->begin.sectors;

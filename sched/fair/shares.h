@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What flows weigh in a hierarchy of groups: at the top a group weighs what it is told to; below, it has its part of what its parent weighs,
- * its weight by those of all siblings that compete. So ten flows in one group do not take ten shares.
+ * Effective weights of flows in a hierarchy of groups. At the top, the effective weight of a group is its set weight. Below, it is a part
+ * of the parent's effective weight: the group's weight divided by the sum of those of all siblings that compete. So ten flows in one group
+ * do not take ten shares.
  *
- * Time is cut into periods, some 30 a second. The first request of a flow in a period asks for its price, which is constant for the rest
- * of it, so the path of a request is the same with a hierarchy and without, and a new weight counts from the next period on. A flow competes
- * in a period if it has not yet paid for its latest request when it asks, as one that always has requests waiting has not. A sum is the
- * greater of those of this period and of the one before; a flow that begins to compete is in it after one period, one that ends leaves
- * it after two.
+ * Time is divided into periods, about 30 a second. A flow's first request in a period sets the flow's price of a sector for that period. So
+ * most requests cost the same with a hierarchy and without, and a new weight counts from the next period on. A flow competes in a period if
+ * its end is above virtual time when its price is set, as that of a flow which always has requests waiting is. A sum of weights is the
+ * greater of those of this period and the one before. So a flow that begins to compete is in the sum after one period, and one that
+ * stops leaves it after two.
  */
 #ifndef TAILGATE_SCHED_SHARES_H
 #define TAILGATE_SCHED_SHARES_H
@@ -17,22 +18,27 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+/* Price of a sector at weight SHARES_WEIGHT, as a tag. */
 #define SHARES_SECTOR 65536ULL
+/* Default weight. */
 #define SHARES_WEIGHT 100
 #define SHARES_WEIGHT_MAX 10000
-/* The price of a sector is at most this: a flow weighs SHARES_WEIGHT / 16384 at least, however deep it lies. */
+/* Highest price of a sector: the least effective weight of a flow is SHARES_WEIGHT / 16384. */
 #define SHARES_PRICE_MAX (SHARES_SECTOR << 14)
-/* Groups of a path; a flow that lies deeper is taken for its group at this depth. */
+/* Most groups in a path; a flow that is deeper counts as its ancestor at this depth. */
 #define SHARES_DEPTH 8U
-/* Groups that have groups below; a power of two. One has this many places to be in; what finds none has its flows weigh what it does, each. */
+/*
+ * Table of groups that have children: SHARES_PLACES places, a power of two. A group may be in one of SHARES_TRIES of them. If it finds no
+ * place, each of its children has the weight that it would have without siblings.
+ */
 #define SHARES_PLACES 256
 #define SHARES_TRIES 16
 
 /**
- * struct share_path - a flow's groups
- * @depth: of them, 1 or more
- * @at: from the top down; the last one is the flow
- * @at.id: of the group; not 0
+ * struct share_path - the groups that a flow is in
+ * @depth: number of groups, 1 or more
+ * @at: the groups from the top down; the last one is the flow
+ * @at.id: identity of the group; not 0
  * @at.weight: 1 to SHARES_WEIGHT_MAX
  */
 struct share_path {
@@ -44,12 +50,12 @@ struct share_path {
 };
 
 /**
- * struct share - a group that has groups below
- * @id: of it; 0: the place is free
- * @period: when it was last asked for
- * @counted: when it last was part of its parent's sum
- * @sum: weights below it that compete in this period
- * @before: those of the period before
+ * struct share - a group that has children
+ * @id: its identity; 0: the place is free
+ * @period: the period in which it was last looked up
+ * @counted: the period in which its weight was last added to its parent's @sum
+ * @sum: weights of its children that compete in @period
+ * @before: @sum of the period before
  */
 struct share {
 	u64 id;
@@ -60,7 +66,7 @@ struct share {
 /**
  * struct shares - groups of one drive
  * @lock: protects all of it; taken in process context only
- * @places: groups that have groups below
+ * @places: groups that have children
  */
 struct shares {
 	spinlock_t lock;
@@ -72,7 +78,7 @@ static inline void shares_init(struct shares *s)
 	spin_lock_init(&s->lock);
 }
 
-/* The group with this id, with sums of this period and the one before; NULL: there is no place. */
+/* Looks up a group, or gives it a place, and updates its sums to this period; NULL: there is no place. */
 static inline struct share *shares_find(struct shares *s, u64 id, unsigned int period)
 {
 	unsigned int at = id * 0x9e3779b97f4a7c15ULL >> 32, i;
@@ -102,9 +108,9 @@ static inline struct share *shares_find(struct shares *s, u64 id, unsigned int p
 /**
  * shares_price() - what a sector costs a flow, as a tag
  * @s: groups of the drive
- * @path: of the flow
- * @period: now
- * @competes: the flow does; said once in a period
+ * @path: the flow's groups
+ * @period: the current period
+ * @competes: the flow competes; its weight is then added to its parent's sum, so call once for each flow and period
  *
  * Process context.
  */

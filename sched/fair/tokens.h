@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What may still go to the drive: D tokens, one for each request in it, in a tree that is shaped like the machine (M. Hedayati et al.,
- * "Multi-Queue Fair Queueing", ATC 2019, section 3.2). A leaf belongs to a queue, nodes above it to a core, a cache, a socket, the machine.
- * A queue takes a token from the nearest node on its way to the root. A token that nobody waits for is put into the leaf of the queue that
- * had it, as that is likely to need it next; but a node keeps no more than its part of all tokens, and what is above that is put higher
- * up, where others find it too.
+ * The bound D as D tokens: a request in the drive holds one. Free tokens are in a tree shaped like the machine (M. Hedayati et al.,
+ * "Multi-Queue Fair Queueing", ATC 2019, section 3.2). A leaf belongs to a queue; the nodes above it belong to a core, a cache, a socket,
+ * the machine. A queue takes a token from the nearest node on its path to the root. A freed token that no queue waits for is put into the
+ * leaf of the queue that used it, as that queue is likely to need one next. A node keeps at most its proportional part of all tokens;
+ * further ones are put higher up, where more queues find them.
  *
- * Why it is correct. A token is in exactly one node, or with one queue or request: each step moves one by a single atomic operation. What
- * the paper leaves open is a token in the leaf of a CPU that went idle, which no other queue passes: see waiting.h.
+ * Why it is correct. A token is always in one node, or held by one queue or request: each step moves one by a single atomic operation. The
+ * paper does not say how other queues get a token that is in the leaf of an idle CPU: see waiting.h.
  *
- * Queues are numbered along the leaves, so what is below a node is a range of queues.
+ * Queues are numbered in the order of the leaves, so a node covers a range of queues.
  */
 #ifndef TAILGATE_SCHED_TOKENS_H
 #define TAILGATE_SCHED_TOKENS_H
@@ -20,11 +20,11 @@
 
 /**
  * struct token_node - a node of the tree
- * @tokens: tokens here
- * @keeps: so many at most, but in the root
- * @parent: number of the node above; of the root, its own
- * @first: the first queue below
- * @end: the last queue below, plus 1
+ * @tokens: free tokens in this node
+ * @keeps: most tokens put here; the root has no limit
+ * @parent: number of the node above; the root's is its own
+ * @first: number of the first queue below
+ * @end: number of the last queue below, plus 1
  */
 struct token_node {
 	atomic_t tokens;
@@ -34,8 +34,8 @@ struct token_node {
 /**
  * struct tokens - the tokens of one drive
  * @nodes: leaves by number of the queue, then inner nodes, each after those below it; the root is the last one
- * @count: nodes
- * @excess: tokens that leave when they are put back, as there are to be fewer
+ * @count: number of nodes
+ * @excess: tokens to destroy when they are freed, because D was reduced
  */
 struct tokens {
 	struct token_node *nodes;
@@ -43,7 +43,7 @@ struct tokens {
 	atomic_t excess;
 };
 
-/* Takes one from a number, if it is above 0. */
+/* Decrements a number of tokens if it is above 0. Return: true if it did. */
 static inline bool tokens_take_one(atomic_t *number)
 {
 	int tokens = atomic_read(number);
@@ -54,7 +54,7 @@ static inline bool tokens_take_one(atomic_t *number)
 	return false;
 }
 
-/* A token from the nearest node on the way to the root. Return: false: there is none on the way. */
+/* Takes a token from the nearest node on the path from a queue's leaf to the root. Return: false if there is none. */
 static inline bool tokens_take(struct tokens *t, unsigned int queue)
 {
 	unsigned int node = queue;
@@ -67,7 +67,7 @@ static inline bool tokens_take(struct tokens *t, unsigned int queue)
 	return true;
 }
 
-/* A token from any node. The caller has announced before, with a full barrier, that it waits. Return: false: there was none. */
+/* Takes a token from any node. The caller has announced that it waits, and passed a full barrier. Return: false if there is none. */
 static inline bool tokens_steal(struct tokens *t)
 {
 	unsigned int node;
@@ -78,13 +78,13 @@ static inline bool tokens_steal(struct tokens *t)
 	return false;
 }
 
-/* A token that is to go, as there are to be fewer. Return: true if the caller's is one of those. */
+/* Destroys the caller's token if D was reduced. Return: true if the token is gone. */
 static inline bool tokens_drop(struct tokens *t)
 {
 	return unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess);
 }
 
-/* Puts a token of a queue. The caller then looks, after a full barrier, for those who wait. Any context. */
+/* Puts a queue's token into the tree. The caller must then check for waiting queues, after a full barrier. Any context. */
 static inline void tokens_put(struct tokens *t, unsigned int queue)
 {
 	struct token_node *node = &t->nodes[queue], *root = &t->nodes[t->count - 1];
@@ -94,7 +94,7 @@ static inline void tokens_put(struct tokens *t, unsigned int queue)
 	atomic_inc(&node->tokens);
 }
 
-/* All nodes keep their parts of so many tokens. */
+/* Sets each node's limit to its proportional part of @tokens. */
 static inline void tokens_share(struct tokens *t, unsigned int tokens)
 {
 	const struct token_node *root = &t->nodes[t->count - 1];
@@ -105,7 +105,7 @@ static inline void tokens_share(struct tokens *t, unsigned int tokens)
 			   tokens * (t->nodes[i].end - t->nodes[i].first) / root->end);
 }
 
-/* More tokens, or fewer; one caller at a time. After more, who waits has to be woken. */
+/* Creates @more tokens, or destroys -@more; one caller at a time. The caller must then give new tokens to waiting queues. */
 static inline void tokens_add(struct tokens *t, int more)
 {
 	for (; more > 0; more--)

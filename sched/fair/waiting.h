@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which queues have a request that may go as soon as there is a token: the ready queues of M. Hedayati et al., "Multi-Queue Fair Queueing",
- * ATC 2019, section 3.3. A bitmap for each level of priority; who has a token to give asks for the nearest queue of the most urgent level.
+ * The queues that wait for a token: the ready queues of M. Hedayati et al., "Multi-Queue Fair Queueing", ATC 2019, section 3.3. There is a
+ * bitmap for each level of priority. A freed token goes to the nearest queue that waits at the most urgent level.
  *
- * Why no token waits beside a queue that wants it. A queue counts itself, sets its bit and then, after a full barrier, looks for a token in
- * the whole tree; who puts one there looks, after a full barrier, whether any are counted, and for their bits. One of the two sees the
- * other. From then on tokens are given to it, so it need not look again. Only the queue itself clears its bit.
+ * Why no token stays in the tree while a queue waits. A queue increments the count of waiting queues, sets its bit, passes a full barrier,
+ * and then searches the whole tree for a token. A CPU that puts a token into the tree passes a full barrier, and then reads the count and
+ * the bits. At least one of the two sees the other. Afterwards the queue is given tokens, so it need not search again. Only the queue's
+ * own dispatcher clears its bit.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H
@@ -19,13 +20,13 @@
 
 #define WAITING_LEVELS 11
 #define WAITING_NONE (~0U)
-/* From this level on there are no real-time requests. */
+/* The first level below the real-time ones. */
 #define WAITING_USUAL 9
 
 /**
  * struct waiting - queues that wait for a token
- * @count: queues that wait at a real-time level, and, times 2^32, at another
- * @words: words of a bitmap of queues
+ * @count: queues that wait at a real-time level, plus 2^32 times those that wait at another
+ * @words: words in a bitmap of queues
  * @maps: WAITING_LEVELS bitmaps, one after the other, the most urgent first
  */
 struct waiting {
@@ -44,14 +45,14 @@ static inline s64 waiting_unit(unsigned int level)
 	return level < WAITING_USUAL ? 1 : 1LL << 32;
 }
 
-/* A queue waits. Afterwards, after a full barrier, it must look for a token. */
+/* Notes that a queue waits. The caller must then pass a full barrier and search for a token. */
 static inline void waiting_add(struct waiting *w, unsigned int queue, unsigned int level)
 {
 	atomic64_add(waiting_unit(level), &w->count);
 	set_bit(queue, waiting_map(w, level));
 }
 
-/* It waits no more. What it was given meanwhile it must use, or give to others. */
+/* Notes that a queue no longer waits. It must use or free the tokens that it was given meanwhile. */
 static inline void waiting_remove(struct waiting *w, unsigned int queue, unsigned int level)
 {
 	clear_bit(queue, waiting_map(w, level));
@@ -82,7 +83,7 @@ static inline unsigned int waiting_level(const struct waiting *w, unsigned int e
 	return end;
 }
 
-/* The first bit that is set from @from to before @end; @end: none. Others change the map meanwhile. */
+/* The first set bit from @from to @end - 1; @end: none. The map may change meanwhile. */
 static inline unsigned int waiting_find(const unsigned long *map, unsigned int from,
 					unsigned int end)
 {
@@ -96,7 +97,7 @@ static inline unsigned int waiting_find(const unsigned long *map, unsigned int f
 	return end;
 }
 
-/* A queue of this range that waits, the first one from @queue on, then from the beginning. */
+/* The first set bit of the range @first to @end - 1: from @queue on, then from @first; WAITING_NONE: none. */
 static inline unsigned int waiting_in(const unsigned long *map, unsigned int first,
 				      unsigned int end, unsigned int queue)
 {

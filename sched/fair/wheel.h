@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which queues wait for virtual time, and until when: a wheel of buckets, each a bitmap of queues and a span of virtual time (G. Varghese, T.
+ * The queues that wait for virtual time: a timing wheel of buckets, each a bitmap of queues for a span of virtual time (G. Varghese, T.
  * Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987; M. Hedayati et al., "Multi-Queue Fair Queueing", ATC 2019, section 3.3).
  *
- * Why no wake-up is lost. A queue sets its bit in the bucket of the time that it waits for, and then, after a full barrier, reads
- * virtual time again: if that has come, it does not wait. Who moves virtual time on empties, after a full barrier, all buckets that it
- * has passed. One of the two sees what the other wrote. A queue that waits for longer than the wheel is round waits in the farthest
- * bucket, and asks again when it is woken; so does one that was woken in vain, as another that comes round to the same bucket is.
+ * Why no wake-up is lost. A queue sets its bit in the bucket of the span that it waits for, passes a full barrier, and reads virtual time
+ * again: if the span has begun, it does not wait. A CPU that advances virtual time passes a full barrier, and then empties all buckets
+ * whose spans have begun. At least one of the two sees what the other wrote. A queue that would wait for more spans than the wheel has
+ * waits in the farthest bucket. A woken queue always checks again whether it may go, as it may have been woken too early.
  */
 #ifndef TAILGATE_SCHED_WHEEL_H
 #define TAILGATE_SCHED_WHEEL_H
@@ -20,8 +20,8 @@
 
 /**
  * struct wheel - queues that wait for virtual time
- * @waiting: bits that are set
- * @words: words of a bitmap of queues
+ * @waiting: number of bits that are set
+ * @words: words in a bitmap of queues
  * @maps: WHEEL_BUCKETS bitmaps, one after the other
  */
 struct wheel {
@@ -35,13 +35,13 @@ static inline unsigned long *wheel_map(const struct wheel *w, u64 span)
 	return &w->maps[span % WHEEL_BUCKETS * w->words];
 }
 
-/* From a span to a later one; spans wrap around as times do, which have @shift more bits. */
+/* Spans from one to a later one. Spans wrap around at 64 - @shift bits, as times wrap around at 64. */
 static inline u64 wheel_spans(u64 from, u64 to, unsigned int shift)
 {
 	return (to - from) << shift >> shift;
 }
 
-/* The span in which a queue waits at the time @now for @until; a span is 2^@shift. */
+/* The span that a queue must wait for at time @now to wait until time @until; a span is 2^@shift long. */
 static inline u64 wheel_span(u64 now, u64 until, unsigned int shift)
 {
 	u64 from = now >> shift, to = (until + (1ULL << shift) - 1) >> shift;
@@ -55,21 +55,21 @@ static inline bool wheel_has_come(u64 span, u64 now, unsigned int shift)
 	return (s64)(((now >> shift) - span) << shift) >= 0;
 }
 
-/* A queue waits for a span. Then it must look whether that has come. A full barrier. */
+/* Notes that a queue waits for a span. The caller must then check wheel_has_come(). A full barrier. */
 static inline void wheel_wait(struct wheel *w, unsigned int queue, u64 span)
 {
 	if (!test_and_set_bit(queue, wheel_map(w, span)))
 		atomic_inc(&w->waiting);
 }
 
-/* It waits no more. */
+/* Notes that a queue no longer waits for a span. */
 static inline void wheel_leave(struct wheel *w, unsigned int queue, u64 span)
 {
 	if (test_and_clear_bit(queue, wheel_map(w, span)))
 		atomic_dec(&w->waiting);
 }
 
-/* Wakes those that wait in the bucket of a span. */
+/* Wakes all queues in the bucket of a span. */
 static inline void wheel_empty(struct wheel *w, u64 span,
 			       void (*wake)(void *argument, unsigned int queue), void *argument)
 {
@@ -87,13 +87,13 @@ static inline void wheel_empty(struct wheel *w, u64 span,
 }
 
 /**
- * wheel_turn() - virtual time has moved on
+ * wheel_turn() - wake queues after virtual time has advanced
  * @w: the wheel
- * @from: where it was; the caller alone has moved it on from there
- * @to: where it is
+ * @from: virtual time before; only the caller has advanced it from there
+ * @to: virtual time now
  * @shift: a span is 2 to this power
- * @wake: called for each queue that waited for a span in between, or for that of @to
- * @argument: for @wake
+ * @wake: called for each queue that waited for a span after that of @from, up to that of @to
+ * @argument: first argument of @wake
  */
 static inline void wheel_turn(struct wheel *w, u64 from, u64 to, unsigned int shift,
 			      void (*wake)(void *argument, unsigned int queue), void *argument)

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a write costs the drive beside a read of the same size, found while running.
+ * Measures, while the drive is in use, the cost of a write relative to a read of the same size.
  *
- * The rule. A drive that is busy all the time divides that time between reads and writes: of r sectors read and w written in a second, r / R + w / W
- * = 1, where R and W are the rates of reads alone and of writes alone. So a write costs R / W times as much as a read of its size. At that
- * price, flows of equal weight get equal parts of the drive's time: each is slowed by the same factor against running alone.
+ * The rule. A drive that is always busy divides its time between reads and writes. If it reads r and writes w sectors a second, then
+ * r / R + w / W = 1, where R and W are the rates of reads alone and of writes alone. So a write costs R / W times as much as a read of its
+ * size. At that price, flows of equal weight get equal parts of the drive's time: each is slowed by the same factor, compared with running
+ * alone.
  *
- * How it is measured. R / W is the slope of that line, and two points on it tell the slope: two mixes of reads and writes. Where reads and writes
- * compete, the price decides the mix. So a measurement has four windows, in which the price is a fourth of the cost that was found last, four
- * times that, four times, and a fourth. The cost is what was read more at the high price over what was written less. In that order a drive, or
- * load, that becomes faster or slower steadily changes both points alike; and what readers gain in two windows, writers gain in the others.
- * If the price was not the cost, it is measured again at once; otherwise after ten seconds, as the drive may have changed.
+ * How it is measured. R / W is the slope of that line, so two mixes of reads and writes are enough to compute it. Where reads and writes
+ * compete, the price decides the mix. A measurement has four windows, with prices of 1/4, 4, 4 and 1/4 times the cost found last. The new
+ * cost is the increase of the read rate from the low to the high price, divided by the decrease of the write rate. In this order of the
+ * windows, a drive or a load that steadily becomes faster or slower affects both prices alike, and readers gain in two windows what writers
+ * gain in the others. If the new cost differs from the old one, the next measurement begins at once, otherwise after ten seconds.
  *
- * Why both rates are needed. K2's bound on the debt of writes (bounds/debt.h) learns the rate at which the drive works acknowledged writes off.
- * Beside reads, that is w, what they leave of W, and r does not say what R is. Only a change of the mix tells them apart. With reads alone or
- * writes alone R or W could be seen directly, but a load that always has both would never be measured.
+ * Why the mix must change. K2's bound on the debt of writes (bounds/debt.h) learns the rate at which the drive programs acknowledged
+ * writes. While the drive also reads, that rate is w, not W, and r is not R. R and W could be measured with reads alone and writes alone,
+ * but a load that always has both would then never be measured.
  *
- * Write buffers. A drive acknowledges a write when it is in its buffer. Each window leaves out the first ticks, in which the buffer fills, or
- * is worked off, after the change of price; from then on writes are acknowledged at the rate at which they are worked off. A cache that takes
- * longer to fill than the windows, such as an SLC cache of some GiB, is part of the drive: writes are as cheap as they are while it has room, and the
- * next measurement after that finds them expensive.
+ * Write buffers. A drive acknowledges a write when it is in its buffer. Each window leaves out its first ticks, in which the buffer fills
+ * or drains after the change of price. After that, writes are acknowledged at the rate at which they are programmed. A cache that takes
+ * longer to fill than a window, such as an SLC cache of some GiB, counts as part of the drive: writes are found to be cheap while it has
+ * room, and expensive by the next measurement after it is full.
  *
- * When nothing is learned. A measurement counts only if something waited all the time, as otherwise the load is the limit, and if the mix has
- * changed with the price. With reads alone, writes alone, or flows that all have the same mix, the price decides nothing, and the cost stays as
- * it is; so it does in bursts of writes shorter than a measurement.
+ * When a measurement does not count. It counts only if requests waited nearly all the time, as otherwise the load limited the rates, and if
+ * the mix changed with the price. The cost does not change with reads alone, with writes alone, if all flows have the same mix, or if
+ * writes come in bursts shorter than a measurement.
  *
- * What it does not do. There is one cost for all sizes and addresses: that of a sector in the requests that go at the time. Where reads and
- * writes slow each other down beyond sharing the time, or the bound D keeps the drive from doing what it does alone, the line is bent, and the cost
- * is its mean slope between the two points, not R / W.
+ * Limits. There is one cost for all sizes and addresses: the cost of a sector in the requests of the present load. If reads and writes slow
+ * each other down beyond sharing the time, or if the bound D limits the throughput of the drive, the line is bent. The cost is then the
+ * mean slope between the two points, not R / W.
  */
 #ifndef TAILGATE_SCHED_WRITE_COST_H
 #define TAILGATE_SCHED_WRITE_COST_H
@@ -38,15 +39,15 @@
 /* Range of the cost, in percent. */
 #define WRITE_COST_MIN 1
 #define WRITE_COST_MAX 10000
-/* The price is lower and higher than the cost by this factor while it is measured. A large one averages over a line that is bent. */
+/* Factor between the cost and the low and high prices of a measurement. A large one averages over a line that is bent. */
 #define WRITE_COST_TIMES 4
 /* One measurement changes the cost by this factor at most. */
 #define WRITE_COST_STEP 4
 /* Windows of a measurement. */
 #define WRITE_COST_WINDOWS 4
-/* Ticks of a window that are left out: the time that the drive has to fill its buffer, or to work it off. */
+/* Ticks at the begin of a window that are left out, for the write buffer to fill or drain. */
 #define WRITE_COST_SETTLES 4
-/* The rest of a window: ticks at least and at most, least requests, and least requests as a multiple of what may be in the drive. */
+/* The rest of a window: least and most ticks, least requests, and least requests as a multiple of those that may be in the drive. */
 #define WRITE_COST_TICKS_MIN 16
 #define WRITE_COST_TICKS_MAX 128
 #define WRITE_COST_REQUESTS 1024
@@ -55,14 +56,14 @@
 /**
  * struct write_cost - what a write costs
  * @pct: the cost, in percent of a read of the same size
- * @is_found: a measurement has not changed it
- * @rest: ticks until it is measured again
- * @window: 1 to WRITE_COST_WINDOWS; 0: none is being measured
- * @ticks: of the window
- * @waited: ticks at which something waited
+ * @is_found: a measurement has confirmed @pct
+ * @rest: ticks until the next measurement
+ * @window: 1 to WRITE_COST_WINDOWS; 0: no measurement is running
+ * @ticks: ticks of the window so far
+ * @waited: ticks of the window at which a request waited
  * @begin: the sample at which counting began in the window
  * @read: rate of reads at the low price and at the high price, each the sum of two windows
- * @written: rate of writes
+ * @written: rate of writes at the low price and at the high price, each the sum of two windows
  */
 struct write_cost {
 	unsigned int pct, rest;
@@ -93,14 +94,14 @@ static inline unsigned int write_cost_value(const struct write_cost *c)
 		       max_t(unsigned int, c->pct / WRITE_COST_TIMES, WRITE_COST_MIN);
 }
 
-/* The cost that the windows show, in percent; 0: none, as the mix of reads and writes has not changed with the price. */
+/* The cost measured in the windows, in percent; 0: none, as the mix of reads and writes did not change with the price. */
 static inline unsigned int write_cost_measured(const struct write_cost *c)
 {
 	s64 read = c->read[1] - c->read[0], written = c->written[0] - c->written[1];
 
 	if (4 * c->read[1] * c->written[0] < 5 * c->read[0] * c->written[1])
 		return 0;
-	/* the kind that has nearly all of the drive at both prices changes little, and noise may hide that */
+	/* if nearly all requests are of one kind at both prices, its rate changes little, and noise may hide the change */
 	if (read <= 0)
 		return WRITE_COST_MIN;
 	if (written <= 0)
@@ -108,7 +109,7 @@ static inline unsigned int write_cost_measured(const struct write_cost *c)
 	return clamp_t(u64, div64_u64(100 * read, written), WRITE_COST_MIN, WRITE_COST_MAX);
 }
 
-/* A measurement is over. */
+/* Ends a measurement: sets the cost. */
 static inline void write_cost_decide(struct write_cost *c)
 {
 	unsigned int measured = write_cost_measured(c), was = c->pct;
@@ -123,7 +124,7 @@ static inline void write_cost_decide(struct write_cost *c)
 	}
 }
 
-/* Begins a measurement if reads and writes went since the last tick, and something waits. */
+/* Begins a measurement if both reads and writes were dispatched since the last tick, and a request waits. */
 static inline void write_cost_look(struct write_cost *c, const struct search_sample *sample)
 {
 	u64 sectors = sample->sectors - c->begin.sectors;
@@ -135,7 +136,7 @@ static inline void write_cost_look(struct write_cost *c, const struct search_sam
 	c->read[0] = c->read[1] = c->written[0] = c->written[1] = 0;
 }
 
-/* A tick, some 30 a second while requests come. Afterwards write_cost_value() may have changed. */
+/* Call about 30 times a second while requests are inserted. write_cost_value() may have changed afterwards. */
 static inline void write_cost_tick(struct write_cost *c, const struct search_sample *sample)
 {
 	unsigned int ticks;
@@ -163,7 +164,7 @@ static inline void write_cost_tick(struct write_cost *c, const struct search_sam
 	     ticks < WRITE_COST_TICKS_MAX))
 		return;
 	if (c->waited * 16 < ticks * 15) {
-		c->window = c->ticks = 0; /* the load is the limit */
+		c->window = c->ticks = 0; /* the load limited the rates, not the drive */
 		return;
 	}
 	ns = sample->now_ns - c->begin.now_ns;

@@ -37,7 +37,7 @@ MUTATIONS = [
     ("gives-without-barrier", "\t\tsmp_mb(); /* pairs with the barrier after waiting_add() */\n", ""),
     (
         "no-barrier-before-given",
-        "\tsmp_mb__after_atomic(); /* who gives a token then sees that the queue is not runnable,"
+        "\tsmp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable,"
         " and runs it */\n",
         "",
     ),

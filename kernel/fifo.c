@@ -15,7 +15,7 @@ static bool fifo_requests_wait(const struct fifo *f, void *queue)
 	return fifo_has_work(f);
 }
 
-/* A request is in flight while elv.priv[0] says so: requests also end that were never dispatched. */
+/* Marks the request as in flight in elv.priv[0], because fifo_ended() is also called for requests that were never dispatched. */
 static struct request *fifo_dispatch_request(struct fifo *f, void *queue)
 {
 	struct list_head *entry = fifo_dispatch(f);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The I/O scheduler "k2": strict I/O priorities and a bound on the requests in flight. This file binds sched/k2.c to
- * the block layer: what an entry of K2 is, and what it does when the block layer calls. What any scheduler needs is in
- * elevator/.
+ * the block layer: it maps K2's entries to requests, and the block layer's calls to K2's functions. Code that every
+ * scheduler needs is in elevator/.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/cgroup.h>
@@ -12,7 +12,7 @@
 typedef struct k2 algorithm_t;
 #include "elevator/module.h"
 
-/* An entry is a request: its list node is queuelist, the rest lies in the two words that are the elevator's. */
+/* An entry is part of a request: its list node is queuelist, the rest is in the two words that belong to the elevator. */
 static inline struct request *k2_request(struct k2_entry *e)
 {
 	return container_of((void *)e, struct request, elv.priv);
@@ -46,7 +46,7 @@ static inline bool k2_writes(struct k2_entry *e)
 	return op_is_write(req_op(k2_request(e)));
 }
 
-/* The cgroup's number: it is never used again for another. */
+/* The id of the request's cgroup. Ids are never reused. */
 static inline u64 k2_key(struct k2_entry *e)
 {
 	struct bio *bio = k2_request(e)->bio;
@@ -102,13 +102,13 @@ static bool k2_requests_wait(const struct k2 *k2, void *ctx)
 	return k2_has_work(k2);
 }
 
-/* Real-time activity has begun, or pieces became smaller, since these were inserted. */
+/* Splits waiting background requests that became too large: real-time activity began, or pieces became smaller. */
 static noinline void k2_split_staged(struct k2 *k2)
 {
 	unsigned int piece = k2_piece(k2, K2_BACKGROUND, false);
 	LIST_HEAD(large);
 
-	if (k2_take_large(k2, &large)) /* some may stay as they are by now */
+	if (k2_take_large(k2, &large)) /* piece 0: there is no limit by now */
 		split_take(instance_with(k2)->split, &large, piece ? piece : UINT_MAX);
 }
 
@@ -162,8 +162,8 @@ static bool k2_is_new(struct request *rq)
 }
 
 /*
- * A task waits for a scheduler tag before its request exists, so the task's own priority decides here, also where the
- * request's will be another (io_uring's and aio's ioprio).
+ * A task waits for a scheduler tag before its request exists. So the task's own priority decides here, even if the
+ * request will have another one (ioprio of io_uring and aio).
  */
 static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -171,7 +171,7 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct k2 *k2 = &instance->algorithm;
 	bool discards = (opf & REQ_OP_MASK) == REQ_OP_DISCARD && READ_ONCE(k2->discard_sectors);
 
-	/* a limit that does nothing would cost a search for a shallow tag, and the allocation of tags in batches */
+	/* set no limit that has no effect: it would cost a search for a shallow tag, and prevent the allocation of tags in batches */
 	if (!discards && !READ_ONCE(k2->levels.filled) &&
 	    data->q->nr_requests >= READ_ONCE(k2->tags_enough))
 		return;

@@ -12,7 +12,7 @@
 #define k2_observe_arrival trace_predict
 #define k2_observe_rt_end trace_rt_complete
 
-/* By enum k2_hold, by enum k2_release, and by that from which a flow's next request is predicted. */
+/* Names of enum k2_hold, of enum k2_release, and of the events from which a flow's next request is predicted. */
 static const char *const k2_holds[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
 static const char *const k2_releases[] = { "completion", "timer", "knob", "run" };
 static const char *const k2_ways[ARRIVALS_WAYS] = { "end", "arrival", "grid" };

@@ -10,7 +10,7 @@ static u64 k2_kib_s(u32 rate)
 
 #define k2_print(...) statistics_print(m, instance, __VA_ARGS__)
 
-/* What the bound that looks ahead has learned of a flow. */
+/* Prints what bound_mode ahead has learned of a flow. */
 static void k2_show_flow(struct seq_file *m, const struct instance *instance, unsigned int i)
 {
 	const struct ahead *ahead = &instance->algorithm.ahead;
@@ -45,7 +45,7 @@ static void k2_show_level(struct seq_file *m, const struct instance *instance, u
 			       atomic_read(&k2->rt_inflight[level]);
 	unsigned int i;
 
-	/* read last: what has left was inserted before */
+	/* read after the other counters, so that queued is not negative: a request is inserted before it leaves */
 	for (i = 0; i < k2->levels.ctx_count; i++)
 		inserted += READ_ONCE(k2->levels.ctxs[i]->inserted[level]);
 	k2_print("level%u.inflight %lld", level, max_t(s64, inflight, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tracepoints of k2, /sys/kernel/tracing/events/k2/: when a bound begins to hold the background and when that goes
- * again, what was predicted of real-time requests, and how each of those went. sched/observe.h says when they come.
+ * The tracepoints of k2, /sys/kernel/tracing/events/k2/: a bound begins to hold background requests, and releases them;
+ * predictions of real-time requests; the end of each real-time request. sched/observe.h says when they fire.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM k2
@@ -15,7 +15,7 @@
 
 /* clang-format off */
 
-/* What is next of the background does not fit. The limit is of requests with reason count, else of bytes. */
+/* The next background request does not fit into a bound. The limit is in requests if the reason is count, else in bytes. */
 TRACE_EVENT_FN(hold,
 	TP_PROTO(const struct k2 *k2, const struct k2_refusal *r),
 	TP_ARGS(k2, r),
@@ -41,7 +41,7 @@ TRACE_EVENT_FN(hold,
 	observe_begin, observe_end
 );
 
-/* It goes. */
+/* A background request is dispatched again, held_ns after hold. */
 TRACE_EVENT_FN(release,
 	TP_PROTO(const struct k2 *k2, enum k2_release why, u64 held_ns),
 	TP_ARGS(k2, why, held_ns),
@@ -61,8 +61,8 @@ TRACE_EVENT_FN(release,
 );
 
 /*
- * A request of a flow goes to the drive. It arrived at due_ns + error_ns, if it was expected; the next is expected gap_ns
- * after its arrival or end.
+ * A request of a predicted flow is dispatched. With was_predicted, it was expected at due_ns and arrived error_ns later.
+ * With is_predicted, the flow's next request is expected gap_ns after the event that the member from names.
  */
 TRACE_EVENT_FN(predict,
 	TP_PROTO(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns, bool in_time),
@@ -104,9 +104,9 @@ TRACE_EVENT_FN(predict,
 );
 
 /*
- * A real-time request has ended. Times: queue_us from its insertion to its dispatch, device_us from there to its end. When it
- * went to the drive, met_kib of other requests were in it, and owed_kib were acknowledged writes that the drive had not
- * worked off, as far as either was counted then. If it was_predicted, it came error_us later than expected.
+ * A real-time request has ended. queue_us is the time from its insertion to its dispatch, device_us from its dispatch to its
+ * end. At its dispatch, the drive had met_kib of other requests, and owed_kib of acknowledged writes that it had not
+ * programmed yet, as far as K2 counted these then. With was_predicted, the request arrived error_us later than expected.
  */
 TRACE_EVENT_FN(rt_complete,
 	TP_PROTO(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note, u64 now_ns),
@@ -126,7 +126,7 @@ TRACE_EVENT_FN(rt_complete,
 	),
 	TP_fast_assign(
 		__entry->dev = instance_dev(instance_with(k2));
-		/* the clock of another CPU may have been ahead by a little */
+		/* another CPU's clock may be slightly ahead */
 		__entry->queue_us = div_u64(max_t(s64, note->dispatched_ns - e->since_ns, 0), 1000);
 		__entry->device_us = div_u64(max_t(s64, now_ns - note->dispatched_ns, 0), 1000);
 		__entry->total_us = __entry->queue_us + __entry->device_us;

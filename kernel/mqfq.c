@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The I/O scheduler "mqfq": fair shares of a drive, and real-time levels above them. This file binds sched/mqfq.c to the block layer.
- * What any scheduler needs is in elevator/.
+ * The I/O scheduler "mqfq": fair shares of a drive, and real-time levels above them. This file binds sched/mqfq.c to the block layer. Code
+ * that every scheduler needs is in elevator/.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/cgroup.h>
@@ -14,7 +14,7 @@ typedef struct mqfq algorithm_t;
 #include "elevator/module.h"
 #include "mqfq_weights.h"
 
-/* An entry is a request: its nodes are those that the request has for schedulers, the rest lies in the two words that are the elevator's. */
+/* An entry is part of a request: its nodes are queuelist and rb_node, the rest is in the two words that belong to the elevator. */
 static inline struct request *mqfq_request(struct mqfq_entry *e)
 {
 	return container_of((void *)e, struct request, elv.priv);
@@ -63,7 +63,7 @@ static u64 mqfq_now(const struct mqfq *m)
 	return ktime_get_ns();
 }
 
-/* Sectors that are paid for: other operations move no data. */
+/* Sectors that a flow is charged for. Operations other than reads and writes move no data. */
 static inline unsigned int mqfq_moves(enum req_op op, unsigned int sectors)
 {
 	return op == REQ_OP_READ || op == REQ_OP_WRITE ? sectors : 0;
@@ -80,16 +80,16 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 #include "mqfq_statistics.h"
 
 /**
- * struct mqfq_hw_queue - what is kept of a hardware queue
- * @hctx: what mqfq has of it
- * @queue_of: number of the queue, by CPU
+ * struct mqfq_hw_queue - a hardware queue: what instance->queues points to
+ * @hctx: the same hardware queue in struct mqfq
+ * @queue_of: number of the queue of each CPU
  */
 struct mqfq_hw_queue {
 	const struct mqfq_hctx *hctx;
 	u16 *queue_of;
 };
 
-/* Any context. Who asks for a run of a hardware queue has a request, or is at dispatch, so that none goes. */
+/* Runs a hardware queue. The caller has a request or is dispatching, so the request queue cannot go away. Any context. */
 static void mqfq_run(struct mqfq *m, unsigned int number)
 {
 	struct request_queue *q = instance_with(m)->q;
@@ -109,7 +109,7 @@ static inline unsigned int mqfq_level(unsigned int ioprio, bool at_head)
 	if (unlikely(at_head))
 		return MQFQ_URGENT;
 	switch (IOPRIO_PRIO_CLASS(ioprio)) {
-	case IOPRIO_CLASS_RT: /* in newer kernels there are hints in other bits */
+	case IOPRIO_CLASS_RT: /* newer kernels have hints in the higher bits of the level */
 		return MQFQ_RT(ioprio & 7);
 	case IOPRIO_CLASS_IDLE:
 		return MQFQ_IDLE;
@@ -119,8 +119,8 @@ static inline unsigned int mqfq_level(unsigned int ioprio, bool at_head)
 }
 
 /*
- * Who shares the drive. A request has no task: what a task submits itself is its own, and what a kernel thread does for it, such as
- * writing back, is its cgroup's.
+ * Does the flow of a new request belong to the current task's process? A request does not name its task. With flow_by process, a request
+ * that a task submits itself counts for its process. One that a kernel thread submits for it, such as writeback, counts for its cgroup.
  */
 static inline bool mqfq_is_own(const struct mqfq *m)
 {
@@ -143,7 +143,7 @@ static inline u64 mqfq_key(const struct mqfq *m, struct bio *bio)
 	return css ? cgroup_id(css->cgroup) : 1;
 }
 
-/* The groups of a request's flow: its cgroup and those above it but the root, which is a group only for what is in no other. */
+/* The groups of a request's flow: its cgroup and all ancestors except the root. Requests in the root have the root as their only group. */
 static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
 	struct request *rq = mqfq_request(e);
@@ -220,12 +220,12 @@ static struct request *mqfq_dispatch_request(struct mqfq *m, void *queue)
 static bool mqfq_ended(struct mqfq *m, struct request *rq, bool comes_back)
 {
 	mqfq_finish(m, mqfq_entry(rq), comes_back);
-	return false; /* who waits was run */
+	return false; /* mqfq_kick() has run the hardware queues of waiting queues */
 }
 
 /* --- scheduler tags ---------------------------------------------------------------------------------------------- */
 
-/* The flow of what a task submits itself. */
+/* Identity of the flow of requests that the current task submits itself. */
 static inline u64 mqfq_key_of_task(const struct mqfq *m)
 {
 	u64 key;
@@ -244,7 +244,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct mqfq *m = &instance->algorithm;
 	unsigned int level, tags = data->q->nr_requests;
 
-	/* a limit that does nothing would cost a search for a shallow tag, and the allocation of tags in batches */
+	/* set no limit that has no effect: it would cost a search for a shallow tag, and prevent the allocation of tags in batches */
 	if (likely(!mqfq_any_waits(m) && tags - tags / 4 > READ_ONCE(m->d)))
 		return;
 	level = mqfq_level(get_current_ioprio(), false);
@@ -254,7 +254,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 
 /* --- merging --------------------------------------------------------------------------------------------------- */
 
-/* The queue that a request of this bio would be inserted into, if the task stays on its CPU. */
+/* The queue that this bio's request would be inserted into if the task stays on its CPU. */
 static inline struct mqfq_queue *mqfq_queue_of_bio(struct instance *instance, struct bio *bio)
 {
 	const struct blk_mq_queue_map *maps = instance->q->tag_set->map, *map = maps;
@@ -266,7 +266,7 @@ static inline struct mqfq_queue *mqfq_queue_of_bio(struct instance *instance, st
 			     cpu);
 }
 
-/* Joins the bio to one of the latest requests that are shared fairly, which comes into a list of its own for that time. */
+/* Merges the bio into one of the latest fairly shared requests. Each candidate is moved to a list of its own for blk_bio_list_merge(). */
 static bool mqfq_join_fair(struct mqfq_queue *q, struct request_queue *rq_queue, struct bio *bio,
 			   unsigned int nr_segs)
 {
@@ -290,7 +290,7 @@ static bool mqfq_join_fair(struct mqfq_queue *q, struct request_queue *rq_queue,
 	return is_done;
 }
 
-/* bio_merge: true if the bio became part of one of the latest requests of its CPU's queue. Polled ones are merged while they are plugged. */
+/* bio_merge: true if the bio was merged into a request of its CPU's queue. Polled bios are merged only in the plug. */
 static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
 {
 	struct instance *instance = instance_of(rq_queue);
@@ -306,7 +306,7 @@ static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsi
 		is_done = mqfq_join_fair(q, rq_queue, bio, nr_segs);
 	else
 		is_done = blk_bio_list_merge(rq_queue, &q->lists[level], bio, nr_segs);
-	if (is_done && q->joined) { /* a discard that joins another is not asked for */
+	if (is_done && q->joined) { /* allow_merge is not called when a discard joins another */
 		mqfq_grow(&instance->algorithm, q->joined,
 			  mqfq_moves(bio_op(bio), bio_sectors(bio)), op_is_write(bio_op(bio)));
 		merge_note(&q->ends, mqfq_request(q->joined));
@@ -315,7 +315,7 @@ static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsi
 	return is_done;
 }
 
-/* allow_merge: of its flow. A cgroup's requests are of several flows if processes share the drive. */
+/* allow_merge: only bios of the request's flow. With flow_by process, requests of one cgroup are of several flows. */
 static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq, struct bio *bio)
 {
 	struct mqfq *m = &instance_of(rq_queue)->algorithm;
@@ -330,7 +330,7 @@ static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq,
 
 /* --- set-up ---------------------------------------------------------------------------------------------------- */
 
-/* Queues: for each hardware queue, one for each CPU that submits to it. */
+/* Number of queues: for each hardware queue, one for each CPU that submits to it. */
 static unsigned int mqfq_count_queues(struct request_queue *q)
 {
 	struct blk_mq_hw_ctx *hctx;
@@ -350,7 +350,7 @@ static size_t mqfq_memory_size(struct request_queue *q)
 	       queues * (sizeof(struct mqfq_place) + sizeof(unsigned int));
 }
 
-/* Later ones are farther apart. */
+/* Compares the largest groups first, so that places of CPUs in a common group are neighbours. */
 static int mqfq_compare_places(const void *a, const void *b)
 {
 	const struct mqfq_place *l = a, *r = b;
@@ -410,7 +410,7 @@ static void mqfq_begin(struct instance *instance)
 	}
 }
 
-/* A CPU goes, or comes back: what hardware queues does it leave without one? */
+/* A CPU goes offline or is back online: tells MQFQ about each hardware queue that has no other online CPU. */
 static void mqfq_cpu_changes(struct instance *instance, unsigned int cpu, bool goes)
 {
 	struct mqfq *m = &instance->algorithm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Statistics of flows, in the module's file in /proc and in a cgroup's io.mqfq.stat. Both are printed under the lock of instances, so that
- * none of these goes meanwhile: a scheduler that is switched off, with its disk or without, leaves the list first.
+ * Statistics of flows, in /proc/tailgate-mqfq and in a cgroup's io.mqfq.stat. Both are printed under instances_lock, so that no instance is
+ * freed meanwhile: a scheduler that is switched off, or whose disk is removed, first leaves the list of instances.
  */
 #ifndef TAILGATE_MQFQ_STATISTICS_H
 #define TAILGATE_MQFQ_STATISTICS_H
@@ -10,7 +10,7 @@
 
 #include "elevator/statistics.h"
 
-/* As /proc and io.mqfq.stat have it. */
+/* The values shown; docs/mqfq.md says what they mean. */
 struct mqfq_flow_statistics {
 	u64 key, requests, bytes, throttled_us, idle_slots, unfairness_kib, bound_kib;
 	s64 lag_kib;
@@ -22,7 +22,7 @@ static s64 mqfq_kib(s64 tag)
 	return div_s64(tag, 2 * SHARES_SECTOR);
 }
 
-/* Of a place in the table; under the lock for accounts, after mqfq_collect(). Return: false: it is free. */
+/* The statistics of a place in the table; under accounts_lock, after mqfq_collect(). Return: false if the place is free. */
 static bool mqfq_statistics_of(const struct mqfq *m, unsigned int place,
 			       struct mqfq_flow_statistics *s)
 {
@@ -63,7 +63,7 @@ static void mqfq_show_flow(struct seq_file *m, const struct instance *instance, 
 	statistics_print(m, instance, "flow%u.bound_kib %llu", place, s->bound_kib);
 }
 
-/* Those of all flows of a disk. */
+/* Prints the statistics of all flows of a disk. */
 static void mqfq_show_flows(struct seq_file *m, struct instance *instance)
 {
 	struct mqfq *mqfq = &instance->algorithm;
@@ -79,7 +79,7 @@ static void mqfq_show_flows(struct seq_file *m, struct instance *instance)
 }
 
 #if KAPI_BLKCG
-/* io.mqfq.stat: a line for each disk on which the cgroup is a flow, as io.stat has them. */
+/* io.mqfq.stat: a line for each disk on which the cgroup is a flow, in the format of io.stat. */
 static int mqfq_show_cgroup(struct seq_file *m, void *v)
 {
 	u64 key = cgroup_id(seq_css(m)->cgroup);

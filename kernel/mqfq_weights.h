@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Weights of cgroups, for all drives that mqfq is on. A cgroup (v2) has a file io.mqfq.weight, which a number is written to, or "default"
- * and a number, as to io.weight. The kernel has room for the files of six such policies. Where all are taken, for cgroups of v1, and for
- * the root, there is the module's parameter weights: "<id of the cgroup> <weight>" is written to it, where the id is the inode number of the
- * cgroup's directory. No other cgroup will ever have that. What is set there goes before the file.
+ * Weights of cgroups, for all drives that use mqfq. A cgroup (v2) has a file io.mqfq.weight. It takes "<weight>" or "default <weight>", as
+ * io.weight does. The kernel has room for six policies with such files. If all are taken, for cgroups of v1, and for the root, weights
+ * are set with the module parameter weights, which takes "<id of the cgroup> <weight>". The id is the inode number of the cgroup's
+ * directory, and is never reused. A weight set there overrides the file.
  */
 #ifndef TAILGATE_MQFQ_WEIGHTS_H
 #define TAILGATE_MQFQ_WEIGHTS_H
@@ -17,7 +17,7 @@
 #include "compat/blkcg.h"
 #include "../sched/fair/shares.h"
 
-/* By id, what the parameter was told. */
+/* Weights set with the module parameter, by cgroup id. */
 static DEFINE_XARRAY(weights);
 
 static bool weight_is_valid(unsigned int weight)
@@ -55,10 +55,10 @@ static const struct kernel_param_ops weights_parameter = {
 };
 
 module_param_cb(weights, &weights_parameter, NULL, 0644);
-MODULE_PARM_DESC(weights, "of cgroups that have no file io.mqfq.weight: \"<id> <weight>\"");
+MODULE_PARM_DESC(weights, "weight of a cgroup, overrides io.mqfq.weight: \"<id> <weight>\"");
 
 #if KAPI_BLKCG
-/* What the kernel keeps for us in each cgroup. */
+/* The policy's data in each cgroup. */
 struct weight {
 	struct blkcg_policy_data data;
 	unsigned int weight;
@@ -74,7 +74,7 @@ static struct weight *weights_in(struct cgroup_subsys_state *css)
 	return container_of(all[weights_policy.plid], struct weight, data);
 }
 
-/* Any context; the cgroup does not go away meanwhile. */
+/* The weight of a cgroup, which the caller keeps from going away. Any context. */
 static unsigned int weights_of(struct cgroup_subsys_state *css)
 {
 	void *told = xa_load(&weights, cgroup_id(css->cgroup));
@@ -108,7 +108,7 @@ static ssize_t weights_write(struct kernfs_open_file *of, char *line, size_t len
 	return length;
 }
 
-/* mqfq_statistics.h */
+/* in mqfq_statistics.h */
 static int mqfq_show_cgroup(struct seq_file *m, void *v);
 
 static struct cftype weights_files[] = { {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The block device vflash0: a flash drive that exists only as a model (flash/), driven by the kernel's clock. A request
- * is given to the model when the block layer issues it; one timer completes what the model says is done. Data are kept
- * in memory, or not at all: reads then leave the buffer as it is.
+ * The block device vflash0: a model of a flash drive (flash/), driven by the kernel's clock. A request is submitted to the
+ * model when the block layer issues it. One timer completes the requests that the model has finished. Data are kept in
+ * memory, or not at all; a read then does not change its buffer.
  *
- * The parameter attachment chooses how the driver presents the drive to the block layer: as NVMe does, or as the drivers
- * of eMMC do, which take few requests at a time.
+ * The parameter attachment chooses how the driver presents the drive to the block layer: as the NVMe driver does, or as the
+ * drivers of USB storage and eMMC do, which take few requests at a time.
  *
- * Parameters that end with _every, bad_sectors and remove make the drive misbehave as drivers do when things go wrong.
+ * Parameters that end with _every, bad_sectors and remove inject faults.
  */
 #define pr_fmt(fmt) "vflash: " fmt
 
@@ -25,7 +25,7 @@
 #include "../flash/flash.h"
 #include "../flash/flash.c"
 
-/* Dropping pages is done with interrupts on, but without a break. */
+/* Limits the time for which a discard drops pages, as it does so without rescheduling. */
 #define VF_DISCARD_SECTORS_MAX (16384 << 1)
 
 static struct flash_parameters vf_parameters = FLASH_PARAMETERS_DEFAULT;
@@ -35,18 +35,18 @@ static struct flash_parameters vf_parameters = FLASH_PARAMETERS_DEFAULT;
 FLASH_PARAMETERS(VF_PARAMETER)
 
 /*
- * Whose driver's manners are ours. Those other than VF_NVME have one hardware queue.
+ * The driver whose behaviour is modelled. All but VF_NVME have one hardware queue.
  *
- * VF_USB	usb-storage: one command, and the scheduler is asked for the next when that has completed.
- * VF_MMC	mmc_block without command queueing: one command in the card, and a second in the driver, prepared.
- * VF_CQE	mmc_block with it.
+ * VF_USB	usb-storage: one command at a time; the scheduler is asked for the next one after it has completed.
+ * VF_MMC	mmc_block without command queueing: one command in the card, and a second one prepared in the driver.
+ * VF_CQE	mmc_block with command queueing.
  */
 enum vf_attachment { VF_NVME, VF_USB, VF_MMC, VF_CQE };
 
 static unsigned int attachment = VF_NVME;
 module_param(attachment, uint, 0444);
 MODULE_PARM_DESC(attachment, "0: as NVMe (default), 1: as usb-storage, 2: as eMMC, 3: as eMMC with "
-			     "command queueing; but for 0 with one hardware queue");
+			     "command queueing; 1 to 3 have one hardware queue");
 /* can_queue of usb-storage; MMC_QUEUE_DEPTH; the tasks of an eMMC 5.1 queue */
 static const unsigned int vf_depths[] = { BLK_MQ_MAX_DEPTH, 1, 64, 32 };
 
@@ -65,48 +65,48 @@ MODULE_PARM_DESC(
 	"0: claims no volatile write cache (default), 1: claims one, 2: one that knows FUA");
 static unsigned int timeout_ms = 30000;
 module_param(timeout_ms, uint, 0444);
-MODULE_PARM_DESC(timeout_ms, "after so long the block layer asks for a request (1 to 3600000)");
+MODULE_PARM_DESC(timeout_ms, "timeout of a request in ms (1 to 3600000)");
 
 static unsigned int error_every;
 module_param(error_every, uint, 0644);
-MODULE_PARM_DESC(error_every, "every so many issued requests end with an error (0: none)");
+MODULE_PARM_DESC(error_every, "one in this many requests ends with an error (0: none)");
 static unsigned long bad_sector;
 module_param(bad_sector, ulong, 0644);
-MODULE_PARM_DESC(bad_sector, "the first sector that is bad, if any is");
+MODULE_PARM_DESC(bad_sector, "first bad sector, if bad_sectors is not 0");
 static unsigned int bad_sectors;
 module_param(bad_sectors, uint, 0644);
 MODULE_PARM_DESC(
 	bad_sectors,
-	"so many are: reads and writes that touch one end with an error of the medium (0: none)");
+	"number of bad sectors; a read or write that touches one gets a medium error (0: none)");
 static unsigned int requeue_every;
 module_param(requeue_every, uint, 0644);
-MODULE_PARM_DESC(requeue_every, "every so many are given back to be issued again (0: none; not 1)");
+MODULE_PARM_DESC(requeue_every, "one in this many is requeued by the driver (0: none; not 1)");
 static bool dontprep;
 module_param(dontprep, bool, 0644);
 MODULE_PARM_DESC(
 	dontprep,
-	"mark requests given back as NVMe and SCSI do: they bypass the scheduler; always done "
-	"with attachment 1, 2 and 3");
+	"set RQF_DONTPREP on requeued requests, as NVMe and SCSI do: they bypass the scheduler; "
+	"always set with attachment 1, 2 and 3");
 static unsigned int lose_every;
 module_param(lose_every, uint, 0644);
-MODULE_PARM_DESC(lose_every, "every so many are lost, until they time out (0: none)");
+MODULE_PARM_DESC(lose_every, "one in this many is lost, until it times out (0: none)");
 static bool timeout_requeue;
 module_param(timeout_requeue, bool, 0644);
-MODULE_PARM_DESC(timeout_requeue, "issue again what was lost instead of failing it");
+MODULE_PARM_DESC(timeout_requeue, "requeue a lost request instead of failing it");
 static unsigned int busy_every;
 module_param(busy_every, uint, 0644);
-MODULE_PARM_DESC(busy_every, "every so many are refused for want of memory (0: none; not 1)");
+MODULE_PARM_DESC(busy_every, "one in this many gets BLK_STS_RESOURCE (0: none; not 1)");
 static unsigned int devbusy_every;
 module_param(devbusy_every, uint, 0644);
 MODULE_PARM_DESC(
 	devbusy_every,
-	"every so many are refused while others of the hardware queue are in the drive (0: none)");
+	"one in this many gets BLK_STS_DEV_RESOURCE if others of the hardware queue are in the drive (0: none)");
 
-/* behind each request */
+/* the driver's data of each request */
 struct vf_command {
 	struct flash_command flash;
 	blk_status_t status;
-	bool again; /* give it back to the block layer when it completes */
+	bool again; /* requeue it when it completes */
 	bool lost; /* never entered the drive */
 };
 
@@ -114,21 +114,21 @@ static struct vf_drive {
 	struct blk_mq_tag_set set;
 	struct gendisk *disk;
 	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
-	atomic_t issued; /* while faults are injected */
+	atomic_t issued; /* requests issued while faults are injected */
 	struct mutex remove_lock; /* protects present */
-	bool present; /* the disk was added and not taken away */
-	atomic_t budget; /* enum vf_budget; VF_USB */
-	unsigned long taking; /* bit 0: a request is in queue_rq; VF_MMC, VF_CQE */
-	wait_queue_head_t idle; /* for the end of what is in the drive; VF_MMC */
+	bool present; /* the disk was added and not removed */
+	atomic_t budget; /* enum vf_budget; for VF_USB */
+	unsigned long taking; /* bit 0: a request is in queue_rq; for VF_MMC, VF_CQE */
+	wait_queue_head_t idle; /* waits until no request is in the drive; for VF_MMC */
 
-	/* protects what follows; also taken by the timer */
+	/* protects the members below; also taken by the timer */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct hrtimer timer;
-	u64 armed_ns; /* when the timer runs at the latest */
+	u64 armed_ns; /* the timer runs at this time or earlier */
 	struct flash *flash;
-	unsigned int inflight[64]; /* given to the model, by hardware queue */
+	unsigned int inflight[64]; /* requests in the model, by hardware queue */
 } vf = {
-	/* the writable parameters are there before vf_init() runs, and after vf_exit() */
+	/* writable parameters can be used before vf_init() runs, and after vf_exit() */
 	.remove_lock = __MUTEX_INITIALIZER(vf.remove_lock),
 	.idle = __WAIT_QUEUE_HEAD_INITIALIZER(vf.idle),
 	.lock = __SPIN_LOCK_UNLOCKED(vf.lock),
@@ -141,7 +141,7 @@ static void vf_free_page(struct rcu_head *head)
 	__free_page(container_of(head, struct page, rcu_head));
 }
 
-/* The page with the data at @index, made if there is none; NULL without memory. */
+/* The page with the data at @index, allocated if there is none; NULL without memory. */
 static struct page *vf_make_page(unsigned long index)
 {
 	struct page *page = xa_load(&vf.pages, index), *other;
@@ -164,13 +164,13 @@ static void vf_zero(struct page *page, unsigned int from, unsigned int to)
 		memzero_page(page, from, to - from);
 }
 
-/* What is discarded reads as zeroes. */
+/* Drops the data from byte @from to byte @to - 1; they read as zeroes afterwards. */
 static void vf_drop(loff_t from, loff_t to)
 {
 	unsigned long first = (from + PAGE_SIZE - 1) >> PAGE_SHIFT, end = to >> PAGE_SHIFT, index;
 	struct page *page;
 
-	if (first > end) { /* inside of one page */
+	if (first > end) { /* a part of one page */
 		vf_zero(xa_load(&vf.pages, end), offset_in_page(from), offset_in_page(to));
 		return;
 	}
@@ -186,7 +186,7 @@ static void vf_drop(loff_t from, loff_t to)
 	}
 }
 
-/* Between the request's pages and ours; false without memory, to be tried again. */
+/* Copies data between the request's pages and the drive's; false without memory: the caller tries again. */
 static bool vf_copy(struct request *rq)
 {
 	loff_t at = (loff_t)blk_rq_pos(rq) << SECTOR_SHIFT;
@@ -197,7 +197,7 @@ static bool vf_copy(struct request *rq)
 	{
 		unsigned int left = segment.bv_len;
 
-		part = segment; /* the loop goes on by the segment's length */
+		part = segment; /* a copy: the loop advances by segment.bv_len */
 		while (left) {
 			unsigned int in_page = offset_in_page(at);
 			unsigned int length = min_t(unsigned int, left, PAGE_SIZE - in_page);
@@ -230,13 +230,13 @@ static bool vf_copy(struct request *rq)
 	return true;
 }
 
-/* Moves the request's data, at once: whoever waits for the request sees them. False without memory. */
+/* Transfers the data of a request, before its modelled time passes. Return: false without memory. */
 static bool vf_transfer(struct request *rq)
 {
 	loff_t from = (loff_t)blk_rq_pos(rq) << SECTOR_SHIFT;
 	bool done = true;
 
-	rcu_read_lock(); /* a discard beside us must not free what we copy */
+	rcu_read_lock(); /* a concurrent discard must not free the pages */
 	switch (req_op(rq)) {
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
@@ -267,11 +267,11 @@ static enum hrtimer_restart vf_timer(struct hrtimer *timer)
 	list_for_each_entry(c, &done, node) {
 		struct vf_command *command = container_of(c, struct vf_command, flash);
 
-		/* vf_wait_until_idle() reads it without the lock, and is woken after the last change */
+		/* vf_wait_until_idle() reads the count without the lock, and is woken after it has changed */
 		data_race(vf.inflight[blk_mq_rq_from_pdu(command)->mq_hctx->queue_num]--);
 	}
 	vf.armed_ns = flash_next_ns(vf.flash);
-	if (hrtimer_is_queued(timer)) { /* somebody armed it since it expired */
+	if (hrtimer_is_queued(timer)) { /* vf_submit() armed it since it expired */
 		if (vf.armed_ns != FLASH_NEVER)
 			hrtimer_start(timer, ns_to_ktime(vf.armed_ns), HRTIMER_MODE_ABS_PINNED);
 	} else if (vf.armed_ns != FLASH_NEVER) {
@@ -280,7 +280,7 @@ static enum hrtimer_restart vf_timer(struct hrtimer *timer)
 	}
 	spin_unlock_irqrestore(&vf.lock, flags);
 
-	/* without the lock: a completion may call the scheduler, which may run a hardware queue */
+	/* after the lock was released: a completion calls the scheduler, which may run a hardware queue */
 	list_for_each_entry_safe(c, next, &done, node)
 		blk_mq_complete_request(
 			blk_mq_rq_from_pdu(container_of(c, struct vf_command, flash)));
@@ -301,7 +301,7 @@ static void vf_submit(struct request *rq, struct vf_command *c, unsigned int que
 	case REQ_OP_FLUSH:
 		c->flash.op = FLASH_FLUSH;
 		break;
-	default: /* discard, or zeroes, which are what a discarded unit reads as */
+	default: /* discard, or write zeroes: discarded data read as zeroes */
 		c->flash.op = FLASH_DISCARD;
 		break;
 	}
@@ -346,9 +346,9 @@ static enum vf_fault vf_fault(void)
 }
 
 /*
- * BLK_STS_DEV_RESOURCE promises that the hardware queue will be run again. A request of it that is in the drive keeps
- * that promise: the block layer marked the queue before it called us, and looks for the mark when that request has
- * completed, which, under the lock, is after now.
+ * BLK_STS_DEV_RESOURCE promises that the hardware queue will be run again. A request of the hardware queue that is in the
+ * drive keeps that promise: the block layer marks the queue before it calls us, and checks the mark when that request
+ * completes. That is after now, because the request is in the drive while we hold the lock.
  */
 static bool vf_may_be_busy(unsigned int queue)
 {
@@ -360,7 +360,7 @@ static bool vf_may_be_busy(unsigned int queue)
 	return promise;
 }
 
-/* Bad sectors end with another error than error_every's, so that one can tell which came first. */
+/* Status of a request. Bad sectors and error_every give different errors, so that a test can tell which came first. */
 static blk_status_t vf_status(struct request *rq, enum vf_fault fault)
 {
 	u64 first = READ_ONCE(bad_sector), end = first + READ_ONCE(bad_sectors);
@@ -376,7 +376,7 @@ static blk_status_t vf_status(struct request *rq, enum vf_fault fault)
 
 /* --- block layer ------------------------------------------------------------------------------------------------- */
 
-/* Out of line: its stack frame would be a cost of those who do not wait. */
+/* Out of line: attachments that do not wait should not pay for its stack frame. */
 static noinline void vf_wait_until_idle(void)
 {
 	wait_event(vf.idle, !READ_ONCE(vf.inflight[0]));
@@ -419,7 +419,7 @@ static void vf_complete(struct request *rq)
 	blk_mq_requeue_request(rq, true);
 }
 
-/* A lost command is in nobody's hands but ours; any other will complete. */
+/* A lost command is not in the model, so it is completed here; any other command will complete by itself. */
 static enum blk_eh_timer_return vf_timeout(struct request *rq)
 {
 	struct vf_command *c = blk_mq_rq_to_pdu(rq);
@@ -435,21 +435,21 @@ static enum blk_eh_timer_return vf_timeout(struct request *rq)
 
 /* --- usb ---------------------------------------------------------------------------------------------------------
  *
- * SCSI gives a device as many budgets as it has commands. The block layer gets one before it asks the scheduler, so that
- * no request is chosen before it can be issued. queue_rq gives it back unless it took the request.
+ * A SCSI device has a budget for each command that it can take, here one. The block layer takes a budget before it asks the scheduler for a
+ * request, so that no request is chosen before it can be issued. queue_rq returns the budget if it refuses the request.
  */
 
-enum vf_budget { VF_FREE, VF_TAKEN, VF_REFUSED /* taken, and somebody else wanted it */ };
+enum vf_budget { VF_FREE, VF_TAKEN, VF_REFUSED /* taken, and refused to another CPU */ };
 
 static int vf_get_budget(struct request_queue *q)
 {
 	while (atomic_cmpxchg(&vf.budget, VF_FREE, VF_TAKEN) != VF_FREE)
 		if (atomic_cmpxchg(&vf.budget, VF_TAKEN, VF_REFUSED) != VF_FREE)
 			return -1;
-	return 0; /* a token of no meaning */
+	return 0; /* the token's value is not used */
 }
 
-/* Nobody but us runs the queue again for those who were refused. */
+/* Runs the queue again for a CPU that was refused the budget: the block layer does not. */
 static void vf_put_budget(struct request_queue *q, int token)
 {
 	if (atomic_xchg(&vf.budget, VF_FREE) == VF_REFUSED)
@@ -480,7 +480,7 @@ static void vf_usb_complete(struct request *rq)
 {
 	struct request_queue *q = rq->q;
 
-	percpu_ref_get(&q->q_usage_counter); /* the request may have been the last to keep it */
+	percpu_ref_get(&q->q_usage_counter); /* q may go away with its last request */
 	vf_complete(rq);
 	vf_put_budget(q, 0);
 	percpu_ref_put(&q->q_usage_counter);
@@ -488,8 +488,8 @@ static void vf_usb_complete(struct request *rq)
 
 /* --- mmc and cqe -------------------------------------------------------------------------------------------------
  *
- * As mmc_mq_queue_rq() in drivers/mmc/core: one request at a time is prepared, others are refused meanwhile, and whoever
- * prepared it waits until the card has done the one before. With command queueing nobody waits.
+ * As mmc_mq_queue_rq() in drivers/mmc/core: it prepares one request at a time and refuses others meanwhile. Without command queueing
+ * it then waits until the card has completed the request before.
  */
 
 static blk_status_t vf_mmc_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
@@ -588,7 +588,7 @@ static struct gendisk *vf_alloc_disk(void)
 
 /* --- module ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the disk away, also from those who have it open; waits for the requests in it. */
+/* Removes the disk, even while it is open; waits for requests in flight. */
 static void vf_remove(void)
 {
 	mutex_lock(&vf.remove_lock);
@@ -600,7 +600,7 @@ static void vf_remove(void)
 
 static int vf_set_remove(const char *value, const struct kernel_param *param)
 {
-	if (!READ_ONCE(vf.flash)) /* as a parameter of insmod */
+	if (!READ_ONCE(vf.flash)) /* given as a parameter to insmod */
 		return -EINVAL;
 	vf_remove();
 	return 0;
@@ -608,7 +608,7 @@ static int vf_set_remove(const char *value, const struct kernel_param *param)
 
 static const struct kernel_param_ops vf_remove_ops = { .set = vf_set_remove };
 module_param_cb(remove, &vf_remove_ops, NULL, 0200);
-MODULE_PARM_DESC(remove, "any value takes the disk away, as a drive that is unplugged");
+MODULE_PARM_DESC(remove, "writing any value removes the disk, as if it were unplugged");
 
 static int vf_set_statistics(const char *value, const struct kernel_param *param)
 {
@@ -635,7 +635,7 @@ static const struct kernel_param_ops vf_statistics_ops = {
 	.get = vf_get_statistics,
 };
 module_param_cb(statistics, &vf_statistics_ops, NULL, 0444);
-MODULE_PARM_DESC(statistics, "what the drive did: a key and a counter on each line");
+MODULE_PARM_DESC(statistics, "counters of the drive; each line is a key and a value");
 
 static int __init vf_check(void)
 {
@@ -707,10 +707,9 @@ static int __init vf_init(void)
 	xa_init(&vf.pages);
 	vf.armed_ns = FLASH_NEVER;
 	/*
-	 * Neither _HARD nor _SOFT: the timer runs in hard interrupt, as a drive's handler does, and under PREEMPT_RT,
-	 * where handlers are threads, in the thread of timers. Hard interrupt would be wrong there: vf_timer() takes
-	 * spinlocks, which sleep, and so does what blk_mq_complete_request() may call at once, vf_complete() and the
-	 * ends of bios.
+	 * Neither _HARD nor _SOFT: the timer then runs in hard interrupt context, as a drive's interrupt handler does. Under
+	 * PREEMPT_RT, where interrupt handlers are threads, it runs in the thread of timers. Hard interrupt context would be
+	 * wrong there: vf_timer(), vf_complete() and the ends of bios take spinlocks, which sleep.
 	 */
 	hrtimer_setup(&vf.timer, vf_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
 
@@ -729,7 +728,7 @@ static int __init vf_init(void)
 	error = blk_mq_alloc_tag_set(&vf.set);
 	if (error)
 		return error;
-	vf_parameters.queues = vf.set.nr_hw_queues; /* at most one a CPU */
+	vf_parameters.queues = vf.set.nr_hw_queues; /* at most one for each CPU */
 
 	error = vf_make_flash();
 	if (error)
@@ -766,7 +765,7 @@ static void __exit vf_exit(void)
 	xa_for_each(&vf.pages, index, page)
 		__free_page(page);
 	xa_destroy(&vf.pages);
-	rcu_barrier(); /* vf_free_page() is in this module */
+	rcu_barrier(); /* waits for vf_free_page(), which is in this module */
 }
 
 module_init(vf_init);

@@ -723,7 +723,7 @@ static inline bool mqfq_any_waits(const struct mqfq *m)
 }
 
 /**
- * mqfq_tags() - limit on scheduler tags in use when a task that is not real-time takes one
+ * mqfq_tags() - number of scheduler tags that may be held by requests that are not real-time
  * @m: the drive's scheduler
  * @tags: scheduler tags of a hardware queue
  * @level: MQFQ_FAIR or MQFQ_IDLE

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The part of the block layer's private interface for cgroups (block/blk-cgroup.h) that files io.<name>.* need. As in elevator.h, KAPI_* comes
- * from the target kernel's type information, and what is declared here is checked against it.
- *   KAPI_BLKCG            the kernel has it, and a cgroup's css is the first member of struct blkcg
- *   KAPI_BLKCG_CPD        in struct blkcg, where its array of policies' data is, in bytes
+ * The part of the block layer's private interface for cgroups (block/blk-cgroup.h) that files io.<name>.* need. As in elevator.h, KAPI_*
+ * comes from the target kernel's type information, and the declarations here are checked against it.
+ *   KAPI_BLKCG            the kernel has this interface, and a cgroup's css is the first member of struct blkcg
+ *   KAPI_BLKCG_CPD        offset in struct blkcg of the array of policies' data, in bytes
  *   KAPI_BLKCG_INIT_BIND  cpd_init_fn and cpd_bind_fn exist (until v6.4)
  */
 #ifndef TAILGATE_COMPAT_BLKCG_H
@@ -24,7 +24,7 @@ struct blkcg_policy_data {
 
 typedef struct blkcg_policy_data *(blkcg_pol_alloc_cpd_fn)(gfp_t gfp);
 typedef void(blkcg_pol_free_cpd_fn)(struct blkcg_policy_data *cpd);
-/* Those that Tailgate has none of. */
+/* Callbacks that Tailgate does not use; their arguments are not declared. */
 typedef void(blkcg_pol_init_cpd_fn)(void);
 typedef void(blkcg_pol_bind_cpd_fn)(void);
 typedef void(blkcg_pol_alloc_pd_fn)(void);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * btfcheck <BTF of the target kernel, raw or in an ELF file> <folder>: the block layer's private structures have no public header. This
- * program reads the type information of the kernel that the modules are built for and writes two headers:
+ * btfcheck <BTF of the target kernel, raw or in an ELF file> <folder>
+ *
+ * The block layer's private structures have no public header. This program reads the type information of the kernel that the modules are
+ * built for, and writes two headers:
  *
  *   kbtf_features.h   KAPI_* macros: which form of an interface this kernel has
  *   kbtf_asserts.h    a static assertion for the size of each structure that compat/elevator.h and blkcg.h copy, and for the
  *                     offset and the exact C type of each member; the values of enum elv_merge; a declaration of each
- *                     function that we call. A difference is a compile error, never a crash at run time. Macros are in
- *                     no type: BLK_MQ_INSERT_AT_HEAD is checked by a test that needs its meaning (tests/vm, order).
+ *                     function that we call. A difference is a compile error, never a crash at run time. Type information
+ *                     has no macros: a test that depends on BLK_MQ_INSERT_AT_HEAD checks its value (tests/vm, order).
  *
  * Distributions change these structures within a stable series, so nothing here looks at a version number. Needs only a
  * C compiler, so that DKMS can run it. BTF: Documentation/bpf/btf.rst. Memory is never freed: the program is short.
@@ -149,7 +151,7 @@ static bool is_qualifier(uint32_t id)
 }
 
 /*
- * The C declaration of @inner as an object of type @id, inside out as C wants it; NULL when the type has no name in C
+ * The C declaration of @inner as an object of type @id, built from the inside out; NULL when the type has no name in C
  * (an anonymous structure).
  */
 static char *declare(uint32_t id, const char *inner)
@@ -241,7 +243,7 @@ static bool has_member(const char *structure, const char *member)
 	return find_member(structure, member);
 }
 
-/* In bytes; -1: there is no such member. */
+/* Offset of a member in bytes; -1: there is no such member. */
 static long offset_of_member(const char *structure, const char *member)
 {
 	const struct btf_member *m = find_member(structure, member);
@@ -249,7 +251,7 @@ static long offset_of_member(const char *structure, const char *member)
 	return m ? (long)(m->offset & 0xffffff) / 8 : -1;
 }
 
-/* true when the C type of the member contains @part, for example a parameter of a function pointer */
+/* Does the C type of the member contain @part, for example a parameter of a function pointer? */
 static bool member_mentions(const char *structure, const char *member, const char *part)
 {
 	const struct btf_member *m = find_member(structure, member);
@@ -294,7 +296,7 @@ static void assert_structure(const char *name)
 	}
 }
 
-/* Without its declaration from there nothing would notice that a function has other arguments. */
+/* Declares a function as the kernel does, so that a difference to our declaration is a compile error. */
 static void declare_function(const char *name)
 {
 	uint32_t id = find(name, KIND_FUNC);
@@ -305,7 +307,7 @@ static void declare_function(const char *name)
 	fprintf(asserts, "extern %s;\n", declaration);
 }
 
-/* Each name that the kernel knows has the same value here. */
+/* Asserts that each name in an enum of the kernel has the same value here. */
 static void assert_enum(const char *name)
 {
 	uint32_t id = find(name, KIND_ENUM), i, *value;
@@ -318,7 +320,7 @@ static void assert_enum(const char *name)
 			strings + value[0], (int32_t)value[1], strings + value[0], name);
 }
 
-/* To sparse a type of flags is none of C's. */
+/* Asserts that a typedef is the same type; not for sparse, which takes a __bitwise type for another one. */
 static void assert_typedef(const char *name)
 {
 	uint32_t id = find(name, KIND_TYPEDEF);
@@ -332,7 +334,7 @@ static void assert_typedef(const char *name)
 		name, declare(types[id]->size_or_type, ""), name);
 }
 
-/* Policies of cgroups, in the form that compat/blkcg.h expects. */
+/* Does the kernel have policies of cgroups in the form that compat/blkcg.h expects? */
 static bool has_blkcg(void)
 {
 	return find("blkcg_policy", KIND_STRUCT) && !offset_of_member("blkcg", "css") &&

@@ -6,7 +6,7 @@
  *
  * What the macros stand for, with the kernel change behind each:
  *   KAPI_INIT_SCHED_TAKES_EQ    init_sched gets a preallocated elevator_queue (v6.17, in 6.16.y stable)
- *   KAPI_DEPTH_UPDATED_TAKES_Q  depth_updated is called once a queue instead of once a hardware queue (v6.17)
+ *   KAPI_DEPTH_UPDATED_TAKES_Q  depth_updated is called once for a request queue, not for each hardware queue (v6.17)
  *   KAPI_ALLOC_SCHED_DATA       two more optional operations (v6.19, in 6.18.y stable)
  *   KAPI_INSERT_FLAGS           insert_requests takes blk_insert_t instead of bool (v6.4)
  *   KAPI_ELV_ATTRS_CONST        constant attribute tables (v6.14)
@@ -54,7 +54,7 @@ typedef bool elv_insert_t;
 #define elv_insert_at_head(flags) (flags)
 #endif
 
-/* set on a request for which prepare_request and finish_request run, so that rq->elv.priv[] is ours */
+/* set on a request for which finish_request is called, and whose rq->elv.priv[] belongs to the scheduler */
 #ifdef RQF_USE_SCHED /* RQF_ELVPRIV until v6.3 */
 #define ELV_RQF_PREPARED RQF_USE_SCHED
 #else
@@ -62,8 +62,8 @@ typedef bool elv_insert_t;
 #endif
 
 /*
- * Older kernels keep other data in rq->elv while a request is not ours, or call finish_request only with a
- * prepare_request: there an elevator has to prepare each request.
+ * Older kernels use rq->elv for other data while a request is not the scheduler's, or call finish_request only if the
+ * scheduler has a prepare_request. On these a scheduler has to prepare each request.
  */
 #ifdef RQF_USE_SCHED
 #define ELV_PRIVATE_IS_SHARED (offsetof(struct request, elv) == offsetof(struct request, flush))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Timers of high resolution on the kernels that we are built for.
+ * Differences in the interface of hrtimers between kernels.
  *   KAPI_HRTIMER_SETUP    hrtimer_setup() replaces hrtimer_init() (v6.13)
  */
 #ifndef TAILGATE_COMPAT_HRTIMER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs come and go. The block layer waits for all requests of a hardware queue before the last of its CPUs goes (blk_mq_hctx_notify_offline()).
- * A scheduler that may hold some for long is told before that, and when a CPU is back.
+ * CPU hotplug. Before the last CPU of a hardware queue goes offline, the block layer waits until the hardware queue has no requests left
+ * (blk_mq_hctx_notify_offline()). A scheduler that may hold requests for long is told before that, and when a CPU is back online.
  */
 #ifndef TAILGATE_ELEVATOR_HOTPLUG_H
 #define TAILGATE_ELEVATOR_HOTPLUG_H
@@ -34,7 +34,7 @@ static int hotplug_goes(unsigned int cpu)
 	return 0;
 }
 
-/* States of this kind are left before the block layer's. */
+/* When a CPU goes offline, callbacks of CPUHP_AP_ONLINE_DYN run before that of the block layer. */
 static inline int hotplug_module_init(void)
 {
 	int state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, this_scheduler.name,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scheduler as the block layer's elevator. The files of this folder are included by each module, so that the compiler sees a
- * scheduler and its glue at once, and two modules share no symbol. Before it includes them the module names the struct that its
- * algorithm in sched/ keeps of a drive, whose member knobs is an array of their values:
+ * A scheduler as the block layer's elevator. Each module includes the files of this folder, so that the compiler sees a
+ * scheduler and this code at once, and two modules share no symbol. Before that, the module names its algorithm's struct for a
+ * drive (in sched/). The member knobs of that struct is an array of the knobs' values:
  *
  *	typedef struct fifo algorithm_t;
  *
- * It describes the scheduler in the constant this_scheduler: a call through that is a direct one. The scheduler on one disk is an
- * instance.
+ * The module describes the scheduler in the constant this_scheduler; the compiler makes calls through it direct calls. The
+ * scheduler on one disk is an instance.
  *
- * An instance owns all that it needs by hardware queue, and keeps no pointer to a hardware queue: the block layer replaces
- * those (blk_mq_update_nr_hw_queues()) between its calls to us, and a scheduler that is switched on meanwhile would be left
- * with old ones. So init_hctx, exit_hctx and hctx->sched_data are not used. A hardware queue finds what is its own by number
- * (instance_queue()).
+ * An instance owns its state of each hardware queue, and keeps no pointer to a hardware queue. The reason is that the block layer
+ * replaces hardware queues (blk_mq_update_nr_hw_queues()) between its calls to us: a scheduler that is switched on meanwhile
+ * would keep pointers to old ones. So init_hctx, exit_hctx and hctx->sched_data are not used. instance_queue() finds the state of
+ * a hardware queue by the queue's number.
  */
 #ifndef TAILGATE_ELEVATOR_INSTANCE_H
 #define TAILGATE_ELEVATOR_INSTANCE_H
@@ -34,19 +34,19 @@ struct split;
 
 /**
  * struct instance - the scheduler on one disk
- * @q: of the disk
- * @queues: what the scheduler keeps of each hardware queue, by the queue's number: instance_queue()
- * @queue_count: hardware queues when the scheduler was switched on
- * @memory: what the scheduler has beside that, zeroed: memory_size() bytes from a cache line on
+ * @q: request queue of the disk
+ * @queues: the scheduler's state of each hardware queue, by the queue's number: see instance_queue()
+ * @queue_count: number of hardware queues when the scheduler was switched on
+ * @memory: further memory of the scheduler: memory_size() bytes, zeroed, aligned to a cache line
  * @tag_word_bits: see tags.h
  * @split: see split.h; NULL if the scheduler never splits
- * @discard_split: apart: its worker waits for tags while discards are held
+ * @discard_split: the same for discards; separate, because its worker waits for tags while discards are held
  * @timer: see timer.h
  * @node: in instances
- * @rcu: to free it once nothing that inserts can see it
+ * @rcu: frees the instance after all running requests_insert() have returned
  * @disk: name, as in /sys/block
- * @ends: of requests that a bio may join: see merge.h; unused by a scheduler that has its own @bio_merge
- * @algorithm: what the scheduler keeps
+ * @ends: ends of requests that a bio may join: see merge.h; unused by a scheduler that has its own bio_merge
+ * @algorithm: the algorithm's struct
  */
 struct instance {
 	struct request_queue *q;
@@ -65,45 +65,45 @@ struct instance {
 };
 
 /**
- * struct scheduler - what a scheduler is; what may be NULL is not called then
+ * struct scheduler - description of a scheduler; an operation that is NULL is not called
  * @name: as in queue/scheduler
  * @statistics_version: second word of the statistics; grows when a line changes its meaning
- * @is_device_wide: any hardware queue dispatches what was inserted on any other
+ * @is_device_wide: a dispatch for any hardware queue may return a request of any other
  * @knobs: its knobs
  * @knob_count: number of @knobs
  * @attributes: files of the knobs, see sysfs.h
  *
- * @queue_size: bytes that it keeps of a hardware queue
- * @memory_size: bytes that it needs beside that; NULL: none
- * @init: the scheduler is switched on: all that it keeps is zeroed. The queue is frozen; may sleep
- * @deinit: it is switched off. No request exists, and nothing else calls. Returns false if it holds one all the same
- * @configure: sets a knob to a value that knob_check() takes; returns 0, or an error with nothing changed. May sleep. NULL: the value
- *	alone changes
+ * @queue_size: bytes of the scheduler's state of a hardware queue
+ * @memory_size: bytes of further memory that the scheduler needs; NULL: none
+ * @init: switches the scheduler on; its memory is zeroed. The queue is frozen; may sleep
+ * @deinit: switches the scheduler off. No request exists, and no other operation runs. Returns false if it still holds a request
+ * @configure: sets a knob to a value that knob_check() accepts; returns 0, or an error with nothing changed. May sleep. NULL: only
+ *	the knob's value is changed
  * @show: prints statistics with statistics_print(). Must neither allocate nor sleep
- * @due: the timer is due, see timer.h; true if the hardware queues should be run. May be NULL
+ * @due: called when the timer expires, see timer.h. Returns true if the hardware queues should be run
  *
- * @insert: takes all of @requests, one or more; if it merges it tells request_is_queued() of each. @queue is what it keeps of the
- *	hardware queue
- * @has_work: is it worth while to call @dispatch? Any context
- * @dispatch: the next request for the drive, or NULL
- * @ended: a request is freed, or with @comes_back the driver returned it, and it will be inserted once more; also one that was
- *	never inserted. Any context. True if a hardware queue should be run
+ * @insert: takes all of @requests, one or more. A scheduler that merges calls request_is_queued() for each. @queue is the
+ *	scheduler's state of the hardware queue
+ * @has_work: returns true if @dispatch may return a request. Any context
+ * @dispatch: returns the next request for the drive, or NULL
+ * @ended: called when a request is freed, or, with @comes_back, when the driver returned it and it will be inserted again. Also
+ *	called for requests that were never inserted. Any context. Returns true if a hardware queue should be run
  *
- * @cpu_changes: a CPU goes offline, or comes back; it goes when nothing is left on the hardware queues of which it is the last. Process
- *	context. NULL: nothing is held for long
+ * @cpu_changes: called before a CPU goes offline, and when it is back online. If it is the last CPU of a hardware queue, it goes
+ *	offline only when that has no requests left. Process context. NULL for a scheduler that holds no request for long
  *
- * @limit_depth: the block layer's, with tags_limit(); may be NULL
+ * @limit_depth: as limit_depth of the block layer; uses tags_limit()
  *
- * @merge: shows merge_offer() what is queued and was not shown before, and may be joined by a bio of this I/O priority, then calls
- *	merge_join(); meanwhile it keeps all that queued. Does nothing if nothing is queued, or it would have to wait. True if the
- *	hardware queues should be run. NULL: the scheduler never merges
- * @merge_remove: during merge_join(): a queued request became part of another
- * @bio_merge: the block layer's, instead of @merge: for a scheduler whose queues have a lock each, see merge.h
- * @allow_merge: the block layer's, during blk_bio_list_merge() in @bio_merge
+ * @merge: calls merge_offer() for each queued request that a bio of this I/O priority may join and that was not offered before,
+ *	then merge_join(). No request may be dispatched meanwhile. Does nothing if no request is queued, or if it would have to
+ *	wait. Returns true if the hardware queues should be run. NULL: the scheduler never merges
+ * @merge_remove: called during merge_join() when a queued request was merged into another one
+ * @bio_merge: as bio_merge of the block layer, instead of @merge; for a scheduler whose queues have a lock each, see merge.h
+ * @allow_merge: as allow_merge of the block layer, during blk_bio_list_merge() in @bio_merge
  *
- * @splits: may @piece be other than 0 now? NULL: it never splits, and the following are not needed
- * @piece: most sectors in a request of this I/O priority, for discards or for all else; 0: any number
- * @is_new: was this request never dispatched?
+ * @splits: returns true if @piece may return other than 0 now. NULL: the scheduler never splits, and @piece and @is_new are unused
+ * @piece: returns the most sectors of a request of this I/O priority, for discards or for other requests; 0: no limit
+ * @is_new: returns true if this request was never dispatched
  */
 struct scheduler {
 	const char *name;
@@ -144,8 +144,8 @@ struct scheduler {
 static const struct scheduler this_scheduler;
 
 /*
- * All instances of this module. The mutex is taken with queues frozen: under it nothing may wait for I/O, neither by
- * allocating memory nor by touching that of a process.
+ * All instances of this module. The mutex is taken while queues are frozen. So its holder must not wait for I/O, neither by
+ * allocating memory nor by accessing user memory.
  */
 static LIST_HEAD(instances);
 static DEFINE_MUTEX(instances_lock);
@@ -161,8 +161,8 @@ static inline struct instance *instance_with(const algorithm_t *a)
 }
 
 /*
- * What the scheduler keeps of a hardware queue, by the queue's number: queue_size bytes. Hardware queues that came after the
- * scheduler was switched on share what belongs to the first.
+ * The scheduler's state of a hardware queue, queue_size bytes, by the queue's number. Hardware queues that were added after the
+ * scheduler was switched on share the state of the first one.
  */
 static inline void *instance_queue_at(const struct instance *instance, unsigned int number)
 {
@@ -175,13 +175,13 @@ static inline void *instance_queue(const struct instance *instance,
 	return instance_queue_at(instance, hctx->queue_num);
 }
 
-/* The block layer waits until no request is left, to change the queue or the disk. Any context. */
+/* Is the queue being frozen, so that the block layer waits until no request is left? Any context. */
 static inline bool instance_is_draining(const struct instance *instance)
 {
 	return percpu_ref_is_dying(&instance->q->q_usage_counter);
 }
 
-/* Number of the disk's device; 0: it has none yet, or none any more. */
+/* Device number of the disk; 0: the disk was not added yet, or was removed. */
 static inline dev_t instance_dev(const struct instance *instance)
 {
 	struct gendisk *disk = READ_ONCE(instance->q->disk);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Merging. A bio can join a request that ends where the bio begins, and the block layer finds such requests in a hash by
+ * Merging. A bio can join a request that ends where the bio begins. The block layer finds such requests in a hash table, by
  * their ends. Two ideas keep this cheap for loads that never merge:
  *
- * - Where the latest requests end is kept in a table (sched/ends.h), so that a bio of a random load costs one look and no lock.
- * - A request enters the block layer's hash only when a bio comes that could join one (merge_offer()). What is dispatched
- *   before the next bio comes never pays for it.
+ * - A table has the ends of the latest requests (sched/ends.h), so that a bio of a random load costs one lookup and no lock.
+ * - A request enters the block layer's hash table only when a bio arrives that could join one (merge_offer()). A request that is
+ *   dispatched before that costs nothing.
  *
- * The block layer merges only what has the same priority and the same cgroup.
+ * The block layer merges only bios and requests of the same priority and the same cgroup.
  *
- * The hash, and q->last_merge, belong to the disk, so one lock must protect them. A scheduler whose queues have a lock each lets bios
- * join the latest requests of one list instead (blk_bio_list_merge(), as kyber does), and no requests each other.
+ * The hash table and q->last_merge belong to the disk, so one lock must protect them. A scheduler whose queues have a lock each instead
+ * lets bios join the latest requests of one list (blk_bio_list_merge(), as kyber does). It never merges two requests.
  */
 #ifndef TAILGATE_ELEVATOR_MERGE_H
 #define TAILGATE_ELEVATOR_MERGE_H
@@ -24,11 +24,11 @@
 /**
  * struct merge - one call of bio_merge
  * @bio: the bio
- * @nr_segs: of it
- * @is_done: it became part of a request
- * @piece: most sectors in a request that it may join; 0: any number
- * @freed: the request that ended because two others were joined, or NULL
- * @free: requests that ended in merge_offer()
+ * @nr_segs: number of its segments
+ * @is_done: the bio was merged into a request
+ * @piece: most sectors of a request that the bio may join; 0: no limit
+ * @freed: the request that merge_join() merged into another one, to be freed, or NULL
+ * @free: requests that merge_offer() merged into others, to be freed
  */
 struct merge {
 	struct bio *bio;
@@ -39,37 +39,37 @@ struct merge {
 	struct list_head free;
 };
 
-/* A request was queued, or grew. */
+/* Notes the end of a request that was queued, or that grew. */
 static inline void merge_note(struct recent_ends *ends, struct request *rq)
 {
 	recent_ends_note(ends, blk_rq_pos(rq) + blk_rq_sectors(rq));
 }
 
-/* From this_scheduler.insert(), before others can see the request. @ends: of those that a bio finds where it looks for this one. */
+/* Called by this_scheduler.insert(), before other CPUs can see the request. @ends: the table in which a bio looks for this request. */
 static inline void request_is_queued(struct recent_ends *ends, struct request *rq)
 {
 	trace_block_rq_insert(rq);
 	merge_note(ends, rq);
 }
 
-/* From this_scheduler.merge(): makes a queued request visible to merges. */
+/* Called by this_scheduler.merge(): makes a queued request visible to merging. */
 static inline void merge_offer(struct merge *merge, struct request *rq)
 {
 	if ((req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) ||
 	    (rq->cmd_flags & REQ_NOMERGE_FLAGS) || (rq->rq_flags & RQF_NOMERGE_FLAGS))
 		return;
-	/* the block layer would join two requests without asking whether the result is larger than a piece */
+	/* the block layer merges two requests without checking whether the result is larger than a piece */
 	if (merge->piece || !blk_mq_sched_try_insert_merge(rq->q, rq, &merge->free))
 		elv_rqhash_add(rq->q, rq);
 }
 
-/* From this_scheduler.merge(), after that: lets the bio join a queued request. */
+/* Called by this_scheduler.merge(), after merge_offer(): lets the bio join a queued request. */
 static inline void merge_join(struct merge *merge, struct request_queue *q)
 {
 	merge->is_done = blk_mq_sched_try_merge(q, merge->bio, merge->nr_segs, &merge->freed);
 }
 
-/* Before a queued request is dispatched, or taken to be split: hides it from merges. */
+/* Hides a queued request from merging, before it is dispatched or taken to be split. */
 static inline void merge_unhash(struct request *rq)
 {
 	if (rq->rq_flags & RQF_HASHED)
@@ -106,7 +106,7 @@ static noinline bool merge_or_split(struct instance *instance, struct bio *bio,
 		merge_try(instance, bio, nr_segs));
 }
 
-/* bio_merge: true if the bio was taken. It became part of a request, or, too large, is being split. */
+/* bio_merge: true if the bio was merged into a request, or is too large and is being split. */
 static bool merge_bio(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
 	struct instance *instance = instance_of(q);
@@ -127,13 +127,13 @@ static bool merge_is_allowed(struct request_queue *q, struct request *rq, struct
 			      blk_rq_sectors(rq), bio_sectors(bio));
 }
 
-/* request_merged: a bio became part of @rq. */
+/* request_merged: a bio was merged into @rq. */
 static void merge_grew(struct request_queue *q, struct request *rq, enum elv_merge type)
 {
 	merge_note(&instance_of(q)->ends, rq);
 }
 
-/* requests_merged: @next became part of @rq. Both were queued, and the caller is merge_bio(). */
+/* requests_merged: @next was merged into @rq. Both were queued. Called during merge_bio(). */
 static void merge_joined(struct request_queue *q, struct request *rq, struct request *next)
 {
 	struct instance *instance = instance_of(q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scheduler's module: which of the block layer's calls leads where, and loading and unloading, in the order in which things
- * depend on each other. The module includes this file, and with it all of the folder but observe.h, and writes
+ * A scheduler's module: the operations that the block layer calls, and loading and unloading. A module includes this file, and
+ * thereby all files of the folder except observe.h, and ends with
  *
  *	module_init(scheduler_module_init);
  *	module_exit(scheduler_module_exit);
@@ -36,7 +36,7 @@ static struct elevator_type this_type = {
 	.elevator_owner = THIS_MODULE,
 };
 
-/* Calls that cost something even where nothing is to be done. */
+/* Adds operations whose calls cost something even if the scheduler does nothing in them. */
 static void __init scheduler_add_optional(struct elevator_mq_ops *ops)
 {
 	if (this_scheduler.limit_depth) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a tracepoint of this module enabled? While none is, the answer costs a nop. A scheduler's trace header declares its
- * events with TRACE_EVENT_FN(..., observe_begin, observe_end).
+ * Tells whether a tracepoint of this module is enabled. While none is, the check costs a nop. A scheduler's trace header
+ * declares its events with TRACE_EVENT_FN(..., observe_begin, observe_end).
  */
 #ifndef TAILGATE_ELEVATOR_OBSERVE_H
 #define TAILGATE_ELEVATOR_OBSERVE_H
@@ -12,13 +12,13 @@
 static DEFINE_STATIC_KEY_FALSE(observe_key);
 static unsigned int observe_session;
 
-/* 0: no tracepoint is enabled; otherwise a number that changes each time that the first one is enabled. */
+/* Return: 0 while no tracepoint is enabled; otherwise a number that changes each time that the first one is enabled. */
 static inline unsigned int observe_now(void)
 {
 	return static_branch_unlikely(&observe_key) ? READ_ONCE(observe_session) : 0;
 }
 
-/* Called under the mutex of all tracepoints. */
+/* Called under tracepoints_mutex. */
 static inline int observe_begin(void)
 {
 	if (!static_key_enabled(&observe_key.key))

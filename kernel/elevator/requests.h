@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A request's way through the scheduler: it is inserted, dispatched, returned by the driver, freed.
+ * The path of a request through the scheduler: it is inserted, dispatched, returned by the driver, freed.
  *
- * What a scheduler counts as in the drive is exact if it counts at dispatch() and at ended() of what it dispatched. Neither
- * prepare_request without insertion (plug merges, unused cached requests) nor a driver that is busy and makes the block layer
- * hold a request back changes that. FUA and flush requests on kernels that keep them from schedulers, and passthrough commands
- * everywhere, never come.
+ * A scheduler's count of requests in the drive is exact if it increments at dispatch() and decrements at ended() of requests
+ * that it dispatched. This holds even if a request is prepared and never inserted (plug merges, unused cached requests), and if
+ * the block layer holds a request back because the driver is busy. Passthrough commands bypass the scheduler. So do FUA and
+ * flush requests on some kernels.
  */
 #ifndef TAILGATE_ELEVATOR_REQUESTS_H
 #define TAILGATE_ELEVATOR_REQUESTS_H
@@ -16,16 +16,16 @@
 #include "instance.h"
 #include "split.h"
 
-/* The scheduler's own words of a request, zeroed as in a request that was just allocated. */
+/* prepare_request: zeroes the scheduler's words of the request, as in one that was just allocated. */
 static void requests_prepare(struct request *rq)
 {
 	memset(rq->elv.priv, 0, sizeof(rq->elv.priv));
 }
 
 /*
- * Kernels that do not plug a single I/O by themselves hand its request to a worker thread for dispatch: two context switches
- * for each. On those we run the queue in the task that submits, as the block layer does without a scheduler; the worker then
- * finds nothing to do. A task that has a plug submits a batch, and runs the queue itself when the plug ends.
+ * Runs the hardware queue in the submitting task, as the block layer does without a scheduler. Without this, kernels that do not
+ * plug a single I/O dispatch its request in a worker thread, at the cost of two context switches; the worker now finds nothing
+ * to do. A task with a plug submits a batch of requests, and runs the queue itself when the plug is flushed.
  */
 static inline void requests_run(struct blk_mq_hw_ctx *hctx)
 {
@@ -33,7 +33,7 @@ static inline void requests_run(struct blk_mq_hw_ctx *hctx)
 		blk_mq_run_hw_queue(hctx, false);
 }
 
-/* insert_requests. May be called from schedule(): must not sleep. */
+/* insert_requests: may be called from schedule(), so must not sleep. */
 static void requests_insert(struct blk_mq_hw_ctx *hctx, struct list_head *list, elv_insert_t flags)
 {
 	struct instance *instance = instance_of(hctx->queue);
@@ -41,8 +41,9 @@ static void requests_insert(struct blk_mq_hw_ctx *hctx, struct list_head *list, 
 	bool inserts = true;
 
 	/*
-	 * Once they are visible the requests may complete, and with the last of them the scheduler could go. It is freed by
-	 * RCU, which waits for a section without preemption, as under a spinlock; under PREEMPT_RT that is none.
+	 * Once the requests are visible they may complete, and the scheduler may be switched off while we still use it. It is
+	 * freed by RCU, which waits for code that runs with preemption disabled, as under a spinlock. Under PREEMPT_RT spinlocks
+	 * do not disable preemption, so an RCU read lock is needed.
 	 */
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		rcu_read_lock();
@@ -71,7 +72,7 @@ static inline void requests_ended(struct request *rq, bool comes_back)
 }
 
 /*
- * dispatch_request. We are called for one hardware queue, and a device-wide scheduler may return a request for another: the
+ * dispatch_request: we are called for one hardware queue, and a device-wide scheduler may return a request for another one. The
  * block layer sorts them.
  */
 static struct request *requests_dispatch(struct blk_mq_hw_ctx *hctx)
@@ -81,15 +82,15 @@ static struct request *requests_dispatch(struct blk_mq_hw_ctx *hctx)
 
 	rq = this_scheduler.dispatch(&instance->algorithm, instance_queue(instance, hctx));
 	/*
-	 * Where FUA writes are kept from schedulers, one that the driver returns comes to us nevertheless. Nobody tells us when
-	 * it ends, so for the scheduler it ends here.
+	 * On kernels where FUA writes bypass the scheduler, one that the driver returns is still inserted here. The block layer
+	 * does not call us when it ends, so for the scheduler it ends now.
 	 */
 	if (rq && unlikely(!(rq->rq_flags & ELV_RQF_PREPARED)))
 		requests_ended(rq, false);
 	return rq;
 }
 
-/* requeue_request. With RQF_DONTPREP a returned request goes back to the driver without us. */
+/* requeue_request: with RQF_DONTPREP a returned request bypasses the scheduler on its way back to the driver. */
 static void requests_requeue(struct request *rq)
 {
 	if (!(rq->rq_flags & RQF_DONTPREP))

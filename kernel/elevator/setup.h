@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A scheduler is switched on for a disk, and off: init_sched and exit_sched. */
+/* Switches a scheduler on and off for a disk: init_sched and exit_sched. */
 #ifndef TAILGATE_ELEVATOR_SETUP_H
 #define TAILGATE_ELEVATOR_SETUP_H
 
@@ -14,7 +14,7 @@
 
 static struct elevator_type this_type;
 
-/* In one piece, zeroed: the instance, pointers, what the scheduler keeps of each hardware queue, and what it has beside that. */
+/* Allocates an instance, its array of pointers, the state of each hardware queue and the further memory, zeroed, in one block. */
 static struct instance *setup_alloc(struct request_queue *q)
 {
 	unsigned int count = q->nr_hw_queues, i;
@@ -45,7 +45,7 @@ static void setup_free(struct instance *instance)
 		split_put(instance->split);
 	if (instance->discard_split)
 		split_put(instance->discard_split);
-	kvfree_rcu(instance, rcu); /* requests_insert() may not have ended */
+	kvfree_rcu(instance, rcu); /* a requests_insert() may still be running */
 }
 
 static int setup_begin(struct instance *instance)
@@ -77,7 +77,7 @@ static int setup_queue(struct request_queue *q, struct elevator_queue *eq)
 		return err;
 	}
 	eq->elevator_data = instance;
-	if (this_scheduler.is_device_wide) /* "run all queues" may run one */
+	if (this_scheduler.is_device_wide) /* blk_mq_run_hw_queues() need run only one */
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 	else
 		blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);

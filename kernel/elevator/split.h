@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Splitting of large requests by an I/O scheduler, on kernels that know nothing of it. A bio is cut in bio_merge, before
- * it is a request, by the task that submits it (split_submitted()). What does not pass there, such as a request that grew in
- * a plug, is taken apart at insertion (split_inserted()), and what the scheduler finds too large later when it is next
- * (split_may_take(), split_take()): its bios are cut by a worker, which may wait for memory, and submitted again. Both keep
- * the order of the pieces, and a bio completes once, with the first error of its pieces.
+ * Splitting of large requests by an I/O scheduler. The block layer has no support for this, so it is done in two ways:
  *
- * Pieces carry REQ_NOMERGE, so that nothing joins them together again.
+ * - The submitting task splits a bio in bio_merge, before it becomes a request (split_submitted()).
+ * - Other requests are taken apart at insertion, for example one that grew in a plug (split_inserted()), or when they are next
+ *   to be dispatched and have become too large (split_may_take(), split_take()). A worker, which may wait for memory, splits their
+ *   bios and submits the pieces.
  *
- * The worker waits for scheduler tags of its disk. Disks can be stacked, as a loop device on a file: then the upper disk's
- * worker waits for I/O of the lower one, which may wait for the lower disk's worker. When memory is short, a workqueue has one
- * thread to rely on, its rescuer. So each disk has a workqueue of its own, made when its first request is taken apart; until
- * then a workqueue of the module stands in. It is made and destroyed by a work item (upkeep), because a thread cannot be
- * created where a queue is frozen, and because the last to need the workqueue may be its own worker.
+ * Both keep the order of the pieces. A bio completes once, with the first error of its pieces. Pieces carry REQ_NOMERGE, so
+ * that they are not merged again.
+ *
+ * The worker waits for scheduler tags of its disk. Disks can be stacked, such as a loop device on a file: then the upper disk's
+ * worker waits for I/O of the lower disk, which may wait for the lower disk's worker. When memory is short, a workqueue has only
+ * one thread, its rescuer. So each disk has a workqueue of its own. It is created when the disk's first request is taken apart;
+ * until then a workqueue of the module is used. A work item (upkeep) creates and destroys it, because a thread cannot be created
+ * while a queue is frozen, and because the last reference may be dropped by the workqueue's own worker.
  */
 #ifndef TAILGATE_ELEVATOR_SPLIT_H
 #define TAILGATE_ELEVATOR_SPLIT_H
@@ -32,19 +34,19 @@
 #include "statistics.h"
 
 /**
- * struct split - what is being cut for one drive; it outlives the scheduler instance that it was made for
- * @references: the scheduler's, and one while @work or @upkeep is on its way
- * @lock: protects @bios
- * @bios: taken from requests, not yet submitted again
- * @sectors: most in a piece, for @work
- * @fails: a cut has failed for a reason other than memory: requests of this drive are left whole
- * @work: cuts @bios
- * @workers: the drive's workqueue; NULL: not made yet
- * @is_wanted: the workqueue is being made, or was
- * @name: of the workqueue
- * @upkeep: makes @workers, later destroys it
- * @requests: requests that were cut, since the start
- * @pieces: pieces that they became
+ * struct split - state of splitting for one drive; it outlives the scheduler instance that it was created for
+ * @references: one of the scheduler, and one while @work or @upkeep is queued or running
+ * @lock: protects @bios and @sectors
+ * @bios: bios taken from requests and not yet submitted again
+ * @sectors: most sectors of a piece, for @work
+ * @fails: a split has failed for a reason other than memory: requests of this drive are no longer taken apart
+ * @work: splits @bios
+ * @workers: the drive's workqueue; NULL: not created yet
+ * @is_wanted: the creation of @workers has begun
+ * @name: the disk's name, for the name of the workqueue
+ * @upkeep: creates @workers, and later destroys it
+ * @requests: requests that were split, since the start
+ * @pieces: pieces of these requests
  */
 struct split {
 	struct kref references;
@@ -61,7 +63,7 @@ struct split {
 	atomic_long_t pieces;
 };
 
-/* Not flushed when a scheduler leaves: the worker may wait for a queue that is frozen for just that. */
+/* Not flushed when a scheduler is switched off: the worker may wait for the queue, which is frozen meanwhile. */
 static struct workqueue_struct *split_stand_in, *split_upkeep;
 static atomic_t split_count;
 static DECLARE_WAIT_QUEUE_HEAD(split_all_gone);
@@ -80,7 +82,7 @@ static inline int split_module_init(void)
 	return -ENOMEM;
 }
 
-/* After elv_unregister(): no disk has the scheduler any more. Work that was queued before ends here. */
+/* Called after elv_unregister(), when no disk uses the scheduler any more. Waits for work that is still queued. */
 static inline void split_module_exit(void)
 {
 	wait_event(split_all_gone, !atomic_read(&split_count));
@@ -116,13 +118,13 @@ static void split_make_work(struct work_struct *upkeep)
 {
 	struct split *s = container_of(upkeep, struct split, upkeep);
 
-	/* without memory the stand-in goes on */
+	/* without memory, the module's workqueue stays in use */
 	WRITE_ONCE(s->workers, alloc_workqueue("%s_%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 1,
 					       this_scheduler.name, s->name));
 	split_put(s);
 }
 
-/* The workqueue for @s->work. Any context. */
+/* The workqueue for @s->work; begins to create the drive's own. Any context. */
 static struct workqueue_struct *split_workers(struct split *s)
 {
 	struct workqueue_struct *workers = READ_ONCE(s->workers);
@@ -135,7 +137,7 @@ static struct workqueue_struct *split_workers(struct split *s)
 	return workers ? workers : split_stand_in;
 }
 
-/* What a cut would break is left alone: atomic writes, the order of writes to a zone, protection information. */
+/* May a bio be split? Not if that would break an atomic write, the order of writes to a zone, or protection information. */
 static inline bool split_may(struct bio *bio)
 {
 	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE &&
@@ -149,8 +151,8 @@ static inline bool split_may(struct bio *bio)
 }
 
 /*
- * Sectors of the first piece; 0: @bio is not too large, or cannot be cut. As in bio_split_discard(), pieces of a discard end
- * where a granule of the drive does, or the drive would ignore the ends of all of them.
+ * Sectors of the first piece; 0: @bio is not too large, or cannot be split. As in bio_split_discard(), pieces of a discard end
+ * at a multiple of the drive's discard granularity. Otherwise the drive would ignore a part of each piece.
  */
 static inline unsigned int split_point(struct bio *bio, unsigned int sectors)
 {
@@ -166,7 +168,7 @@ static inline unsigned int split_point(struct bio *bio, unsigned int sectors)
 		sectors -= sector_div(end, granule);
 	}
 #ifdef CONFIG_BLK_INLINE_ENCRYPTION
-	if (bio_has_crypt_ctx(bio)) /* a piece has whole units of what is encrypted together */
+	if (bio_has_crypt_ctx(bio)) /* a piece has whole encryption data units */
 		sectors = rounddown(sectors,
 				    bio->bi_crypt_context->bc_key->crypto_cfg.data_unit_size >>
 					    SECTOR_SHIFT);
@@ -174,11 +176,11 @@ static inline unsigned int split_point(struct bio *bio, unsigned int sectors)
 	return bio_sectors(bio) > sectors ? sectors : 0;
 }
 
-/* @piece has some of what @bio reads or writes, and @bio does not complete before it. */
+/* Makes @piece a piece of @bio: @bio does not complete before it. */
 static inline void split_adopt(struct bio *piece, struct bio *bio)
 {
 	piece->bi_opf |= REQ_NOMERGE;
-	/* the whole was charged for all of its bytes */
+	/* @bio was charged for all of its bytes: do not charge the piece again */
 	if (bio_flagged(bio, BIO_BPS_THROTTLED))
 		bio_set_flag(piece, BIO_BPS_THROTTLED);
 	if (bio_flagged(bio, BIO_CGROUP_ACCT))
@@ -186,7 +188,7 @@ static inline void split_adopt(struct bio *piece, struct bio *bio)
 	bio_chain(piece, bio);
 }
 
-/* The first piece; NULL without memory. */
+/* Splits the first piece off @bio. Return: the piece, or NULL without memory. */
 static inline struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
 {
 	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
@@ -199,8 +201,8 @@ static inline struct bio *split_front(struct bio *bio, unsigned int sectors, gfp
 }
 
 /*
- * Submits the last piece, as a clone of @bio. If @bio itself were that piece, its own success would hide the error of a piece
- * that failed before. Where there is no memory for a clone, @bio is submitted all the same.
+ * Submits the last piece, as a clone of @bio. If @bio itself were the last piece, its success would hide the error of an earlier
+ * piece. Without memory for a clone, @bio itself is submitted nevertheless.
  */
 static inline void split_submit_rest(struct bio *bio, gfp_t gfp)
 {
@@ -214,19 +216,19 @@ static inline void split_submit_rest(struct bio *bio, gfp_t gfp)
 	}
 	split_adopt(piece, bio);
 	submit_bio_noacct(piece);
-	bio_advance(bio, bio->bi_iter.bi_size); /* as at any other end */
+	bio_advance(bio, bio->bi_iter.bi_size); /* as when a bio completes */
 	bio_endio(bio);
 }
 
 /**
- * split_bio() - in bio_merge: cut a bio that is larger than a piece
- * @s: of the drive
- * @bio: to be submitted
- * @sectors: most in a piece
+ * split_bio() - in bio_merge: split a bio that is larger than a piece
+ * @s: the drive's state of splitting
+ * @bio: the bio that is being submitted
+ * @sectors: most sectors of a piece
  *
- * One cut a call: both parts are put behind those that this task submits already, and come here again.
+ * Each call splits once: both parts are appended to the bios that this task is submitting, and get here again.
  *
- * Return: true if @bio was taken; false if it goes on as it is: small, not to be cut, or no memory to be had at once.
+ * Return: true if @bio was taken; false if it continues unchanged: it is small enough, may not be split, or there is no memory now.
  */
 static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 {
@@ -237,7 +239,7 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 		return false;
 	first = split_point(bio, sectors);
 	if (!first) {
-		/* a plug would join two of these to more than a piece, without asking; discards it may join, as drives like them together */
+		/* a plug merges without checking the size of a piece; that is wanted only for discards, which drives prefer merged */
 		if (piece_is_full(sectors, bio_sectors(bio)) && bio_op(bio) != REQ_OP_DISCARD)
 			bio->bi_opf |= REQ_NOMERGE;
 		return false;
@@ -245,7 +247,7 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 	if (WARN_ON_ONCE(!current->bio_list))
 		return false;
 	if (bio->bi_opf & REQ_NOWAIT) {
-		/* Half of it may find a tag and half not. Who polls takes "again" for an answer only from later kernels. */
+		/* One piece may get a tag and another one not. On older kernels a polling task does not expect BLK_STS_AGAIN. */
 		if (!(bio->bi_opf & REQ_POLLED)) {
 			bio_wouldblock_error(bio);
 			return true;
@@ -258,7 +260,7 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 		return false;
 	atomic_long_inc(&s->pieces);
 	submit_bio_noacct(piece);
-	if (!split_point(bio, sectors)) { /* the last cut */
+	if (!split_point(bio, sectors)) { /* that was the last split */
 		atomic_long_inc(&s->pieces);
 		atomic_long_inc(&s->requests);
 		split_submit_rest(bio, GFP_NOWAIT | __GFP_NOWARN);
@@ -289,10 +291,10 @@ static void split_work(struct work_struct *work)
 		while ((first = split_point(bio, sectors))) {
 			struct bio *piece = split_front(bio, first, GFP_NOIO);
 
-			if (!piece) { /* it never waits for memory in vain */
+			if (!piece) { /* not for want of memory: GFP_NOIO waits for it */
 				pr_warn_once("%s: a request cannot be split\n",
 					     this_scheduler.name);
-				WRITE_ONCE(s->fails, true); /* or it would come back for ever */
+				WRITE_ONCE(s->fails, true); /* or this would repeat for ever */
 				break;
 			}
 			atomic_long_inc(&s->pieces);
@@ -312,7 +314,7 @@ static void split_work(struct work_struct *work)
 	split_put(s);
 }
 
-/* May sleep. */
+/* Creates the state of splitting for a drive; NULL without memory. May sleep. */
 static inline struct split *split_new(struct request_queue *q)
 {
 	struct split *s = kzalloc_node(sizeof(*s), GFP_KERNEL, q->node);
@@ -328,7 +330,7 @@ static inline struct split *split_new(struct request_queue *q)
 	return s;
 }
 
-/* Is there something to gain? Several ranges that the block layer made one command, as the drive likes them, stay one. */
+/* Is it useful to take a discard apart? If the drive takes several ranges in one command, a request that has several stays whole. */
 static inline bool split_may_take_discard(struct request *rq, unsigned int sectors)
 {
 	return rq->bio == rq->biotail ? split_point(rq->bio, sectors) :
@@ -336,8 +338,8 @@ static inline bool split_may_take_discard(struct request *rq, unsigned int secto
 }
 
 /*
- * At insertion: may this request, which was never dispatched, be taken apart into @sectors each? It ends without data, and
- * the block layer puts back a key for inline encryption only at the end of data.
+ * May this request, which was never dispatched, be taken apart into pieces of @sectors each? Not one with a key for inline
+ * encryption: split_take() ends the request with no data completed, and the block layer frees the key only when data complete.
  */
 static inline bool split_may_take(const struct split *s, struct request *rq, unsigned int sectors)
 {
@@ -351,9 +353,9 @@ static inline bool split_may_take(const struct split *s, struct request *rq, uns
 }
 
 /*
- * The policies that throttle a cgroup's bios (iolatency counts those in flight, iocost what they cost) wait for each to end,
- * and will throttle its pieces anew. So for them the bio ends here: a stand-in with what they have noted in it ends with
- * BLK_STS_AGAIN, "was not submitted". iocost has no way to take a charge back: such a bio is paid for twice.
+ * Ends a bio for the cgroup policies that throttle bios: iolatency counts bios in flight, and iocost counts their cost. Both
+ * account for each bio until it ends, and will throttle its pieces as new bios. So a stand-in that carries the policies' data ends
+ * with BLK_STS_AGAIN, which means that it was not submitted. iocost cannot take back a charge, so it charges such a bio twice.
  */
 static inline void split_end_throttling(struct bio *bio)
 {
@@ -370,7 +372,7 @@ static inline void split_end_throttling(struct bio *bio)
 	bio_clear_flag(bio, BIO_QOS_THROTTLED);
 	bio_clear_flag(bio, BIO_QOS_MERGED);
 #ifdef CONFIG_BLK_CGROUP
-	/* the very group that was charged, which a new association might miss */
+	/* keep the group that was charged: a new association might find another one */
 	bio_clone_blkg_association(&stand_in, bio);
 	swap(stand_in.bi_blkg, bio->bi_blkg);
 #endif
@@ -383,12 +385,13 @@ static inline void split_end_throttling(struct bio *bio)
 }
 
 /**
- * split_take() - take requests apart, for which split_may_take() holds
- * @s: of the drive
- * @list: requests, which are no more afterwards
- * @sectors: most in a piece
+ * split_take() - take apart requests for which split_may_take() returned true
+ * @s: the drive's state of splitting
+ * @list: the requests; they are freed
+ * @sectors: most sectors of a piece
  *
- * The caller holds no lock. If it has no further request of the drive, the scheduler may have gone when this returns.
+ * The caller holds no lock. Unless the caller has another request of the drive, the scheduler may have been switched off when this
+ * returns.
  */
 static inline void split_take(struct split *s, struct list_head *list, unsigned int sectors)
 {
@@ -399,7 +402,7 @@ static inline void split_take(struct split *s, struct list_head *list, unsigned 
 	list_for_each_entry(rq, list, queuelist) {
 		struct bio *bio;
 
-		/* What belonged to the request. Some of it blk_steal_bios() does too, on later kernels. */
+		/* undo what belonged to the request; blk_steal_bios() of later kernels does a part of it, too */
 		for (bio = rq->bio; bio; bio = bio->bi_next) {
 			bio->bi_opf &= ~REQ_NOWAIT;
 			bio_clear_polled(bio);
@@ -416,8 +419,8 @@ static inline void split_take(struct split *s, struct list_head *list, unsigned 
 	spin_unlock(&s->lock);
 	kref_get(&s->references);
 	if (!queue_work(split_workers(s), &s->work))
-		split_put(s); /* it is on its way */
-	/* last: a request that ends lets others in */
+		split_put(s); /* it was queued already */
+	/* last: the scheduler may be switched off once the requests have ended */
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		list_del_init(&rq->queuelist);
 		blk_mq_end_request(rq, BLK_STS_OK);
@@ -429,7 +432,7 @@ static inline struct split *split_of(const struct instance *instance, bool disca
 	return discards ? instance->discard_split : instance->split;
 }
 
-/* In bio_merge: splits a bio that is larger than the scheduler wants a request to be. Return: true if it was taken. */
+/* In bio_merge: splits a bio that is larger than the scheduler's limit for a request. Return: true if the bio was taken. */
 static noinline bool split_submitted(struct instance *instance, struct bio *bio)
 {
 	bool discards = bio_op(bio) == REQ_OP_DISCARD;
@@ -438,7 +441,7 @@ static noinline bool split_submitted(struct instance *instance, struct bio *bio)
 	return piece && split_bio(split_of(instance, discards), bio, piece);
 }
 
-/* Takes from @list, which is being inserted, what has to be split: discards, or all else. */
+/* Takes requests that are too large from @list, which is being inserted: discards, or all other requests. */
 static void split_inserted_of(struct instance *instance, struct list_head *list, bool discards)
 {
 	struct split *s = split_of(instance, discards);
@@ -460,7 +463,7 @@ static void split_inserted_of(struct instance *instance, struct list_head *list,
 		split_take(s, &large, smallest);
 }
 
-/* At insertion: takes from @list what has to be split. Return: false if nothing is left; then the scheduler may have gone. */
+/* At insertion: takes requests that are too large from @list. Return: false if none is left; the scheduler may then be switched off. */
 static noinline bool split_inserted(struct instance *instance, struct list_head *list)
 {
 	split_inserted_of(instance, list, false);
@@ -469,7 +472,7 @@ static noinline bool split_inserted(struct instance *instance, struct list_head 
 	return !list_empty(list);
 }
 
-/* Can requests be split to a knob's value? Return: 0, -ERANGE or -EINVAL. */
+/* Checks a value of a knob for the size of pieces, in KiB. Return: 0, -ERANGE or -EINVAL. */
 static inline int split_check_kib(const struct instance *instance, u64 kib)
 {
 	if (kib > queue_max_sectors(instance->q) / 2)
@@ -477,7 +480,7 @@ static inline int split_check_kib(const struct instance *instance, u64 kib)
 	return kib << 10 & (queue_logical_block_size(instance->q) - 1) ? -EINVAL : 0;
 }
 
-/* Prints what was cut so far: the keys <prefix>_requests and <prefix>_pieces. */
+/* Prints the numbers of requests split and of their pieces: keys <prefix>_requests and <prefix>_pieces. */
 static inline void split_show(struct seq_file *m, const struct instance *instance,
 			      const struct split *s, const char *prefix)
 {

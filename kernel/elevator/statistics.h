@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Statistics: /proc/tailgate-<scheduler>, readable by everybody, with a first line "<scheduler> <version>" and then lines
- * "<disk> <key> <value>" of all disks that the scheduler is on.
+ * Statistics: /proc/tailgate-<scheduler>, readable by everybody. The first line is "<scheduler> <version>". Then there are lines
+ * "<disk> <key> <value>" for all disks that use the scheduler.
  *
- * The file lives as long as the module. One that came and went with a disk's scheduler would be removed while the queue is
- * frozen, and removal waits for readers: one whose buffer is paged in from that disk would never end.
+ * The file exists as long as the module. A file for each disk would be removed when the scheduler is switched off, with the queue
+ * frozen. Removal waits for readers, and a reader whose buffer must be paged in from that disk would wait for the queue: a deadlock.
  */
 #ifndef TAILGATE_ELEVATOR_STATISTICS_H
 #define TAILGATE_ELEVATOR_STATISTICS_H
@@ -18,7 +18,7 @@
 static struct proc_dir_entry *statistics_file;
 
 /**
- * statistics_print() - print one line, from this_scheduler.show()
+ * statistics_print() - print one line; for use in this_scheduler.show()
  * @m: as given to show()
  * @instance: as given to show()
  * @format: key and value, without the newline
@@ -35,7 +35,7 @@ static __printf(3, 4) void statistics_print(struct seq_file *m, const struct ins
 	seq_putc(m, '\n');
 }
 
-/* A line with a list of numbers, such as a histogram; @format is that of the key. */
+/* Prints one line with a list of numbers, such as a histogram; @format is for the key. */
 static inline __printf(5, 6) void statistics_print_list(struct seq_file *m,
 							const struct instance *instance,
 							const u64 *values, unsigned int count,
@@ -97,7 +97,7 @@ static int statistics_show(struct seq_file *m, void *v)
 	}
 	instance = list_entry(v, struct instance, node);
 	statistics_show_knobs(m, instance);
-	/* counters go on while they are read: a scheduler pays for no marked write to each of them */
+	/* schedulers update counters with plain writes while they are read here: marked writes would cost time in each request */
 	kcsan_disable_current();
 	this_scheduler.show(m, instance);
 	kcsan_enable_current();
@@ -121,7 +121,7 @@ static int statistics_module_init(void)
 	return statistics_file ? 0 : -ENOMEM;
 }
 
-/* After elv_unregister(). Waits for readers. */
+/* After elv_unregister(). Waits for readers of the file. */
 static void statistics_module_exit(void)
 {
 	proc_remove(statistics_file);

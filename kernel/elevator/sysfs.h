@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Knobs in queue/iosched/, from the list in which the scheduler declares them (sched/knobs.h). The block layer tells a
- * callback which disk but not which attribute is meant, so each knob has callbacks of its own.
+ * Knobs in queue/iosched/, from the list in which the scheduler declares them (sched/knobs.h). The block layer passes a
+ * callback the disk but not the attribute, so each knob has callbacks of its own.
  */
 #ifndef TAILGATE_ELEVATOR_SYSFS_H
 #define TAILGATE_ELEVATOR_SYSFS_H
@@ -64,12 +64,12 @@ static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, siz
 		err = sysfs_configure(instance, number, value);
 	if (err)
 		return err;
-	blk_mq_run_hw_queues(instance->q, true); /* a larger bound may let something go at once */
+	blk_mq_run_hw_queues(instance->q, true); /* a larger bound may let a request go now */
 	return length;
 }
 
 /*
- * What a scheduler writes after its list KNOBS and its enum of PREFIX_name:
+ * Declarations that a scheduler makes after its list of knobs and the enum of their numbers, for example:
  *
  *	#define FIFO_KNOB_CALLBACKS(name, ...) SYSFS_KNOB_CALLBACKS(name, FIFO_KNOB_##name)
  *	FIFO_KNOBS(FIFO_KNOB_CALLBACKS)

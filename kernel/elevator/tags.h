@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Scheduler tags. A task waits for one before its request exists, and no scheduler orders those who wait: what must not
- * wait needs tags that others may not take. limit_depth says how many of a hardware queue's tags the next request's kind
- * may hold together, in data->shallow_depth.
+ * Scheduler tags. A task waits for a tag before its request exists, and no scheduler orders the waiting tasks. So urgent requests
+ * need tags that other requests may not take. limit_depth sets data->shallow_depth, the number of a hardware queue's tags that
+ * requests of the same kind may hold together.
  *
- * In older kernels shallow_depth limits the tags taken from each word of the bitmap of tags, in newer ones those of the whole
- * bitmap. Stable kernels changed that without changing any type, so tags_module_init() finds it out by a trial.
+ * In older kernels shallow_depth limits the tags taken from each word of the bitmap of tags, in newer ones the tags taken from
+ * the whole bitmap. Stable kernels changed that without changing a type, so tags_module_init() finds it out by a test.
  */
 #ifndef TAILGATE_ELEVATOR_TAGS_H
 #define TAILGATE_ELEVATOR_TAGS_H
@@ -17,8 +17,8 @@
 static bool tags_depth_is_per_word;
 
 /*
- * Every depth that limit_depth may set has to be announced, or waiters for a tag are not woken. A hardware queue that came
- * after its scheduler was switched on may have no tags.
+ * Announces the least depth that limit_depth may set; without this, tasks that wait for a tag may not be woken. A hardware queue
+ * that was added after the scheduler was switched on may have no tags.
  */
 static inline void tags_announce_of(struct instance *instance, struct blk_mq_hw_ctx *hctx)
 {
@@ -28,7 +28,7 @@ static inline void tags_announce_of(struct instance *instance, struct blk_mq_hw_
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 }
 
-/* Of a scheduler that limits depths, when it is switched on. */
+/* Called when a scheduler with limit_depth is switched on. */
 static inline void tags_announce(struct instance *instance)
 {
 	struct blk_mq_hw_ctx *hctx;
@@ -52,8 +52,8 @@ static inline void tags_depth_updated(struct blk_mq_hw_ctx *hctx)
 #endif
 
 /**
- * tags_limit() - limit how many tags requests of this kind hold together, from limit_depth
- * @instance: the disk's
+ * tags_limit() - limit the tags that requests of the same kind hold together; for use in limit_depth
+ * @instance: the disk's instance
  * @data: as given to limit_depth
  * @limit: number of tags of a hardware queue, 1 to q->nr_requests
  */
@@ -64,13 +64,13 @@ static inline void tags_limit(const struct instance *instance, struct blk_mq_all
 
 	if (limit >= tags)
 		return;
-	/* a word is larger than a map that was made smaller, or that is tiny */
+	/* a word may have more bits than the map has tags */
 	if (tags_depth_is_per_word)
 		limit = max(limit * min(READ_ONCE(instance->tag_word_bits), tags) / tags, 1U);
 	data->shallow_depth = limit;
 }
 
-/* sbitmap_queue_get_shallow() with depth 1 finds one free bit in a map of two words, or one in each of them. */
+/* Tests how shallow depths work: with depth 1, sbitmap_queue_get_shallow() finds one bit in a map of two words, or one in each word. */
 static inline int tags_module_init(void)
 {
 	struct sbitmap_queue probe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A disk's timer: when it is due this_scheduler.due() is called in hard interrupt, and then the hardware queues run. For a
- * scheduler that holds requests until a time, and is not asked by anybody before.
+ * A disk's timer, for a scheduler that holds requests until a time. When it expires, it calls this_scheduler.due() in hard
+ * interrupt context, and then runs the hardware queues if that returned true.
  */
 #ifndef TAILGATE_ELEVATOR_TIMER_H
 #define TAILGATE_ELEVATOR_TIMER_H
@@ -23,7 +23,7 @@ static inline void timer_init(struct instance *instance)
 	hrtimer_setup(&instance->timer, timer_function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 }
 
-/* Any context. Instead of an earlier wish. The argument is an instance: this is the form that sched/ calls. */
+/* Arms the timer, or changes its time. Any context. @instance: struct instance *, as void * because sched/ calls this. */
 static inline void timer_arm(void *instance, u64 at_ns)
 {
 	struct hrtimer *timer = &((struct instance *)instance)->timer;
@@ -31,7 +31,7 @@ static inline void timer_arm(void *instance, u64 at_ns)
 	hrtimer_start(timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
 }
 
-/* Waits for a callback that runs. */
+/* Cancels the timer, and waits until its callback has returned. */
 static inline void timer_cancel(struct instance *instance)
 {
 	hrtimer_cancel(&instance->timer);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The drive model: see flash.h. This file is included by the code that binds it to an environment, like sched/k2.c.
+ * The drive model: see flash.h. The code that binds it to an environment includes this file, as with sched/k2.c.
  *
- * A die is one number, the end of the last operation it was given: operations run in the order in which they came. So
- * the end of a read or of a program is known when it is given to its dies, and nothing is to be done in between. What is
- * not known then is decided at its time: whose data the link sends next (the one that is ready first), and when a write
- * that found the buffer full gets in.
+ * The state of a die is one number, the end of the last operation that it was given: a die runs operations in the order in
+ * which they were given to it. So the end of a read or a program is known when it is given to its dies, and no event is
+ * needed in between. Two things are decided later, by events: which read the link sends next (the one whose data are ready
+ * first), and when a write that found the buffer full enters it.
  */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
@@ -16,7 +16,7 @@
 #define FLASH_NEVER (~0ULL)
 #define FLASH_SECTORS_PER_KIB 2
 
-/* A test that wants to see the dies at work defines it. */
+/* A test may define it, to see each operation of a die. */
 #ifndef flash_die_traced
 #define flash_die_traced(die, op, start_ns, end_ns)
 #endif
@@ -36,9 +36,9 @@ static inline u32 *flash_parameter(struct flash_parameters *p,
 }
 
 /**
- * flash_check() - is there such a drive?
- * @p: its parameters
- * @expected: where to put what was expected instead; NULL for a value between the parameter's least and most
+ * flash_check() - check the parameters of a drive
+ * @p: the parameters
+ * @expected: set to a text that says what was expected; NULL: a value between the parameter's least and most
  *
  * Return: the parameter that is wrong, NULL if none is.
  */
@@ -83,7 +83,7 @@ static inline u64 flash_unit_count(const struct flash_parameters *p)
 	return ((u64)p->capacity_mib << 10) >> __ffs(p->unit_kib);
 }
 
-/* a good mix of all 64 bits (the finalizer of splitmix64, S. Vigna) */
+/* mixes all 64 bits (the finalizer of splitmix64, S. Vigna) */
 static inline u64 flash_mix(u64 x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
@@ -97,7 +97,7 @@ static inline u64 flash_random(struct flash *f)
 	return flash_mix(f->random);
 }
 
-/* Arrays behind struct flash, in one allocation: returns where the next one of @size bytes lies, in multiples of 8. */
+/* Lays out an array of @size bytes behind struct flash, aligned to 8 bytes. Return: its offset in bytes. */
 static inline size_t flash_array(size_t *end, u64 size)
 {
 	size_t at = *end;
@@ -118,7 +118,7 @@ static struct flash_layout flash_layout(const struct flash_parameters *p)
 	at.dies = flash_array(&at.end, (p->dies + 1) * sizeof(struct flash_die));
 	at.reads = flash_array(&at.end, p->slots * sizeof(struct flash_event));
 	at.others = flash_array(&at.end, p->slots * sizeof(struct flash_event));
-	/* a program holds at least one unit of what is buffered; a command need not begin and end with a unit */
+	/* a program has at least one unit of the buffer; a command that is not aligned has one unit more than its size */
 	at.programs = flash_array(&at.end, (max(p->buffer_kib, p->max_kib) / p->unit_kib + 2ULL) *
 						   sizeof(struct flash_event));
 	at.places = flash_array(&at.end, flash_unit_count(p));
@@ -129,7 +129,7 @@ static struct flash_layout flash_layout(const struct flash_parameters *p)
  * flash_size() - memory that flash_init() needs
  * @p: parameters that flash_check() accepted
  *
- * Return: bytes; one for each mapping unit and a little.
+ * Return: bytes; mostly one for each mapping unit.
  */
 static inline size_t flash_size(const struct flash_parameters *p)
 {
@@ -142,7 +142,7 @@ static inline u8 flash_random_die(const struct flash *f, u64 random)
 	return (random * f->die_count >> 32) + 1;
 }
 
-/* The die of a page, by its number if pages are laid out, else by its first unit and the seed. */
+/* The die of the page with this unit: by the page's number if pages are laid out, else by its first unit and the seed. */
 static u8 flash_page_die(const struct flash *f, u64 unit)
 {
 	u64 first = unit & ~f->page_mask;
@@ -154,7 +154,7 @@ static u8 flash_page_die(const struct flash *f, u64 unit)
 	return die + 1;
 }
 
-/* The places before the first write: a function of address and seed. */
+/* Sets the places of units that were not written yet: a function of address and seed. */
 static void flash_place_all(struct flash *f, const struct flash_parameters *p)
 {
 	u64 trimmed = div_u64((u64)p->trimmed_percent << 32, 100), unit;
@@ -172,7 +172,7 @@ static void flash_place_all(struct flash *f, const struct flash_parameters *p)
  * @f: flash_size() zeroed bytes
  * @p: parameters that flash_check() accepted
  *
- * There is nothing to undo.
+ * Nothing has to be released.
  */
 static void flash_init(struct flash *f, const struct flash_parameters *p)
 {
@@ -221,7 +221,7 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 	f->program_ns = k * p->program_ns;
 	f->erase_programs = p->erase_kib / p->program_kib;
 	f->erase_ns = k * p->erase_ns;
-	/* a used drive: the dies are not all at the same place in their blocks */
+	/* as on a used drive, dies do not all erase at the same time */
 	for (i = 1; i <= f->die_count; i++)
 		f->dies[i].programs_left = (flash_random(f) >> 32) * f->erase_programs >> 32;
 	f->slc_programs = div_u64((u64)p->slc_mib << 10, p->program_kib);
@@ -266,7 +266,7 @@ static inline struct flash_event flash_pop(struct flash_events *events)
 	return first;
 }
 
-/* Keeps account of the time in which no die does anything: something will begin at @start_ns. */
+/* Adds the time from the last operation of any die to @start_ns, when the next one begins, to the idle time. */
 static inline void flash_wake(struct flash *f, u64 start_ns)
 {
 	if (start_ns > f->busy_ns) {
@@ -275,7 +275,7 @@ static inline void flash_wake(struct flash *f, u64 start_ns)
 	}
 }
 
-/* Gives a die an operation that may start at @start_ns; returns its end. */
+/* Gives a die an operation of @ns that may start at @start_ns. Return: its end. */
 static inline u64 flash_occupy(struct flash *f, u32 die, enum flash_die_op op, u64 start_ns, u64 ns)
 {
 	struct flash_die *d = &f->dies[die];
@@ -318,7 +318,7 @@ static void flash_read(struct flash *f, struct flash_command *c)
 		if (!die) /* trimmed */
 			continue;
 		ns = flash_read_ns(f);
-		/* neighbours of the same page are fetched together with it */
+		/* one read of the die fetches the following units of the same page, too */
 		for (; unit <= last && unit & f->page_mask && f->places[unit]; unit++)
 			ns += f->read_unit_ns;
 		end = max(end, flash_occupy(f, die, FLASH_DIE_READ, start, ns));
@@ -327,7 +327,7 @@ static void flash_read(struct flash *f, struct flash_command *c)
 	flash_complete_at(f, &f->reads, end + f->read_half_fixed_ns, c);
 }
 
-/* The time of a program: into the SLC cache, as long as that has room. */
+/* The time of a program. It goes into the SLC cache if that has room. */
 static u64 flash_program_ns(struct flash *f)
 {
 	if (!f->slc_programs)
@@ -342,7 +342,7 @@ static u64 flash_program_ns(struct flash *f)
 	return f->program_ns;
 }
 
-/* The die that will be free first; of several, the next in turn. */
+/* The die that will be free first; of equal ones, the next in turn. */
 static u32 flash_first_free(const struct flash *f)
 {
 	u32 i, first = f->open_die, die = first;
@@ -355,7 +355,7 @@ static u32 flash_first_free(const struct flash *f)
 	return first;
 }
 
-/* Gives the open program unit, full or not, to the die that will be free first; returns when it is programmed. */
+/* Gives the open units, full program or not, to the die that will be free first. Return: the time at which they are programmed. */
 static u64 flash_program(struct flash *f, u64 start_ns)
 {
 	struct flash_die *d;
@@ -378,7 +378,7 @@ static u64 flash_program(struct flash *f, u64 start_ns)
 	return end;
 }
 
-/* Gives back the room of programs that have ended; returns whether a write of @units fits. */
+/* Frees the room of programs that have ended. Return: true if a write of @units fits into the buffer. */
 static bool flash_fits(struct flash *f, u32 units)
 {
 	while (f->programs.count && f->programs.heap[0].at_ns <= f->now_ns)
@@ -396,7 +396,7 @@ static inline bool flash_is_write(const struct flash_command *c)
 	return c->op == FLASH_WRITE || c->op == FLASH_WRITE_THROUGH;
 }
 
-/* The die of a unit that is written. */
+/* The die for a unit that is being written. */
 static inline u8 flash_place(struct flash *f, u64 unit)
 {
 	if (f->placement == FLASH_SCATTERED)
@@ -404,7 +404,7 @@ static inline u8 flash_place(struct flash *f, u64 unit)
 	return f->places[unit] ? f->places[unit] : flash_page_die(f, unit);
 }
 
-/* Into the buffer, which has room; whole program units go to their dies. */
+/* Writes a command to the buffer, which has room. Whole programs are given to dies. */
 static void flash_write(struct flash *f, struct flash_command *c)
 {
 	u64 unit = c->sector >> f->unit_shift, end, programmed = 0;
@@ -429,7 +429,7 @@ static void flash_write(struct flash *f, struct flash_command *c)
 
 static void flash_discard(struct flash *f, struct flash_command *c)
 {
-	/* whole units only: the rest keeps its place */
+	/* only whole units are trimmed */
 	u64 ones = (1ULL << f->unit_shift) - 1;
 	u64 unit = (c->sector + ones) >> f->unit_shift;
 	u64 end = (c->sector + c->sectors) >> f->unit_shift;
@@ -448,7 +448,7 @@ static void flash_flush(struct flash *f, struct flash_command *c)
 	flash_complete_at(f, &f->others, max(f->programmed_ns, f->now_ns) + f->flush_ns, c);
 }
 
-/* A fetched command begins, unless it must wait for room in the buffer. */
+/* Begins a fetched command. Return: false if it must wait for room in the buffer. */
 static bool flash_begin(struct flash *f, struct flash_command *c)
 {
 	switch (c->op) {
@@ -470,7 +470,7 @@ static bool flash_begin(struct flash *f, struct flash_command *c)
 	}
 }
 
-/* While slots are free: one command from each hardware queue in turn. */
+/* Fetches commands while slots are free, one from each hardware queue in turn. */
 static void flash_fetch(struct flash *f)
 {
 	while (f->queues_waiting && f->slots_used < f->slots) {
@@ -493,13 +493,13 @@ static void flash_fetch(struct flash *f)
 			continue;
 		list_add_tail(&c->node, &f->held);
 		f->statistics.held++;
-		/* room comes from programs only: what is too little for one must not wait for more */
+		/* only the end of a program frees room: if none is under way, program the open units now, even if few */
 		if (!f->programs.count)
 			flash_program(f, f->now_ns);
 	}
 }
 
-/* Programs have ended: lets in what waited for room. */
+/* Begins commands that waited for room in the buffer, after programs have ended. */
 static void flash_admit(struct flash *f)
 {
 	while (!list_empty(&f->held)) {
@@ -515,7 +515,7 @@ static void flash_admit(struct flash *f)
 	}
 }
 
-/* The read whose data are on the link, or will be next: the time at which all are sent. */
+/* The time at which the link has sent the data of the first read in @reads. */
 static inline u64 flash_sent_ns(const struct flash *f)
 {
 	const struct flash_event *first = f->reads.heap;
@@ -524,7 +524,7 @@ static inline u64 flash_sent_ns(const struct flash *f)
 	       first->command->sectors * f->transfer_ns / FLASH_SECTORS_PER_KIB;
 }
 
-/* What is due next: flash_run() takes them in this order when they are due together. */
+/* The time of the next event. If several are due at that time, flash_run() takes them in the order of this function. */
 static inline u64 flash_due_ns(const struct flash *f)
 {
 	u64 due = FLASH_NEVER;
@@ -538,7 +538,7 @@ static inline u64 flash_due_ns(const struct flash *f)
 	return due;
 }
 
-/* Works off all that is due until @now_ns, at the times it is due. */
+/* Processes all events that are due until @now_ns, each at its time. */
 static void flash_run(struct flash *f, u64 now_ns)
 {
 	u64 due;
@@ -569,9 +569,9 @@ static void flash_run(struct flash *f, u64 now_ns)
  * flash_submit() - a command enters a hardware queue
  * @f: drive
  * @queue: hardware queue, below the parameter "queues"
- * @c: sector, sectors and op set, within the drive, not larger than the parameter "max_kib" unless it is a discard;
- *	belongs to the drive now
- * @now_ns: the time; earlier than in a call before counts as that
+ * @c: command with sector, sectors and op set, within the drive, not larger than the parameter "max_kib" unless it is a
+ *	discard; the drive owns it until flash_advance() returns it
+ * @now_ns: the time; an earlier time than in the last call counts as that
  */
 static void flash_submit(struct flash *f, u32 queue, struct flash_command *c, u64 now_ns)
 {
@@ -586,7 +586,7 @@ static void flash_submit(struct flash *f, u32 queue, struct flash_command *c, u6
  * flash_advance() - let time pass
  * @f: drive
  * @now_ns: the time
- * @done: list to whose end completed commands are moved, in the order of their completion
+ * @done: completed commands are appended to this list, in the order of their completion
  */
 static void flash_advance(struct flash *f, u64 now_ns, struct list_head *done)
 {
@@ -595,11 +595,11 @@ static void flash_advance(struct flash *f, u64 now_ns, struct list_head *done)
 }
 
 /**
- * flash_next_ns() - when flash_advance() is to be called
+ * flash_next_ns() - time at which flash_advance() must be called
  * @f: drive
  *
- * Return: the earliest time at which it has something to do, in the past if commands have completed in flash_submit();
- * the largest number if the drive is idle.
+ * Return: the time of the earliest event, in the past if commands have completed in flash_submit(); FLASH_NEVER if the drive
+ * is idle.
  */
 static inline u64 flash_next_ns(const struct flash *f)
 {

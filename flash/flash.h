@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A model of a flash drive: hardware queues, controller slots, dies that serve one operation at a time, a write buffer
- * that drains to them, an SLC cache that runs out. Integers and nanoseconds; the same commands at the same times give
- * the same results for the same seed.
+ * that is programmed to the dies, and an SLC cache of limited size. It uses integers and nanoseconds. The same commands at
+ * the same times give the same results for the same seed.
  *
- * The drive runs on its own clock: every function is told the time, works off what was due until then at the times it
- * was due, and never looks ahead. docs/model.md says what is modelled, and what is not.
+ * The drive has its own clock. Each function is passed the current time, and first processes all events that were due until
+ * then, each at the time at which it was due. docs/model.md says what is modelled, and what is not.
  *
- * Not thread-safe: the environment (kernel module, simulator, test) serialises the calls. It provides the <linux/...>
- * headers named in flash.c, which it includes.
+ * Not thread-safe: the environment (kernel module, simulator, test) serialises the calls. It includes flash.c and provides
+ * the <linux/...> headers that this uses.
  */
 #ifndef TAILGATE_FLASH_H
 #define TAILGATE_FLASH_H
@@ -24,58 +24,58 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 /* clang-format off */
 #define FLASH_PARAMETERS(parameter) \
 	parameter(queues, "queues", 1, 64, 1, \
-		"hardware queues; fetched from in turn, one command each") \
+		"hardware queues; the drive fetches one command from each in turn") \
 	parameter(slots, "commands", 1, 65535, 256, \
-		"commands fetched and not completed; 1: no command queueing") \
+		"most commands fetched and not completed; 1: no command queueing") \
 	parameter(capacity_mib, "MiB", 1, 16777216, 4096, "size of the drive") \
 	parameter(max_kib, "KiB", 4, 65535, 512, "largest command other than a discard") \
 	parameter(unit_kib, "KiB", 1, 64, 4, "mapping unit, a power of two") \
-	parameter(dies, "dies", 1, 255, 8, "each serves one operation at a time") \
+	parameter(dies, "dies", 1, 255, 8, "flash dies; each serves one operation at a time") \
 	parameter(placement, "choice", 0, 2, 0, \
-		"0 scattered: each mapping unit on a random die, another one when it is rewritten; " \
-		"1 laid out: one page after the other on one die after the other; " \
-		"2 pages scattered: each page on a random die, where it stays") \
-	parameter(trimmed_percent, "%", 0, 100, 0, "mapping units that are trimmed at first") \
+		"0 scattered: each mapping unit on a random die, and on a new one each time it is written; " \
+		"1 laid out: consecutive pages on consecutive dies; " \
+		"2 pages scattered: each page on a random die that does not change") \
+	parameter(trimmed_percent, "%", 0, 100, 0, "mapping units that are trimmed at the start") \
 	parameter(fetch_kib, "KiB", 1, 1024, 4, \
-		"what a die reads at once of neighbouring units, unless they are scattered: a page; " \
+		"page: neighbouring units that a die reads in one operation, unless they are scattered; " \
 		"a power of two") \
-	parameter(read_ns, "ns", 0, 1000000000, 56000, "a die's read") \
+	parameter(read_ns, "ns", 0, 1000000000, 56000, "time of a die's read") \
 	parameter(read_more_ns, "ns/KiB", 0, 1000000, 0, \
-		"of a die, for what it reads at once beyond the first mapping unit") \
+		"added to a die's read for each KiB beyond the first mapping unit") \
 	parameter(read_spread_percent, "%", 0, 100, 0, \
-		"a third of the reads is so much shorter, a third so much longer") \
+		"a third of a die's reads is shorter by this, a third is longer by this") \
 	parameter(read_rare_ppm, "ppm", 0, 1000000, 0, \
-		"share of reads that take read_rare_ns more") \
-	parameter(read_rare_ns, "ns", 0, 1000000000, 0, "see read_rare_ppm") \
+		"share of a die's reads that take read_rare_ns longer") \
+	parameter(read_rare_ns, "ns", 0, 1000000000, 0, "time added to the share read_rare_ppm of a die's reads") \
 	parameter(read_fixed_ns, "ns", 0, 1000000000, 20000, \
-		"controller's part of a read: half before the dies, half after") \
+		"time of a read in the controller: half before the dies, half after") \
 	parameter(write_fixed_ns, "ns", 0, 1000000000, 12000, \
-		"from the transfer of a write to its acknowledgement") \
+		"time from the transfer of a write to its acknowledgement") \
 	parameter(transfer_ns, "ns/KiB", 0, 1000000, 0, \
-		"on the link to the host, one command at a time in each direction") \
+		"transfer time on the link to the host; one command at a time in each direction") \
 	parameter(write_transfer_ns, "ns/KiB", 0, 1000000, 0, \
-		"the same of what is written; 0: as transfer_ns") \
-	parameter(buffer_kib, "KiB", 1, 1048576, 1024, "write buffer") \
+		"transfer time of writes; 0: as transfer_ns") \
+	parameter(buffer_kib, "KiB", 1, 1048576, 1024, "size of the write buffer") \
 	parameter(admission, "choice", 0, 1, 0, \
-		"while a write waits for room in the buffer, what is fetched after it " \
-		"0 waits behind it, 1 passes unless it is a write") \
-	parameter(program_kib, "KiB", 1, 1024, 32, "what a die programs at once") \
+		"while a write waits for room in the buffer, a command fetched after it " \
+		"0 waits behind it, 1 passes it unless it is a write") \
+	parameter(program_kib, "KiB", 1, 1024, 32, "data that a die programs in one operation") \
 	parameter(program_ns, "ns", 0, 1000000000, 175000, \
-		"a die's program; into the SLC cache, if there is one") \
+		"time of a die's program; into the SLC cache, if there is one") \
 	parameter(erase_kib, "KiB", 0, 1048576, 8192, \
-		"a die erases before it programs so much; 0 never") \
-	parameter(erase_ns, "ns", 0, 1000000000, 3000000, "a die's erase") \
-	parameter(slc_mib, "MiB", 0, 16777216, 0, "SLC cache; 0 none") \
+		"a die erases once for this many KiB programmed; 0 never") \
+	parameter(erase_ns, "ns", 0, 1000000000, 3000000, "time of a die's erase") \
+	parameter(slc_mib, "MiB", 0, 16777216, 0, "size of the SLC cache; 0 none") \
 	parameter(slc_full_program_ns, "ns", 0, 1000000000, 0, \
-		"a die's program while the SLC cache is full") \
+		"time of a die's program while the SLC cache is full") \
 	parameter(slc_drain_ns, "ns", 0, 4000000000, 0, \
-		"idle time that empties program_kib of the SLC cache; 0 never") \
-	parameter(flush_ns, "ns", 0, 1000000000, 0, "a flush, after the buffer was programmed") \
-	parameter(discard_ns, "ns", 0, 1000000000, 0, "a discard, beside its size") \
+		"idle time in which the drive empties program_kib of the SLC cache; 0 never") \
+	parameter(flush_ns, "ns", 0, 1000000000, 0, "time of a flush after the buffer was programmed") \
+	parameter(discard_ns, "ns", 0, 1000000000, 0, "fixed time of a discard") \
 	parameter(discard_kib_ns, "ns/KiB", 0, 1000000, 0, \
-		"of a discard; the controller begins no other read, write or discard meanwhile") \
+		"time of a discard by size; the controller begins no other read, write or discard meanwhile") \
 	parameter(dilation, "factor", 1, 10000, 1, "multiplies every time above") \
-	parameter(seed, "number", 0, 4294967295, 1, "of places and of read times")
+	parameter(seed, "number", 0, 4294967295, 1, "of random places and read times")
 /* clang-format on */
 
 struct flash_parameters {
@@ -91,13 +91,13 @@ struct flash_parameters {
 	}
 
 /**
- * struct flash_parameter_info - what a parameter is, for whoever shows, sets or refuses it
+ * struct flash_parameter_info - description of a parameter
  * @name: as in struct flash_parameters, drive files and the module's parameters
- * @unit: of the value
+ * @unit: unit of the value
  * @least: smallest value accepted
  * @most: largest value accepted
  * @initial: default
- * @offset: of the member in struct flash_parameters
+ * @offset: offset of the member in struct flash_parameters
  * @what: one sentence
  */
 struct flash_parameter_info {
@@ -112,15 +112,15 @@ enum flash_op {
 	FLASH_READ,
 	FLASH_WRITE, /* acknowledged once it is in the buffer */
 	FLASH_WRITE_THROUGH, /* acknowledged once it is programmed (FUA) */
-	FLASH_FLUSH, /* done when all that was acknowledged before is programmed */
+	FLASH_FLUSH, /* completes when all writes acknowledged before are programmed */
 	FLASH_DISCARD,
 };
 
 /**
  * struct flash_command - a command; the drive owns it from flash_submit() until flash_advance() returns it
- * @node: of the list that it is on
- * @sector: first, of 512 bytes
- * @sectors: how many; 0 for a flush
+ * @node: in the list that it is on
+ * @sector: first sector, of 512 bytes
+ * @sectors: number of sectors; 0 for a flush
  * @op: enum flash_op
  */
 struct flash_command {
@@ -130,35 +130,35 @@ struct flash_command {
 	u8 op;
 };
 
-/* what happens on a die, for tests: see flash_die_traced() in flash.c */
+/* operations of a die, for tests: see flash_die_traced() in flash.c */
 enum flash_die_op { FLASH_DIE_READ, FLASH_DIE_PROGRAM, FLASH_DIE_ERASE };
 
 struct flash_event {
 	u64 at_ns;
 	union {
 		struct flash_command *command;
-		u64 units; /* a program's, in the buffer until its end */
+		u64 units; /* of a program: mapping units that leave the buffer */
 	};
 };
 
-/* binary heap, earliest first; room for as many as there can be */
+/* binary heap, earliest first; has room for the most events that can exist */
 struct flash_events {
 	u32 count;
 	struct flash_event *heap;
 };
 
 struct flash_die {
-	u64 free_ns; /* end of the last operation it was given */
-	u32 programs_left; /* before the next erase */
+	u64 free_ns; /* end of the last operation that it was given */
+	u32 programs_left; /* programs before the next erase */
 };
 
 /**
  * struct flash_statistics - counters since the start
- * @commands: fetched
+ * @commands: commands fetched
  * @slots_used_max: most commands fetched and not completed at a time
- * @die_reads: reads of dies
- * @programs: programs of dies
- * @erases: erases of dies
+ * @die_reads: read operations of dies
+ * @programs: program operations of dies
+ * @erases: erase operations of dies
  * @held: commands that waited for room in the write buffer
  */
 struct flash_statistics {
@@ -173,37 +173,37 @@ struct flash_statistics {
 /**
  * struct flash - a drive
  * @now_ns: its clock
- * @next_ns: earliest time at which something is due
+ * @next_ns: time of the earliest event
  * @done: completed commands that flash_advance() has not returned yet
  *
  * Times below are dilated.
  *
- * @waiting: array of @queue_count lists: submitted, not fetched
+ * @waiting: array of @queue_count lists of commands submitted and not fetched
  * @queues_waiting: bit i: waiting[i] is not empty
- * @queue_next: whose turn it is
- * @slots: see the parameter
+ * @queue_next: hardware queue whose turn it is
+ * @slots: the parameter "slots"
  * @slots_used: commands fetched and not completed
  * @reads: read commands by the time at which their data are ready for the link
  * @others: other commands by the time of their completion
- * @link_out_free_ns: when the link to the host has sent what was ready
- * @link_in_free_ns: when the link from the host has brought what was fetched
- * @dies: array of as many as the parameter says and one more: die 0 does not exist
+ * @link_out_free_ns: time at which the link to the host is free
+ * @link_in_free_ns: time at which the link from the host is free
+ * @dies: array of @die_count + 1 dies; die 0 does not exist
  * @places: array: the die of each mapping unit, 0 if it is trimmed
  * @placement: enum flash_placement
- * @place_seed: of the random places
- * @page_mask: a unit with none of these bits begins a page; of scattered units, each is one
- * @read_unit_ns: of each further unit of a page
+ * @place_seed: seed of the random places
+ * @page_mask: a unit whose number has none of these bits begins a page; 0 if units are scattered
+ * @read_unit_ns: time of a die's read for each further unit of a page
  * @programs: programs that hold room in the buffer, by their end
- * @held: commands that wait for room in the buffer, or behind one that does
- * @buffer_units: room in the buffer, in mapping units
- * @buffered_units: of which used; more only while a write that is larger than the buffer is in it
- * @open_units: of which not yet given to a die
- * @open_die: the die whose turn it is to program them, unless others are free earlier
+ * @held: commands that wait for room in the buffer, or behind a command that does
+ * @buffer_units: size of the buffer, in mapping units
+ * @buffered_units: units in the buffer; more than @buffer_units only during a write that is larger than the buffer
+ * @open_units: units in the buffer that were not given to a die yet
+ * @open_die: the die that programs @open_units, unless another one is free earlier
  * @programmed_ns: end of the last program
  * @busy_ns: end of the last operation of any die
- * @idle_ns: time without any operation, not yet used to drain the SLC cache
- * @slc_programs: size of the SLC cache, in programs; 0 has no end
- * @slc_used: of which full
+ * @idle_ns: time without an operation of any die, not yet used to empty the SLC cache
+ * @slc_programs: size of the SLC cache, in programs; 0: no SLC cache
+ * @slc_used: used part of the SLC cache, in programs
  */
 struct flash {
 	u64 now_ns;
@@ -222,7 +222,7 @@ struct flash {
 	u64 link_out_free_ns;
 	u64 link_in_free_ns;
 	u64 transfer_ns; /* per KiB, to the host */
-	u64 write_transfer_ns; /* and from it */
+	u64 write_transfer_ns; /* per KiB, from the host */
 
 	struct flash_die *dies;
 	u32 die_count;
@@ -236,7 +236,7 @@ struct flash {
 	u64 read_ns[3]; /* by page type */
 	u64 read_unit_ns;
 	bool read_varies;
-	u32 read_rare; /* of 2^32 */
+	u32 read_rare; /* share of reads, times 2^32 */
 	u64 read_rare_ns;
 	u64 read_half_fixed_ns;
 	u64 random;
@@ -265,7 +265,7 @@ struct flash {
 	u64 flush_ns;
 	u64 discard_ns;
 	u64 discard_kib_ns;
-	u64 controller_free_ns; /* when it has worked off the discards that it was given */
+	u64 controller_free_ns; /* end of the discards that the controller was given */
 	struct flash_statistics statistics;
 };
 

@@ -339,7 +339,7 @@ static inline bool split_may_take_discard(struct request *rq, unsigned int secto
 
 /*
  * May this request, which was never dispatched, be taken apart into pieces of @sectors each? Not one with a key for inline
- * encryption: split_take() ends the request with no data completed, and the block layer frees the key only when data complete.
+ * encryption: split_take() ends the request with no data completed, and the block layer puts the keyslot only when data complete.
  */
 static inline bool split_may_take(const struct split *s, struct request *rq, unsigned int sectors)
 {

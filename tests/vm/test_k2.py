@@ -337,6 +337,6 @@ def test_a_guest_that_fails_takes_no_other_part_down(programs: Path, tmp_path: P
     verdicts = [result.verdict for result in results.values()]
     assert verdicts == ["ok", "fail", "fail", "fail", "fail", "ok"], results
     assert [len(parts) for parts in boots] == [6, 4, 3, 2, 1]
-    words = ("on purpose", "WARNING: CPU: 0 on purpose", "a thing that never comes", "kernel died")
+    words = ("on purpose", "WARNING: CPU: 0 on purpose", "a condition that never holds", "kernel died")
     for way, word in zip(ways[1:5], words, strict=True):
         assert word in results[f"harness {way}"].said

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The block device vflash0 on a stock kernel: what it refuses, what it keeps, how it misbehaves when asked to, how it
-# goes away. Every step says what it tests; the first that does not hold ends the job.
+# Tests the block device vflash0 on a stock kernel: bad parameters, data, injected faults, removal. Every step says what it
+# tests; the first failure ends the job.
 schedulers="none mq-deadline"
 
 step "bad parameters are refused in one sentence"
@@ -17,10 +17,10 @@ refused timeout_ms=0 "timeout_ms=0: expected 1 to 3600000"
 for wrong in dies=abc dies=-1 no_such=1 memory_backed=2; do
 	insmod $EXTRA/vflash.ko $wrong 2> /dev/null && grep -q vflash /proc/modules &&
 		[ $wrong != no_such=1 ] && fail "$wrong was accepted"
-	[ ! -d /sys/module/vflash ] || unload # kernels only warn of names they do not know
+	[ ! -d /sys/module/vflash ] || unload # the kernel only warns about unknown names
 done
 
-step "what was asked for is what is there"
+step "the disk and its queue have the values of the parameters"
 load capacity_mib=128 max_kib=256 write_cache=2 slots=7 dilation=1000 # slow enough to be kept busy by any host
 [ "$(cat /sys/block/vflash0/size)" = 262144 ] || fail "size"
 [ "$(cat $QUEUE/max_hw_sectors_kb)" = 256 ] || fail "max_hw_sectors_kb"
@@ -37,7 +37,7 @@ $FIO --name=w --rw=write --bs=4k --ioengine=psync --sync=dsync --number_ios=10 >
 [ "$(counted programs)" = $((programs + 10)) ] || fail "a FUA write is not programmed at once"
 unload
 
-step "data, with everything that drivers do at once"
+step "data stay right with all faults at once"
 load memory_backed=1 capacity_mib=192 timeout_ms=100 depth=32 slots=16
 cat > /tmp/verify.fio <<- JOBS
 	[global]
@@ -80,7 +80,7 @@ for scheduler in $schedulers; do
 	done
 done
 
-step "errors and losses reach whoever waits, and pass"
+step "errors and time-outs are reported, and end with the fault"
 echo none > $QUEUE/scheduler
 fault error_every=1
 dd if=$DISK of=/dev/null bs=4k count=1 iflag=direct 2> /tmp/out && fail "no error"
@@ -90,13 +90,13 @@ dd if=$DISK of=/dev/null bs=4k count=1 iflag=direct 2> /tmp/out && fail "no time
 fault lose_every=0
 dd if=$DISK of=/dev/null bs=4k count=1 iflag=direct 2> /tmp/out || fail "$(cat /tmp/out)"
 
-step "what is discarded or zeroed reads as zeroes, and its neighbours stay"
+step "discarded or zeroed sectors read as zeroes, and others stay"
 dd if=/dev/urandom of=/tmp/before bs=1M count=8 2> /dev/null
 dd if=/tmp/before of=$DISK bs=1M oflag=direct 2> /dev/null
-# by path: busybox has smaller ones of these names
+# by path: busybox has a smaller blkdiscard
 blkdiscard -o 8192 -l 8192 $DISK || fail "discard of pages"
 blkdiscard -o 1048576 -l 2097152 $DISK || fail "discard of many"
-/bin/blkdiscard -z -o 512 -l 1024 $DISK || fail "zeroes inside of a page"
+/bin/blkdiscard -z -o 512 -l 1024 $DISK || fail "zeroes in a part of a page"
 /bin/blkdiscard -z -o 40448 -l 9216 $DISK || fail "zeroes across pages"
 /bin/blkdiscard -z -o 4194816 -l 1048064 $DISK || fail "zeroes up to a page"
 for hole in 16:16 2048:4096 1:2 79:18 8193:2047; do
@@ -131,7 +131,7 @@ for cache in 0 1 2; do
 	unload
 done
 
-step "it is not unloaded under a user, and at once when the user dies"
+step "it is not unloaded while it is in use, and can be unloaded once the user has died"
 load
 for again in 1 2 3; do
 	under_load 500

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# vflash0 as the drivers of eMMC present it: how many requests they take, that the data stay right while all goes wrong that
-# can, and that nobody waits for ever, with schedulers that choose late (K2) and early. How many requests are taken at a time
-# is judged, so time is virtual.
+# Tests vflash0 as the drivers of USB storage and eMMC present it: how many requests they take, that data stay right with all faults, and
+# that no request is stranded, with schedulers that limit requests in flight (K2) and with others. Judges how many requests are taken at a
+# time, so time is virtual.
 insmod $EXTRA/k2.ko || fail "k2 does not load"
 schedulers="none mq-deadline k2"
 
 choose() { # SCHEDULER
 	echo $1 > $QUEUE/scheduler || fail "no scheduler $1"
 }
-usually_inflight() { # what the block layer takes for issued: the median of looks, as a look itself takes a while
+usually_inflight() { # prints the median of 41 samples of the requests that the block layer has issued
 	looks=0
 	while [ $looks -lt 41 ]; do
 		read -r reads writes < /sys/block/vflash0/inflight
@@ -17,10 +17,10 @@ usually_inflight() { # what the block layer takes for issued: the median of look
 		usleep 2000
 	done | sort -n | sed -n 21p
 }
-full() { # SEEN MOST: of many, some may have been refused and wait, while another is prepared
+full() { # SEEN MOST: is SEEN MOST, or at least half of it if MOST is above 2? Some may wait after a refusal
 	[ "$1" -le $2 ] && [ "$1" -ge $(($2 > 2 ? $2 / 2 : $2)) ]
 }
-stop() { # fio beside us; not with a signal that it catches: it may then wait for I/O that it never submitted
+stop() { # kills fio; after a signal that fio catches, it may wait for I/O that it never submitted
 	kill -9 $(pidof fio)
 	await "a request is stranded" no_fio
 }
@@ -59,9 +59,9 @@ cat > /tmp/verify.fio <<- JOBS
 	size=1m
 JOBS
 
-# attachment, tags, default nr_requests of a scheduler, issued under load, most in the drive; how slow it must be for that
+# name, attachment, tags, nr_requests by default with a scheduler, requests issued under load, most in the drive, dilation for that
 while read -r name number tags default issued inside dilation; do
-	step "$name: one hardware queue, so many tags, so many requests taken"
+	step "$name: numbers of hardware queues, of tags and of requests taken"
 	load attachment=$number slots=256 dilation=$dilation
 	[ "$(ls /sys/block/vflash0/mq | wc -l)" = 1 ] || fail "hardware queues: $(ls /sys/block/vflash0/mq)"
 	for scheduler in $schedulers; do
@@ -79,7 +79,7 @@ while read -r name number tags default issued inside dilation; do
 	done
 	unload
 
-	step "$name: data, with everything that drivers do at once"
+	step "$name: data stay right with all faults at once"
 	load attachment=$number memory_backed=1 capacity_mib=64 timeout_ms=100
 	for scheduler in $schedulers; do
 		choose $scheduler

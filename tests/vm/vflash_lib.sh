@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What the jobs about the block device vflash0 share: it is loaded, put under load, and taken away.
+# Functions that the jobs about the block device vflash0 share.
 EXTRA=/lib/modules/extra
 PARAMETERS=/sys/module/vflash/parameters
 DISK=/dev/vflash0
@@ -14,11 +14,11 @@ step() {
 	echo "step: $*"
 	echo "vflash test: $*" > /dev/kmsg
 }
-uptime_s() { # NOW_S becomes the time since boot
+uptime_s() { # sets NOW_S to the time since boot in s
 	read -r NOW_S rest < /proc/uptime
 	NOW_S=${NOW_S%.*}
 }
-await() { # MESSAGE COMMAND...: until it succeeds
+await() { # MESSAGE COMMAND...: repeats the command until it succeeds; fails with the message after PATIENCE_S
 	uptime_s
 	deadline_s=$((NOW_S + PATIENCE_S)) message=$1
 	shift
@@ -35,7 +35,7 @@ load() { # PARAMETER=VALUE...
 gone() {
 	rmmod vflash 2> /dev/null
 }
-unload() { # whoever has just died closes the disk in a moment
+unload() { # awaits the end of killed processes, which have the disk open
 	await "vflash does not unload" gone
 }
 fault() { # NAME=VALUE...
@@ -43,7 +43,7 @@ fault() { # NAME=VALUE...
 		echo ${setting#*=} > $PARAMETERS/${setting%%=*} || fail "vflash takes no $setting"
 	done
 }
-verified() { # WHAT FAULT=VALUE...: the data of /tmp/verify.fio arrive, whatever a driver does at once, and are read again
+verified() { # WHAT FAULT=VALUE...: runs /tmp/verify.fio with these and other faults, and reads all data again
 	what=$1
 	shift
 	fault busy_every=13 devbusy_every=7 requeue_every=11 timeout_requeue=1 "$@"
@@ -56,13 +56,13 @@ refused() { # PARAMETER SENTENCE
 	insmod $EXTRA/vflash.ko $1 2> /dev/null && fail "$1 was accepted"
 	dmesg | tail -1 | grep -qF "vflash: $2" || fail "$1: $(dmesg | tail -1), expected $2"
 }
-counted() { # KEY: of the drive's statistics
+counted() { # KEY: prints its value in the drive's statistics
 	sed -n "s/^$1 //p" $PARAMETERS/statistics
 }
 more_than() { # COMMANDS
 	[ "$(counted commands)" -gt $1 ]
 }
-under_load() { # COMMANDS: fio beside us, and so many more requests done
+under_load() { # COMMANDS: begins a load, and awaits this many commands
 	target=$(($(counted commands) + $1))
 	$FIO --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=100000 \
 		> /dev/null 2>&1 &

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a bound that looks ahead waits for nobody who is gone: killed, stopped, ten times slower; that the scheduler can be
-# switched, the clock set, and CPUs taken away while it holds the background; and that data stay right through it.
+# Tests that with bound_mode ahead the background goes on after the real-time reader was killed, stopped, or slowed down tenfold; that
+# the scheduler can be switched, the clock set and CPUs taken offline while the background is held; and that data stay right.
 vflash memory_backed=1 read_fixed_ns=200000 write_fixed_ns=200000
 MODULE=k2_experiments
 attach vflash0 1000
@@ -11,16 +11,16 @@ done
 for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct ahead_fallback_kib; do
 	expect "$knob" "$(cat $K/$knob)" auto
 	expect "auto in upper case to $knob" "$(put $K/$knob AUTO)" EINVAL
-	expect "a number that is none to $knob" "$(put $K/$knob 4294967295)" ERANGE
+	expect "the value reserved for auto to $knob" "$(put $K/$knob 4294967295)" ERANGE
 	echo 100 > $K/$knob || fail "$knob takes no number"
 	expect "$knob" "$(cat $K/$knob)" 100
-	echo auto > $K/$knob || fail "$knob does not find itself again"
+	echo auto > $K/$knob || fail "$knob cannot be set to auto again"
 	expect "$knob" "$(cat $K/$knob)" auto
 done
 expect "auto to inflight_max" "$(put $K/inflight_max auto)" EINVAL
 echo placebo > $K/bound_mode || fail "the placebo is refused"
 expect "bound_mode" "$(cat $K/bound_mode)" placebo
-# With this lead the drive is kept free for most of a period of 20 ms.
+# With this lead, background requests are held for most of a period of 20 ms.
 look_ahead() {
 	echo ahead > $K/bound_mode || fail "ahead is refused"
 	echo 256 > $K/ahead_fallback_kib
@@ -29,13 +29,13 @@ look_ahead() {
 	echo 9000 > $K/ahead_lead_us
 }
 look_ahead
-holds() { # it predicts, knows the drive's rate, and has held the drive free
+holds() { # k2 predicts the reader, knows the drive's rate, and has held background requests
 	[ "$(counted vflash0 ahead_predicted)" = 1 ] && [ "$(counted vflash0 ahead_rate_kib_s)" -gt 0 ] &&
 		[ "$(counted vflash0 ahead_ticks)" -gt $ticks ]
 }
 await_holding() {
 	ticks=$(counted vflash0 ahead_ticks)
-	await "the drive is never held free" holds
+	await "background requests are never held" holds
 }
 real_time() { # THINKTIME
 	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
@@ -62,7 +62,7 @@ for round in 1 2; do
 	go_on 20
 done
 today=$(date +%s)
-for seconds in 100000 -100000; do # it has a clock of its own
+for seconds in 100000 -100000; do # k2 uses the monotonic clock
 	date -s @$(($(date +%s) + seconds)) > /dev/null || fail "the clock cannot be set"
 	go_on 50
 done

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that the background is back at the rate of the fixed bound ten periods after the real-time reader that a bound looks
-# ahead to was killed, stopped, or slowed tenfold; that it keeps its rate when the clock is set, the scheduler switched, a CPU
-# taken away; and that blk-mq is seldom left to ask again after 3 ms. Time is virtual; the drive is one of 8 dies, dilated 16 times.
+# Tests that with bound_mode ahead the background returns to its rate under the fixed bound within ten periods after the real-time
+# reader was killed, stopped, or slowed down tenfold; that it keeps its rate when the clock is set, the scheduler switched, or a
+# CPU taken offline; and that blk-mq seldom has to retry after 3 ms. Time is virtual; the drive has 8 dies and is dilated 16 times.
 PERIOD_MS=32
 T=/sys/kernel/tracing
 K=/sys/block/vflash0/queue/iosched
 grep -q tracefs /proc/mounts || mount -t tracefs none $T
-echo 'p:again blk_mq_delay_run_hw_queues ms=%si:u64' > $T/kprobe_events || fail "no probe of what asks again"
+echo 'p:again blk_mq_delay_run_hw_queues ms=%si:u64' > $T/kprobe_events || fail "no probe of blk_mq_delay_run_hw_queues()"
 echo 'ms == 3' > $T/events/kprobes/again/filter
 echo 1 > $T/events/kprobes/again/enable
 vflash capacity_mib=4096 dies=8 read_ns=54367 read_fixed_ns=23039 dilation=16 depth=256
-look_ahead() { # held free for half of each period
+look_ahead() { # holds background requests for half of each period
 	echo 1024 > $K/inflight_max
 	echo 0 > $K/inflight_kib_max
 	echo 64 > $K/ahead_fallback_kib
@@ -25,9 +25,9 @@ predicted() {
 	[ "$(counted vflash0 ahead_predicted)" = 1 ]
 }
 await_predicted() {
-	await "it is not predicted" predicted
+	await "the reader is not predicted" predicted
 }
-rate() { # RATE becomes the requests a second in thirty periods
+rate() { # sets RATE to the requests a second over thirty periods
 	uptime_ms
 	began=$NOW
 	read -r reads rest < /sys/block/vflash0/stat
@@ -37,7 +37,7 @@ rate() { # RATE becomes the requests a second in thirty periods
 	uptime_ms
 	RATE=$(((reads - first) * 1000 / (NOW - began)))
 }
-back() { # WHAT RATE [PERCENT]: ten periods later it is so much of this one at least
+back() { # WHAT RATE [PERCENT]: checks that ten periods later the rate is at least PERCENT (90) of RATE
 	usleep $((PERIOD_MS * 10000))
 	rate
 	echo "$1: $RATE a second of $2"
@@ -56,14 +56,14 @@ back "real-time requests, and the fixed bound" $fixed
 look_ahead
 await_predicted
 rate
-ahead=$RATE # it varies by a tenth, as a prediction that was wrong ends the next two
+ahead=$RATE # varies by a tenth, as K2 makes no prediction for two periods after a wrong one
 echo "fixed bound: $fixed a second; looking ahead: $ahead"
-[ $((ahead * 10)) -lt $((fixed * 7)) ] || fail "too little is held to notice when nothing is"
+[ $((ahead * 10)) -lt $((fixed * 7)) ] || fail "the bound holds too little for this test to notice its end"
 of_rt STOP
 back stopped $fixed
 of_rt CONT
 await_predicted
-for seconds in 100000 -100000; do # it has a clock of its own
+for seconds in 100000 -100000; do # k2 uses the monotonic clock
 	date -s @$(($(date +%s) + seconds)) > /dev/null || fail "the clock cannot be set"
 	back "clock set by $seconds s" $ahead 70
 done
@@ -88,8 +88,8 @@ back "ten times slower" $fixed
 stop rt reader
 account vflash0
 again=$(grep -c again: $T/trace)
-echo "asked again after 3 ms: $again times"
-# a completion unblocks the background, and the bound that falls meanwhile may refuse it again
+echo "retries after 3 ms: $again"
+# after a completion unblocks the background, the bound may have fallen and refuse it again
 [ $again -le $(($(counted vflash0 dispatched) / 5)) ] || fail "too often"
 echo 0 > $T/events/kprobes/again/enable
 echo > $T/kprobe_events

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that all modules work side by side: disks have different schedulers, exchange them under load, and each module counts its
-# own disk and goes when it has none.
+# Tests that all modules work side by side: disks have different schedulers and exchange them under load, and each module counts only
+# its own disks and can be unloaded when it has none.
 vflash memory_backed=1
 null memory_backed=1 irqmode=2 completion_nsec=20000 queue_mode=2
 modules="k2 mqfq fifo"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that raising or lowering the bounds of a saturated drive never stalls it, and that the drive fills to the new bound;
-# also when nobody submits any more, so that only completions can keep it going. Time is virtual.
+# Tests that raising or lowering the bounds of a saturated drive never stalls it, and that the drive fills to the new bound; also
+# when no more requests are submitted, so that only completions can run the queue. Time is virtual.
 vflash slots=256 depth=256 read_ns=$((2000000 * SLOW))
 attach vflash0 1
 echo 256 > /sys/block/vflash0/queue/nr_requests
@@ -8,7 +8,7 @@ BOUND=$(bound_knob vflash0)
 begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 \
 	--norandommap $FOREVER
 progress vflash0
-filled() { # to the bound: 96 background requests may be had, 128 are offered
+filled() { # BOUND: are this many in flight? The background may hold 96 tags, and asks for 128
 	[ $(counted vflash0 inflight) = $1 ]
 }
 for bound in 1 64 1 8 2 3 2 64 63 64 1 2 32 31 1 64; do
@@ -16,7 +16,7 @@ for bound in 1 64 1 8 2 3 2 64 63 64 1 2 32 31 1 64; do
 	progress vflash0
 	await "the drive is not filled to $bound" filled $bound
 done
-for round in $(seq 100); do # faster than a request
+for round in $(seq 100); do # faster than a request ends
 	random 64
 	echo $((RANDOM_IS + 1)) > $BOUND
 done
@@ -32,7 +32,7 @@ BYTES=/sys/block/vflash0/queue/iosched/inflight_kib_max
 	for kib in 1 3; do # less than a request
 		echo $kib > $BYTES
 		progress vflash0
-		await "not one alone" filled 1
+		await "not one request goes alone" filled 1
 	done
 	for round in $(seq 100); do
 		random 128
@@ -55,7 +55,7 @@ done
 stop load
 account vflash0
 
-all_queued() { # what `order` submits; the driver refuses all until the bound has changed
+all_queued() { # are all reads of `order` queued? The driver refuses all until the bound has changed
 	[ $(counted vflash0 inserted) -ge $((before + 48 * CPUS)) ]
 }
 echo 1023 > /sys/block/vflash0/queue/nr_requests

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that cgroups come and go beside others that share the disk: what is read was written, and each can be removed; with mqfq also
-# while its statistics are read all the time, and the scheduler is switched off and on.
+# Tests that cgroups can be created and removed while others share the disk, and that data stay right; with mqfq also while its
+# statistics are read all the time, and the scheduler is switched off and on.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 vflash memory_backed=1
 attach vflash0 4
@@ -19,12 +19,12 @@ for name in first second; do
 done
 progress vflash0
 place=0
-reads() { # CGROUP COUNT: of what nobody has read
+reads() { # CGROUP COUNT: of blocks that were not read before
 	place=$((place + $2))
 	in_cgroup $1 dd if=/dev/vflash0 of=/dev/null bs=4k count=$2 skip=$((16384 + place % 16384)) iflag=direct 2> /dev/null ||
 		fail "no read from cgroup $1"
 }
-statistics_of_all() { # until it is enough
+statistics_of_all() { # reads all statistics until /tmp/enough exists
 	while [ ! -e /tmp/enough ]; do
 		cat /proc/tailgate-mqfq /cg/io.mqfq.stat /cg/*/io.mqfq.stat /cg/*/*/io.mqfq.stat > /tmp/said 2> /dev/null
 		! grep -q '^[0-9]*:[0-9]* bytes=' /tmp/said || touch /tmp/has_said
@@ -43,7 +43,7 @@ for number in $(seq 30); do
 	await "cgroup number $number cannot be removed" rmdir /cg/short/child /cg/short 2> /dev/null
 done
 if [ $SCHEDULER = mqfq ]; then
-	await "the statistics of a cgroup are never there" test -e /tmp/has_said
+	await "a cgroup never has statistics" test -e /tmp/has_said
 	touch /tmp/enough
 	end statistics
 fi

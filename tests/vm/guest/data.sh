@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that data stay right while schedulers, bounds, tags and sizes change at random and, on vflash, the driver does all that
-# drivers do at once; then all is read again. The argument is the disk.
+# Tests that data stay right while schedulers, bounds, tags and sizes change at random and, on vflash, all faults of drivers are injected
+# at once; then all data are read again. The argument is the disk.
 DISK=$1
 case $DISK in
 vflash0) vflash memory_backed=1 timeout_ms=100 ;;
@@ -8,13 +8,13 @@ nullb0) null memory_backed=1 irqmode=2 completion_nsec=20000 queue_mode=2 blocks
 esac
 load_module $MODULE
 Q=/sys/block/$DISK/queue
-knob() { # NAME VALUE...: one of these
+knob() { # NAME VALUE...: sets it to one of the values
 	name=$1
 	shift
 	one_of "$@"
 	echo $ONE > $Q/iosched/$name
 }
-random_knobs() { # of whichever scheduler the disk has now
+random_knobs() { # of the disk's present scheduler
 	[ -z "$(bound_knob $DISK)" ] || {
 		random 64
 		set_bound $DISK $((RANDOM_IS + 1))
@@ -119,6 +119,6 @@ echo "$switches switches"
 for name in mq-deadline $SCHEDULER; do
 	scheduler $DISK $name
 	echo 3 > /proc/sys/vm/drop_caches
-	fio --eta=never --verify_only /tmp/data.fio > /tmp/again.out 2>&1 || { grep -v '^ ' /tmp/again.out; fail "$name reads other data"; }
+	fio --eta=never --verify_only /tmp/data.fio > /tmp/again.out 2>&1 || { grep -v '^ ' /tmp/again.out; fail "wrong data under $name"; }
 done
 account $DISK

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a bound on the debt of writes finds out how fast the drive works, holds writes and gives them all back: when the
-# real-time reader is there and when it is gone, when the scheduler is switched, when a bound on bytes counts the debt too;
-# and that data stay right through it.
+# Tests that the bound on the debt of writes learns how fast the drive programs writes, holds writes, and dispatches all of them in the
+# end: with the real-time reader and after its end, when the scheduler is switched, and with a bound on bytes that counts the
+# debt too; and that data stay right.
 vflash memory_backed=1 buffer_kib=1024 program_ns=32000000 erase_ns=0
 attach vflash0 32
 K=/sys/block/vflash0/queue/iosched
@@ -9,12 +9,12 @@ expect "the debt of writes" "$(cat $K/write_debt_kib_max)" 0
 for word in AUTO -1 many; do
 	expect "'$word' to write_debt_kib_max" "$(put $K/write_debt_kib_max $word)" EINVAL
 done
-expect "a number that is none" "$(put $K/write_debt_kib_max 4294967295)" ERANGE
-held() { # times that the timer ran the queue since
+expect "the value reserved for auto" "$(put $K/write_debt_kib_max 4294967295)" ERANGE
+held() { # has the timer run the queue more than 30 times since?
 	[ "$(counted vflash0 ahead_ticks)" -gt $((ticks + 30)) ]
 }
 await_holding() {
-	await "nobody finds out how fast the drive works" counts write_drain_kib_s 500
+	await "the rate of the drive is not learned" counts write_drain_kib_s 500
 	ticks=$(counted vflash0 ahead_ticks)
 	await "writes are never held" held
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * failing N write FILE TEXT | read FILE | unload MODULE: one system call, in which the Nth allocation fails
- * (/proc/thread-self/fail-nth: Documentation/fault-injection). Prints what the call gave: "ok" or the error's name. Exit
- * status: 0 if an allocation failed, 1 if the call made fewer than N, 2 if it could not be tried.
+ * failing N write FILE TEXT | read FILE | unload MODULE: makes one system call in which the Nth allocation fails
+ * (/proc/thread-self/fail-nth: Documentation/fault-injection). Prints the result: "ok" or the error's name. Exit
+ * status: 0 if an allocation failed, 1 if the call made fewer than N, 2 if the call could not be made.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 		if (fd < 0)
 			return cannot(file);
 	}
-	memset(buffer, 1, sizeof(buffer)); /* no page of ours is missing later */
+	memset(buffer, 1, sizeof(buffer)); /* so that no page fault allocates later */
 	if (write(fail_nth, argv[1], strlen(argv[1])) < 0)
 		return cannot("fail-nth");
 	if (!strcmp(call, "write") && argc == 5)
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	else
 		result = -1, errno = EINVAL;
 	saved = errno;
-	/* reading it may itself fail, at the last moment: then the call made fewer */
+	/* if reading the file itself takes the failure, the call made fewer than N */
 	if (pread(fail_nth, left, sizeof(left) - 1, 0) < 0)
 		strcpy(left, "1");
 	if (pwrite(fail_nth, "0", 1, 0) < 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that pieces of a request that fail where they are submitted, and requests that the drive forgets, are counted in
-# and out, and that data are right as soon as nothing fails any more. Needs a kernel with fault injection.
+# Tests that counters stay exact when pieces of a request fail at submission, or the driver loses requests, and that data are right once
+# nothing fails any more. Needs a kernel with fault injection.
 needs_injection
 vflash memory_backed=1
 attach vflash0 8
@@ -11,11 +11,11 @@ LOAD="--rw=randrw --bsrange=4k-512k --size=16m --loops=4 --ioengine=libaio --iod
 fail_submissions vflash0 10
 load vflash0 --name=failing $LOAD $ANYHOW
 echo "$(injected fail_make_request) submissions failed"
-[ $(injected fail_make_request) -gt 50 ] || fail "next to none failed"
+[ $(injected fail_make_request) -gt 50 ] || fail "too few submissions failed"
 fail_no_more
 account vflash0
 fail_submissions vflash0 10
-fail_allocations 20 'bio-*' # and pieces for which there is no memory
+fail_allocations 20 'bio-*' # pieces without memory, too
 load vflash0 --name=failing $LOAD $ANYHOW
 echo "$(injected fail_make_request) submissions, $(injected failslab) allocations failed"
 fail_no_more
@@ -33,7 +33,7 @@ bound nullb0 8
 fail_completions nullb0 1
 load nullb0 --name=forgotten --rw=randread --bs=4k --number_ios=3000 --ioengine=libaio --iodepth=16 $ANYHOW
 echo "$(injected fail_io_timeout) completions were lost"
-[ $(injected fail_io_timeout) -gt 10 ] || fail "next to none was lost"
+[ $(injected fail_io_timeout) -gt 10 ] || fail "too few completions were lost"
 fail_no_more
 load nullb0 --name=again --rw=randread --bs=4k --number_ios=1000 --ioengine=libaio --iodepth=16
 bound_kept

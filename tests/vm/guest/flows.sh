@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that real-time tasks of one level are told apart by their cgroups: each is predicted, the statistics say whose a flow
-# is, and cgroups come and go beside.
+# Tests that real-time tasks of one level in different cgroups are different flows: each is predicted, the statistics show the cgroup
+# of each flow, and other cgroups can be created and removed.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 vflash read_fixed_ns=200000
 attach vflash0 1000
@@ -18,7 +18,7 @@ reader() { # CGROUP THINKTIME
 	begin $1 in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=$1 --rw=randread --bs=4k --ioengine=psync --prioclass=1 \
 		--prio=3 --thinktime=$2 $FOREVER --thread
 }
-shows() { # FIELD: of all flows, by number
+shows() { # FIELD: prints it for all flows, by number
 	statistics vflash0 | sed -n "s/^flow[0-9]*\.$1 //p" | tr '\n' ' '
 }
 begin background fio $QUIET --filename=/dev/vflash0 --name=b --rw=randread --bs=16k --ioengine=libaio --iodepth=8 \
@@ -38,12 +38,12 @@ expect "levels" "$(shows level)" "3 3 "
 statistics vflash0 | grep ^flow
 
 place=0
-a_read() { # CGROUP: of what nobody has read
+a_read() { # CGROUP: of a block that was not read before
 	place=$((place + 1))
 	in_cgroup $1 ionice -c 1 -n 3 dd if=/dev/vflash0 of=/dev/null bs=4k count=1 skip=$((place * 256)) 2> /dev/null ||
 		fail "no read from cgroup $1"
 }
-# more than there are places for, one after the other: who is gone leaves its place, and the cgroup may be gone too
+# more flows than there are places, one after the other: an ended flow leaves its place, even if its cgroup was removed
 for number in $(seq 20); do
 	mkdir /cg/short
 	whose=$(stat -c %i /cg/short)
@@ -55,14 +55,14 @@ for number in $(seq 20); do
 	[ $number -gt 14 ] || known || fail "no flow of cgroup number $number"
 done
 expect "flows" "$(shows level | wc -w)" 16
-gone() { # the last of them has taken the place of one that was gone
+gone() { # a new flow gets the place of an ended one
 	mkdir -p /cg/last
 	a_read last
 	shows cgroup | grep -qw $(stat -c %i /cg/last)
 }
 await "a new flow finds no place" gone
-shows cgroup | grep -qw $(stat -c %i /cg/first) || fail "who goes on has lost its place"
-still_both() { # of those that are gone what was known stays until another comes
+shows cgroup | grep -qw $(stat -c %i /cg/first) || fail "a flow that goes on has lost its place"
+still_both() { # an ended flow stays predicted until its place is given away, so look only at these two
 	for name in first second; do
 		number=$(statistics vflash0 | sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$name)$/\1/p")
 		[ "$(counted vflash0 flow$number.predicted)" = 1 ] || return 1

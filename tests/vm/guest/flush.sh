@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that FUA writes, flushes and a journalling file system leave the counters exact, with each kind of write cache,
-# whole and in pieces, also while the driver returns and refuses requests.
+# Tests that counters stay exact with FUA writes, flushes and a journalling file system, with each kind of write cache, with and
+# without splitting, also while the driver returns and refuses requests.
 cat > /tmp/flush.fio << 'JOBS'
 [global]
 rw=randwrite
@@ -25,7 +25,7 @@ fsync=4
 verify=crc32c
 verify_fatal=1
 JOBS
-writes() { # FIO_OPTION: where; without trouble and with each kind apart behind a write-back cache, all at once elsewhere
+writes() { # FIO_OPTION: the place; with a write-back cache without faults and with each kind of fault, else with all faults at once
 	troubles=" ,requeue_every=3,requeue_every=3 dontprep=1,busy_every=3 devbusy_every=5"
 	[ $cache = 1 ] || troubles="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
 	IFS=,
@@ -47,7 +47,7 @@ for cache in 0 1 2; do
 	attach vflash0 4
 	[ $cache = 0 ] || [ $SCHEDULER != k2 ] || echo 4 > /sys/block/vflash0/queue/iosched/split_kib
 	bound vflash0 4
-	[ $cache = 0 ] || MOST_BEFORE= # flushes pass the scheduler by, and are in the drive beside what it has let go
+	[ $cache = 0 ] || MOST_BEFORE= # flushes bypass the scheduler, and are in the drive beside the requests that it dispatched
 	writes --filename=/dev/vflash0
 	/bin/mke2fs -q -t ext4 -J size=4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 32m || fail "mke2fs"
 	mkdir -p /mnt
@@ -56,7 +56,7 @@ for cache in 0 1 2; do
 	umount /mnt
 	blkdiscard -l 1048576 /dev/vflash0 || fail "discard"
 	bound_kept
-	[ $cache = 0 ] || [ $SCHEDULER != k2 ] || [ $(counted vflash0 split_pieces) -gt 100 ] || fail "nothing is split"
+	[ $cache = 0 ] || [ $SCHEDULER != k2 ] || [ $(counted vflash0 split_pieces) -gt 100 ] || fail "no request is split"
 	echo "write cache $cache"
 	account vflash0
 	rmmod vflash

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that CPUs may come and go under load: no request stays behind on the hardware queue of one that went.
+# Tests that CPUs can go offline and online under load: no request is left on the hardware queue of an offline CPU.
 [ $CPUS -gt 1 ] || skip "needs several CPUs"
 vflash slots=4
 attach vflash0 4
@@ -8,11 +8,11 @@ begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioe
 	$FOREVER
 for round in 1 2 3; do
 	for cpu in $(seq 1 $((CPUS - 1))); do
-		echo 0 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go"
+		echo 0 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go offline"
 		progress vflash0
 	done
 	for cpu in $(seq 1 $((CPUS - 1))); do
-		echo 1 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not come"
+		echo 1 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go online"
 		progress vflash0
 	done
 done
@@ -21,19 +21,19 @@ bound_kept
 account vflash0
 rmmod vflash
 
-# A CPU goes when nothing is left on its hardware queue, so what waits there must go, whatever goes first elsewhere without end: what
-# is more urgent, or of a flow that has had less.
+# A CPU goes offline only when no request is left on its hardware queue. So waiting requests there must be dispatched even while other
+# queues always have more urgent requests, or requests of a flow that has had less service.
 vflash slots=4 read_ns=20000000
 attach vflash0 4
 K=/sys/block/vflash0/queue/iosched
-held() { # some of the eight requests wait, beside 32 that go first
+held() { # some of the eight requests wait, in addition to those of the 32 that go first
 	[ "$(counted vflash0 queued)" -ge 34 ]
 }
-goes() { # WHAT "OPTION..." "OPTION...": of what goes first, and of what waits
+goes() { # WHAT "OPTION..." "OPTION...": fio options of the load that goes first, and of the load that waits
 	begin first fio $QUIET --filename=/dev/vflash0 --name=f --rw=randread --bs=4k --ioengine=libaio --iodepth=32 \
 		--cpus_allowed=0 $2 $FOREVER
 	begin held fio $QUIET --filename=/dev/vflash0 --name=h --ioengine=libaio --iodepth=8 --cpus_allowed=1 $3 $FOREVER
-	await "nothing is held: $1" held
+	await "no request waits: $1" held
 	begin offline sh -c "echo 0 > /sys/devices/system/cpu/cpu1/online"
 	end offline
 	stop first held

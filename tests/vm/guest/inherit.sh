@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a task's class is its requests': by ionice, inherited, by SCHED_FIFO; that a returned request keeps its
-# level; and that a real-time task's buffered data, which the kernel writes back, are not real-time.
+# Tests that requests get their task's I/O class: set by ionice, inherited, or derived from SCHED_FIFO; that a returned request keeps
+# its level; and that writeback of a real-time task's buffered data is not real-time.
 vflash memory_backed=1
 attach vflash0 2
-on_level() { # LEVEL COMMAND...: all that the command has inserted is on this level
+on_level() { # LEVEL COMMAND...: checks that all requests of the command are inserted on this level
 	level=$1
 	all=$(counted vflash0 inserted) on=$(counted vflash0 level$level.inserted)
 	shift
@@ -32,7 +32,7 @@ fault dontprep=1 busy_every=5
 on_level 1 $RANDOM_READ --name=r --ioengine=libaio --iodepth=32 --prioclass=1 --prio=1
 no_faults
 echo 2 > /sys/block/vflash0/queue/nomerges
-exec 3< /dev/vflash0 # or who closes it last writes back
+exec 3< /dev/vflash0 # keeps it open: the last close would write back in the task
 buffered() {
 	ionice -c 1 -n 1 dd if=/dev/zero of=/dev/vflash0 bs=4k count=512 2> /dev/null
 	sync

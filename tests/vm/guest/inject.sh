@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Failures that the kernel itself brings about, for parts that go on in spite of them: of allocations, of submissions, of
-# completions. On a kernel without fault injection, which is every one of Debian's, these functions do nothing.
-# Documentation/fault-injection/fault-injection.rst has the files.
+# Fault injection of the kernel, for parts that must survive failing allocations, submissions and completions. On a kernel without
+# fault injection, such as all of Debian's, these functions do nothing.
+# Documentation/fault-injection/fault-injection.rst describes the files.
 
 INJECT=/sys/kernel/debug
 TIMES=1000000000
@@ -12,17 +12,17 @@ injects() {
 needs_injection() {
 	injects || skip "a kernel without fault injection"
 }
-inject() { # KIND PERCENT: from now on
+inject() { # KIND PERCENT: begins to inject failures
 	echo $TIMES > $INJECT/$1/times
 	echo 0 > $INJECT/$1/verbose # it would print a call trace each time
 	echo 1 > $INJECT/$1/interval
 	echo $2 > $INJECT/$1/probability
 }
-injected() { # KIND: how many have failed since inject
+injected() { # KIND: prints how many failed since inject
 	injects || { echo 0; return; }
 	echo $((TIMES - $(cat $INJECT/$1/times)))
 }
-fail_allocations() { # PERCENT SLAB...: of those from these slabs (patterns), also where the caller would wait for memory
+fail_allocations() { # PERCENT SLAB...: fails allocations from these slabs (patterns), also if the caller would wait for memory
 	injects || return 0
 	percent=$1
 	shift
@@ -37,12 +37,12 @@ fail_allocations() { # PERCENT SLAB...: of those from these slabs (patterns), al
 	echo N > $INJECT/failslab/ignore-gfp-wait
 	inject failslab $percent
 }
-fail_submissions() { # DISK PERCENT: they end with EIO before any scheduler sees them
+fail_submissions() { # DISK PERCENT: submissions end with EIO before a scheduler sees them
 	injects || return 0
 	echo 1 > /sys/block/$1/make-it-fail
 	inject fail_make_request $2
 }
-fail_completions() { # DISK PERCENT: the driver forgets them, if it asks; they time out
+fail_completions() { # DISK PERCENT: a driver that supports it loses completions; the requests time out
 	injects || return 0
 	echo 1 > /sys/block/$1/io-timeout-fail
 	inject fail_io_timeout $2
@@ -57,7 +57,7 @@ fail_no_more() {
 	done
 	echo N > $INJECT/failslab/cache-filter
 }
-each_allocation() { # CHECK CALL...: of `failing`: CALL with its first allocation failing, its second, and so on; after each, CHECK
+each_allocation() { # CHECK CALL...: runs CALL (failing.c) with its first allocation failing, its second, and so on; after each, CHECK
 	check=$1 nth=1 tolerated=0
 	shift
 	for setting in failslab/ignore-gfp-wait fail_page_alloc/ignore-gfp-wait fail_page_alloc/ignore-gfp-highmem; do
@@ -71,7 +71,7 @@ each_allocation() { # CHECK CALL...: of `failing`: CALL with its first allocatio
 		[ "$RESULT" != ok ] || tolerated=$((tolerated + 1))
 		$check
 		nth=$((nth + 1))
-		[ $nth -lt 5000 ] || fail "$*: it makes no end of allocations"
+		[ $nth -lt 5000 ] || fail "$*: more than 5000 allocations"
 	done
 	[ "$RESULT" = ok ] || fail "$*: $RESULT, and nothing failed"
 	$check

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that iocost, which charges a cgroup for each request and waits for its end, finds the cgroup idle after its requests
-# were split at insertion: those that were too large from the start, and those that grew in a plug.
+# Tests that iocost, which charges a cgroup for each request until it ends, finds the cgroup idle after its requests were split at
+# insertion: requests that were too large when submitted, and requests that grew in a plug.
 T=/sys/kernel/tracing
 grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 [ -e $T/events/iocost/iocost_iocg_idle ] || skip "iocost does not say when a cgroup is idle"
@@ -8,7 +8,7 @@ vflash
 attach vflash0 8
 Q=/sys/block/vflash0/queue
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
-echo "$(cat /sys/block/vflash0/dev) enable=1" > /cg/io.cost.qos || fail "iocost is not to be had"
+echo "$(cat /sys/block/vflash0/dev) enable=1" > /cg/io.cost.qos || fail "iocost cannot be enabled"
 mkdir -p /cg/paid
 echo 16 > $Q/iosched/split_kib
 in_cgroup() (
@@ -18,7 +18,7 @@ in_cgroup() (
 idle_again() {
 	grep -q 'iocost_iocg_idle: \[vflash0:/paid\]' $T/trace
 }
-found_idle() { # WHAT FIO_OPTION...: in the cgroup, all of it split at insertion
+found_idle() { # WHAT FIO_OPTION...: a load in the cgroup that is all split at insertion
 	what=$1
 	shift
 	before=$(counted vflash0 split_requests)
@@ -27,7 +27,7 @@ found_idle() { # WHAT FIO_OPTION...: in the cgroup, all of it split at insertion
 	end load
 	[ "$(counted vflash0 split_requests)" -ge $((before + 50)) ] || fail "$what: not split"
 	account vflash0
-	await "$what: the cgroup is busy for ever" idle_again
+	await "$what: iocost never finds the cgroup idle" idle_again
 	echo "$what: $(($(counted vflash0 split_requests) - before)) split"
 }
 echo 1 > $T/events/iocost/iocost_iocg_idle/enable

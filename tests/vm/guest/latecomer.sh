@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a flow far ahead leaves scheduler tags to others, all that have no real-time class leave some to those that have,
-# and class idle gets a request in a second whatever else there is. Time is virtual.
+# Tests that a flow that is far ahead leaves scheduler tags to other flows, that requests without real-time class leave some to
+# real-time requests, and that class idle gets one request a second in any case. Time is virtual.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 vflash queues=1 depth=64 read_ns=$((5000000 * SLOW))
 attach vflash0 1
@@ -12,7 +12,7 @@ mkdir /cg/heavy /cg/light
 held() {
 	statistics vflash0 | awk '$1 == "queued" || $1 == "inflight" { held += $2 } END { print held }'
 }
-holds() { # LEAST MOST: a single look may find some too many, when requests move while the counters are read
+holds() { # LEAST MOST: one sample may be too high, as requests move while the counters are read
 	got=$(held)
 	[ $got -ge $1 ] && [ $got -le $2 ]
 }
@@ -21,7 +21,7 @@ heavy() (
 	exec fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=400 --numjobs=3 \
 		--norandommap $FOREVER
 )
-reads() { # MOST_MS COMMAND...: ten reads one after the other, in at most this time
+reads() { # MOST_MS COMMAND...: makes ten consecutive reads, which must take at most MOST_MS
 	most_ms=$1
 	shift
 	uptime_ms
@@ -32,9 +32,9 @@ reads() { # MOST_MS COMMAND...: ten reads one after the other, in at most this t
 	[ $((NOW - since)) -le $((most_ms * SLOW)) ] || fail "ten reads took $((NOW - since)) ms"
 }
 begin load heavy
-await "it does not get its three quarters of 64 tags" holds 44 48
+await "the load does not get three quarters of 64 tags" holds 44 48
 usleep 200000
-await "it holds more than three quarters of 64 tags" holds 44 48
+await "the load holds more than three quarters of 64 tags" holds 44 48
 (echo 0 > /cg/light/cgroup.procs && reads 250 env) || exit 1
 reads 150 ionice -c 1
 reads 15000 ionice -c 3

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * levels DISK aio|uring|worker|sqpoll OWN [STEP [nobody]]: submits one 4 KiB read with each (STEP: each so manieth) of
- * the 65536 values of an I/O priority, and compares what /proc/tailgate-k2 counts as inserted with what must be: class
- * RT is level value & 7, class NONE is the level OWN of the task, all else is level 8. Which values are invalid is the
- * kernel's business: it refuses them, and they are counted. `worker` lets io_uring's worker threads submit, `sqpoll` its
- * polling thread; `nobody` gives up the right to the real-time class first.
+ * levels DISK aio|uring|worker|sqpoll OWN [STEP [nobody]]: submits one 4 KiB read with each (or each STEPth) of the
+ * 65536 values of an I/O priority, and compares the insertions counted in /proc/tailgate-k2 with those expected: class RT
+ * is level value & 7, class NONE is the task's level OWN, other classes are level 8. The kernel refuses invalid values;
+ * these are counted. With `worker` io_uring's worker threads submit, with `sqpoll` its polling thread. With `nobody` the
+ * program first gives up the right to the real-time class.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,7 +49,7 @@ static void account(unsigned int value, long result)
 	}
 }
 
-/* not adjacent: nothing merges */
+/* not adjacent, so that no requests are merged */
 static long long offset_of(unsigned int value)
 {
 	return (long long)(value % 8192) * 2 * BLOCK;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that each of the 65536 I/O priorities puts a request on its level, whoever submits or inserts it.
+# Tests that each of the 65536 I/O priorities puts a request on its level, for each way to submit and insert it.
 null irqmode=0 queue_mode=2
 attach nullb0
 echo 2 > /sys/block/nullb0/queue/nomerges
-rt() { # LEVEL COMMAND...: as a task of this real-time level
+rt() { # LEVEL COMMAND...: runs it as a task of this real-time level
 	level=$1
 	shift
 	ionice -c 1 -n $level "$@"

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What the parts share: disks, the scheduler, loads beside us, and the one check that every part ends with. A part is a
-# file <name>.sh that says in a sentence what it tests. It runs in a shell of its own, and ends with `fail`, `skip`, or
-# at its end. It is about the scheduler SCHEDULER: k2, or what run_part was told. If any scheduler of ours will do, the part
-# says attach, set_bound, counted and account, which work for each.
+# Functions that the parts share: disks, schedulers, loads in the background, and the check that every part ends with. A part is a
+# file <name>.sh whose first sentence says what it tests. It runs in a shell of its own, and ends with `fail`, with `skip`, or
+# at its end. It tests the scheduler SCHEDULER: k2, or the argument of run_part. Parts that can test any of our schedulers use
+# attach, set_bound, counted and account, which work for each.
 #
-# No verdict depends on the host's speed. A part either awaits conditions, with no limit but PATIENCE_S, and may run by the
-# host's clock; or it judges times, rates, or what was learned from them, and then runs in virtual time only. test_k2.py
-# says which parts are which.
+# No verdict depends on the host's speed. A part either awaits conditions, for at most PATIENCE_S, and may run by the host's
+# clock; or it judges times, rates or values learned from them, and then runs only in virtual time. test_k2.py says which parts
+# run in virtual time.
 
 PARTS=/root/k2
 PATH=$PARTS:$PATH
 EXTRA=/lib/modules/extra
 FAULTS=/sys/module/vflash/parameters
 CPUS=$(grep -c ^processor /proc/cpuinfo)
-PATIENCE_S=${PATIENCE_S:-300} # after this long a condition that is awaited never comes; far more than a busy host needs
-# A kernel that looks for faults executes some ten times as many instructions, and in virtual time each of them takes time. Where
-# a part needs a drive that is slower than the CPU, it multiplies the drive's times by this.
+PATIENCE_S=${PATIENCE_S:-300} # most seconds to await a condition; far more than a busy host needs
+# A kernel with KASAN or KCSAN executes about ten times as many instructions, and in virtual time each instruction takes time. A part
+# that needs a drive slower than the CPU multiplies the drive's times by this.
 case $(uname -r) in
 *-kasan | *-kcsan) SLOW=10 ;;
 *) SLOW=1 ;;
 esac
 . $PARTS/inject.sh
 QUIET="--eta=never --output-format=terse --direct=1 --group_reporting=1 --randrepeat=1"
-FOREVER="--time_based --runtime=100000" # until it is stopped
+FOREVER="--time_based --runtime=100000" # until `stop`
 
 fail() {
 	echo "FAIL: $*"
@@ -39,11 +39,11 @@ expect() { # WHAT GOT WANTED
 # --- randomness: one seed for all, printed with a failure ---
 
 SEED_NOW=${SEED:-1}
-random() { # MAX: RANDOM_IS becomes 0 to MAX - 1
+random() { # MAX: sets RANDOM_IS to 0 to MAX - 1
 	SEED_NOW=$(((SEED_NOW * 1103515245 + 12345) & 0x7fffffff))
 	RANDOM_IS=$(((SEED_NOW >> 8) % $1))
 }
-one_of() { # WORD...: ONE becomes one of them
+one_of() { # WORD...: sets ONE to one of the words
 	random $#
 	shift $RANDOM_IS
 	ONE=$1
@@ -51,7 +51,7 @@ one_of() { # WORD...: ONE becomes one of them
 
 # --- disks and schedulers ---
 
-vflash() { # PARAMETER=VALUE...: /dev/vflash0, small and fast unless said otherwise
+vflash() { # PARAMETER=VALUE...: /dev/vflash0, small and fast by default
 	insmod $EXTRA/vflash.ko capacity_mib=256 dies=8 read_ns=50000 read_fixed_ns=10000 program_ns=20000 \
 		write_fixed_ns=10000 depth=64 queues=$CPUS "$@" || fail "vflash does not load with $*"
 	await "no /dev/vflash0" test -b /dev/vflash0
@@ -73,15 +73,15 @@ scheduler() { # DISK NAME
 	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
 	grep -q "\[$2\]" /sys/block/$1/queue/scheduler || fail "$1 has not taken $2"
 }
-load_module() { # MODULE: of ours
+load_module() { # MODULE: one of this project
 	[ -d /sys/module/$1 ] || insmod $EXTRA/$1.ko || fail "$1 does not load"
 }
-attach() { # DISK [BOUND]: SCHEDULER; its MODULE is k2_experiments for a part that sets what is chosen automatically
+attach() { # DISK [BOUND]: sets SCHEDULER; a part that sets values which k2 chooses automatically sets MODULE=k2_experiments before
 	load_module $MODULE
 	scheduler $1 $SCHEDULER
 	set_bound $1 ${2:-32}
 }
-bound_knob() { # DISK: the file of the bound on requests in the drive, whatever scheduler of ours it has
+bound_knob() { # DISK: the file of its scheduler's bound on requests in the drive
 	ls /sys/block/$1/queue/iosched/inflight_max /sys/block/$1/queue/iosched/d 2> /dev/null
 }
 set_bound() { # DISK BOUND
@@ -96,25 +96,25 @@ no_faults() {
 	fault error_every=0 bad_sectors=0 requeue_every=0 lose_every=0 busy_every=0 devbusy_every=0 dontprep=0 timeout_requeue=0
 }
 
-# --- what a scheduler counts ---
+# --- statistics ---
 
-statistics() { # DISK: its lines of the statistics, as "key value"
+statistics() { # DISK: prints its statistics, in lines "key value"
 	cat /proc/tailgate-* 2> /dev/null | sed -n "s/^$1 //p"
 }
-counted() { # DISK FIELD: a counter; of k2 over all levels unless it has one of them
+counted() { # DISK FIELD: prints a counter; a field of k2's levels without a level is the sum of all levels
 	statistics $1 | awk -v key="$2" '{ sub(/^level[0-8]\.inflight/, ""); plain = $1; sub(/^level[0-8]\./, "", plain) }
 		$1 == key || plain == key { sum += $2 } END { print sum + 0 }'
 }
-counts() { # FIELD VALUE: vflash0 has counted so many, or more
+counts() { # FIELD VALUE: is the counter of vflash0 at least this value?
 	[ "$(counted vflash0 $1)" -ge $2 ]
 }
-completed() { # DISK: reads and writes that the block layer has seen the end of, each once however often it was issued
+completed() { # DISK: prints the completed reads and writes; one that was issued several times counts once
 	awk '{ print $1 + $5 }' /sys/block/$1/stat
 }
-idle() { # DISK
+idle() { # DISK: is no request queued or in flight?
 	[ "$(counted $1 inflight)$(counted $1 queued)" = 00 ]
 }
-account() { # DISK: all requests have ended, and each that was inserted has left once
+account() { # DISK: awaits the end of all requests, and checks that each inserted one left the scheduler once
 	await "$1 does not come to rest" idle $1
 	statistics $1 | awk '{ level = $1 ~ /^level8\./; name = $1; sub(/^level[0-8]\./, "", name); seen[name] = 1 }
 		name == "split_staged" { split_staged = $2 }
@@ -128,48 +128,48 @@ account() { # DISK: all requests have ended, and each that was inserted has left
 			exit wrong || !seen["inflight"] || !seen["queued"] }' ||
 		{ statistics $1; fail "$1: counters do not balance"; }
 }
-most_in_drive() { # the most requests that vflash0 ever had at a time, by its own count
+most_in_drive() { # prints the most requests that vflash0 ever had at a time, by its own count
 	sed -n 's/slots_used_max //p' $FAULTS/statistics
 }
-bound() { # DISK BOUND: from now on, look at what is in flight; of vflash0 no breach is missed, as it keeps the highest count
+bound() { # DISK BOUND: begins to sample requests in flight; vflash0 also keeps its own highest count, which misses nothing
 	begin bound sample /proc/tailgate-$SCHEDULER $1 $2
 	BOUND=$2
 	MOST_BEFORE=
 	[ $1 != vflash0 ] || MOST_BEFORE=$(most_in_drive)
 }
-bound_kept() { # it never was above the bound
+bound_kept() { # checks that requests in flight never exceeded the bound
 	kill $(pidof sample)
 	end bound
 	cat /tmp/bound.out
 	[ -z "$MOST_BEFORE" ] || [ $(most_in_drive) -le $((MOST_BEFORE > BOUND ? MOST_BEFORE : BOUND)) ] ||
-		fail "in the drive at a time, by its own count: $(most_in_drive), and the bound is $BOUND"
+		fail "the drive had $(most_in_drive) requests at a time, and the bound is $BOUND"
 }
 
-# --- loads beside us ---
+# --- loads in the background ---
 
-uptime_ms() { # NOW becomes the time since boot
+uptime_ms() { # sets NOW to the time since boot in ms
 	read -r NOW rest < /proc/uptime
 	NOW=${NOW%.*}${NOW#*.}0
 }
-be_patient() { # for PATIENCE_S from now on
+be_patient() { # sets DEADLINE to PATIENCE_S from now
 	uptime_ms
 	DEADLINE=$((NOW + PATIENCE_S * 1000))
 }
-still_patient() { # MESSAGE: if not, that is the end
+still_patient() { # MESSAGE: fails with it after DEADLINE
 	uptime_ms
 	[ $NOW -lt $DEADLINE ] || stuck "$1"
 }
-await() { # MESSAGE COMMAND...: until it succeeds
+await() { # MESSAGE COMMAND...: repeats the command until it succeeds; fails with the message after PATIENCE_S
 	be_patient
 	message=$1 pause_us=10000
 	shift
 	until "$@"; do
 		still_patient "$message"
 		usleep $pause_us
-		[ $pause_us -ge 100000 ] || pause_us=$((pause_us * 3 / 2)) # a look costs more than what is looked at
+		[ $pause_us -ge 100000 ] || pause_us=$((pause_us * 3 / 2)) # checking too often would slow down the load
 	done
 }
-stuck() { # MESSAGE: show what hangs; after this the machine is of no use
+stuck() { # MESSAGE: prints what hangs, and fails; the machine cannot be used any more
 	touch /tmp/stuck
 	cat /proc/tailgate-* 2> /dev/null | grep -v 'wait_us\| 0$'
 	for pid in $(pidof fio); do
@@ -184,7 +184,7 @@ stuck() { # MESSAGE: show what hangs; after this the machine is of no use
 	dmesg | sed -n '/Show Blocked State/,$p' | tail -80
 	fail "$1"
 }
-begin() { # NAME COMMAND...: run it beside us
+begin() { # NAME COMMAND...: runs it in the background
 	rm -f /tmp/$1.code
 	(
 		name=$1
@@ -197,7 +197,7 @@ begin() { # NAME COMMAND...: run it beside us
 ended() { # NAME
 	[ -e /tmp/$1.code ]
 }
-end() { # NAME [CODE]: wait until it ends, with this code
+end() { # NAME [CODE]: awaits its end, and checks its exit status
 	await "$1 does not end" ended $1
 	read -r code < /tmp/$1.code
 	[ $code = ${2:-0} ] || {
@@ -205,17 +205,17 @@ end() { # NAME [CODE]: wait until it ends, with this code
 		fail "$1 ended with $code"
 	}
 }
-stop() { # NAME...: kill the loads; a process with I/O on its way ends only when the kernel has ended all of it
-	killall -9 fio # not INT: fio, whatever the scheduler, may then wait for I/O that it never submitted
+stop() { # NAME...: kills the loads; a process with I/O in flight ends only after the kernel has completed all of it
+	killall -9 fio # not INT: fio may then wait for I/O that it never submitted, with any scheduler
 	for name; do
 		await "$name does not end" ended $name
 	done
-	await "a job of fio does not end" no_fio # those that it forked may outlive it
+	await "a job of fio does not end" no_fio # forked jobs may outlive it
 }
 no_fio() {
 	! pidof fio > /dev/null
 }
-load() { # DISK FIO_OPTION...: run fio until it ends
+load() { # DISK FIO_OPTION...: runs fio until it ends
 	disk=$1
 	shift
 	begin fio fio $QUIET --filename=/dev/$disk "$@"
@@ -224,25 +224,25 @@ load() { # DISK FIO_OPTION...: run fio until it ends
 more_than() { # DISK DISPATCHED
 	[ $(counted $1 dispatched) -gt $2 ]
 }
-progress() { # DISK: something is dispatched
-	await "$1: nothing is dispatched" more_than $1 $(counted $1 dispatched)
+progress() { # DISK: awaits a dispatch
+	await "$1: no request is dispatched" more_than $1 $(counted $1 dispatched)
 }
-go_on() { # REQUESTS: the background on vflash0 does so many more
+go_on() { # REQUESTS: awaits this many more background requests on vflash0
 	await "the background does not go on" counts level8.dispatched $(($(counted vflash0 level8.dispatched) + $1))
 }
-of_rt() { # SIGNAL: to the load whose fio has --name=rt
+of_rt() { # SIGNAL: sends it to the fio with --name=rt
 	for pid in $(pidof fio); do ! grep -q name=rt /proc/$pid/cmdline || kill -$1 $pid; done
 }
-unchanged() { # NAME: what this load read, it had written
-	! grep verify: /tmp/$1.out || fail "other data was read than written"
+unchanged() { # NAME: checks that this load read the data that it had written
+	! grep verify: /tmp/$1.out || fail "data read differ from data written"
 }
 
-# --- from part to part ---
+# --- running parts ---
 
-kernel_log() { # NAME: what the kernel said since this part began; the host knows what of it is a complaint
+kernel_log() { # NAME: prints the kernel log since this part began; the host checks it for warnings
 	dmesg | sed -n "/tailgate: part $1\$/,\$p"
 }
-clean_up() { # take all disks and schedulers away: whatever the part did, this works
+clean_up() { # removes all disks and schedulers, whatever state the part left
 	fail_no_more
 	for pid in $(pidof fio sample levels order paged pieces sg); do
 		kill -9 $pid
@@ -257,8 +257,8 @@ clean_up() { # take all disks and schedulers away: whatever the part did, this w
 		[ ! -e $disk/power ] || rmdir $disk
 	done
 	for module in loop vflash null_blk scsi_debug $(cd $EXTRA && ls | sed 's/\.ko$//'); do
-		! grep -qsx $module /tmp/loaded_for_ever || continue # the kernel has lost references to it
-		be_patient # what was killed may still be ending
+		! grep -qsx $module /tmp/loaded_for_ever || continue # the kernel leaked references to it, see nomem.sh
+		be_patient # killed processes may not have ended yet
 		until [ ! -d /sys/module/$module ] || rmmod $module 2> /dev/null; do
 			uptime_ms
 			[ $NOW -lt $DEADLINE ] || return 1
@@ -267,8 +267,8 @@ clean_up() { # take all disks and schedulers away: whatever the part did, this w
 	done
 	[ -e /tmp/loaded_for_ever ] || ! ls /proc/tailgate-* 2> /dev/null
 }
-run_part() { # [SCHEDULER] NAME [ARGUMENT]: its verdict (ok, skip, fail) and what it printed go to the host at once; after a failure
-	# the guest ends: what the part has left behind must not fail the next
+run_part() { # [SCHEDULER] NAME [ARGUMENT]: runs a part, and sends its verdict (ok, skip, fail) and output to the host at once
+	# After a failure the guest ends, so that the state that the part left cannot make the next part fail.
 	echo "tailgate: part $*" > /dev/kmsg
 	read -r begin rest < /proc/uptime
 	(

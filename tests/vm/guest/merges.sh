@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that merges of every kind leave the counters exact and the data right: bios with plugged requests, bios with
-# queued requests, and under k2 queued requests with each other.
+# Tests that counters stay exact and data right with each kind of merge: bios with plugged requests, bios with queued requests, and
+# under k2 queued requests with each other.
 vflash memory_backed=1 depth=256
 attach vflash0 1
 VERIFY="--verify=crc32c --do_verify=1 --verify_fatal=1"
-merged() { # requests merged by the block layer: reads and writes
+merged() { # prints the reads and writes that the block layer merged
 	awk '{ print $2 + $6 }' /sys/block/vflash0/stat
 }
 joined() { # BIOS
 	[ $(merged) -ge $1 ]
 }
-backed_up() { # COMMAND FIO_OPTION...: a load that finds its queue full, as the driver refuses all until the command succeeds
+backed_up() { # COMMAND FIO_OPTION...: runs a load whose requests stay queued, as the driver refuses all until COMMAND succeeds
 	until_then=$1
 	shift
 	fault busy_every=1
 	begin fio fio $QUIET --filename=/dev/vflash0 "$@"
-	await "nothing merged: $*" $until_then
+	await "no bio merged: $*" $until_then
 	fault busy_every=0
 	end fio
 	account vflash0
@@ -33,8 +33,8 @@ for level in 0 3; do
 	writes "real-time level $level" --ioengine=libaio --iodepth=64 --prioclass=1 --prio=$level
 done
 
-# Neighbours that are plugged with strangers between them are queued as requests of their own; the bio that continues
-# the last one makes k2 look, and all of them join.
+# Adjacent writes that are plugged with others between them are queued as separate requests. The bio that continues the last one makes
+# k2 offer all of them for merging, so that they merge with each other.
 requests_with_each_other() {
 	cat > /tmp/iolog << 'LOG'
 fio version 2 iolog
@@ -63,7 +63,7 @@ mqfq)
 	;;
 esac
 
-# Merging asks for the queue's lock, and k2 gives up if it is taken: many at once, each with its data checked.
+# Many CPUs merge at once: k2 does not merge a bio if the lock is taken. All data are checked.
 set_bound vflash0 8
 load vflash0 --name=w --rw=write --bs=4k --size=1m --numjobs=4 --offset_increment=8m $VERIFY --ioengine=libaio \
 	--iodepth=32 --iodepth_batch=8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests a scheduler beside what else the block layer does to a request: splits at max_sectors_kb, nomerges, polling, RWF_NOWAIT,
+# Tests a scheduler together with other features of the block layer: splitting at max_sectors_kb, nomerges, polling, RWF_NOWAIT,
 # write-back throttling, few tags.
 vflash memory_backed=1 max_kib=512
 attach vflash0 4
@@ -56,13 +56,13 @@ rmmod null_blk
 [ $SCHEDULER = k2 ] || exit 0
 [ $polled_pieces -ge 200 ] || fail "polled requests are not split"
 
-# To a zone one writes in order, so such writes stay whole; 6.1 takes no scheduler there that does not keep that order.
+# Writes to a zone must keep their order, so they are not split. Linux 6.1 refuses schedulers that do not declare to keep it.
 null zoned=1 zone_size=16
 if echo k2 2> /dev/null > /sys/block/nullb0/queue/scheduler; then
 	echo 16 > /sys/block/nullb0/queue/iosched/split_kib
 	load nullb0 --name=w --zonemode=zbd --rw=write --bs=128k --number_ios=8 --ioengine=psync
-	expect "of the writes to a zone split" "$(counted nullb0 split_requests)" 0
+	expect "writes to a zone that were split" "$(counted nullb0 split_requests)" 0
 	load nullb0 --name=r --rw=read --bs=128k --number_ios=8 --ioengine=psync --size=1m
-	expect "of the reads, pieces" "$(counted nullb0 split_pieces)" 64
+	expect "pieces of reads" "$(counted nullb0 split_pieces)" 64
 	account nullb0
 fi

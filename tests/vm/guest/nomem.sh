@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that whichever allocation fails while a scheduler is set, changed, read or unloaded, the call fails or has done its work, nothing is
-# left half done, and the disk goes on. Not while it is loaded: the kernel's own code for modules and their tracepoints warns then.
+# Tests each single failing allocation while a scheduler is set, changed, read or unloaded: the call fails without effect or succeeds
+# completely, and the disk still works. Loading is not tested, as the kernel's own code for modules and tracepoints warns then.
 # Needs a kernel with fault injection.
 needs_injection
 vflash
 Q=/sys/block/vflash0/queue
-is_counted() { # there are statistics of the disk
+is_counted() { # does the disk have statistics?
 	[ -n "$(statistics vflash0)" ]
 }
-works() { # the disk takes a request, whatever its scheduler is
+works() { # checks that the disk reads, with any scheduler
 	dd if=/dev/vflash0 of=/dev/null bs=64k count=1 iflag=direct 2> /dev/null || fail "the disk does not read after $RESULT"
 }
 
 references() { # MODULE
 	cat /sys/module/$1/refcnt 2> /dev/null || echo 0
 }
-kyber_or_not() { # what Linux' own scheduler does, for comparison
+kyber_or_not() { # for comparison: what happens with one of Linux' own schedulers
 	works
 	scheduler vflash0 none
 }
 load_module $MODULE
 other=none
-set_or_not() { # with all that belongs to it, or another scheduler and nothing of this one
+set_or_not() { # checks that the scheduler is set completely, or not at all
 	works
 	case $(cat $Q/scheduler) in
 	*"[$SCHEDULER]"*)
@@ -35,8 +35,8 @@ set_or_not() { # with all that belongs to it, or another scheduler and nothing o
 	esac
 	scheduler vflash0 $other
 }
-# 6.1 loses a reference to the module of any scheduler when it finds no memory before the scheduler is asked (blk_mq_init_sched()): the
-# second time, when nothing is allocated for the first time, ours loses as many as Linux' own
+# Linux 6.1 leaks a reference to the scheduler's module if an allocation fails before it calls the scheduler (blk_mq_init_sched()). In
+# the second run, without allocations that are made only once, our scheduler loses as many as kyber.
 kyber_has=$(references kyber_iosched)
 each_allocation kyber_or_not write $Q/scheduler kyber
 lost=$(($(references kyber_iosched) - kyber_has))
@@ -53,7 +53,7 @@ each_allocation set_or_not write $Q/scheduler $SCHEDULER
 stop reads
 
 attach vflash0
-left() { # or not: it is set still
+left() { # switched off, or still set: it can be set again
 	works
 	attach vflash0
 }
@@ -73,7 +73,7 @@ for file in $(find /proc/tailgate* -type f); do
 done
 scheduler vflash0 none
 unloaded() {
-	case $RESULT in ok) [ ! -d /sys/module/$MODULE ] || fail "$MODULE has not gone" ;; esac
+	case $RESULT in ok) [ ! -d /sys/module/$MODULE ] || fail "$MODULE was not unloaded" ;; esac
 	load_module $MODULE
 }
 if [ $lost = 0 ]; then

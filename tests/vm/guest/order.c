@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * order DISK SEED CPUS [hold]: fills the queue of a drive of vflash that gets one request at a time, and looks at the order in
- * which it is served. The driver refuses a first read while each of CPUS threads, each on a CPU of its own, submits
- * READS reads of random levels; then it takes them, and they must end level by level, and within a level in the order
- * in which their thread submitted them. Exit status 1 if not. With `hold` it is for others to let the driver take them.
+ * order DISK SEED CPUS [hold]: fills the queue of a vflash drive that takes one request at a time, and checks the order in
+ * which requests are served. The driver refuses all requests while each of CPUS threads, each on a CPU of its own, submits
+ * READS reads of random levels. Then the driver accepts them. They must end level by level, and within a level in the order
+ * in which their thread submitted them. Exit status 1 if not. With `hold` another program lets the driver accept them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { BLOCK = 4096, READS = 48, CPUS_MAX = 8, LEVELS = 9, CLASS_RT = 1, CLASS_BE = 2 };
 
-/* a request's aio_data: level, thread and its number in the thread */
+/* aio_data of a request: its level, its thread, and its number in the thread */
 struct tag {
 	unsigned char level, thread;
 	unsigned short number;
@@ -37,7 +37,7 @@ static void die(const char *what)
 	exit(2);
 }
 
-/* whether the driver refuses all that it gets, for the block layer to try again */
+/* Makes the driver refuse all requests, which the block layer then tries again, or accept them. */
 static void refuse(const char *value)
 {
 	int fault = open("/sys/module/vflash/parameters/busy_every", O_WRONLY);
@@ -47,7 +47,7 @@ static void refuse(const char *value)
 	close(fault);
 }
 
-/* every second block: nothing merges */
+/* every second block, so that no requests are merged */
 static void submit(struct tag tag, unsigned int place)
 {
 	unsigned int class = tag.level < LEVELS - 1 ? CLASS_RT : CLASS_BE;

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 		file = open(argv[2], O_RDONLY);
 		if (file < 0)
 			continue;
-		/* the end of one page, and the next; there is less to read while the disk has another scheduler */
+		/* the end of one page, and the next one; the file is shorter while the disk has another scheduler */
 		if (read(file, buffer + PAGE - FIRST, FIRST + PAGE) < 0)
 			return 3;
 		close(file);

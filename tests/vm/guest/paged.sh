@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that the scheduler may change while somebody reads the statistics into memory that must first be read from that disk.
+# Tests that the scheduler can be switched while a process reads the statistics into memory that must first be read from that disk.
 vflash read_ns=10000000
 attach vflash0
 begin reader paged /dev/vflash0 /proc/tailgate-$SCHEDULER

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that whatever the driver does with a request, it is counted in once and out once, and never more than the bound. The
-# part `returned` counts requests that are inserted again.
+# Tests that each request is counted in once and out once, whatever the driver does with it, and that requests in flight never exceed
+# the bound. The part `returned` counts requests that are inserted again.
 vflash memory_backed=1 timeout_ms=100 read_ns=500000
 attach vflash0 8
 echo 2 > /sys/block/vflash0/queue/nomerges
@@ -37,7 +37,7 @@ reads "returned, issued again by the block layer"
 expect dontprep $AGAIN 0
 
 fault requeue_every=11 busy_every=13 devbusy_every=17 lose_every=199 error_every=23 timeout_requeue=1
-reads "all of it" $ANYHOW
+reads "all faults" $ANYHOW
 fault requeue_every=11 dontprep=1 busy_every=13 devbusy_every=17 lose_every=199 timeout_requeue=1
-reads "all of it, not prepared again" --ioengine=io_uring --numjobs=2 --prioclass=1 --prio=3
+reads "all faults, with dontprep" --ioengine=io_uring --numjobs=2 --prioclass=1 --prio=3
 bound_kept

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pieces DISK SEED ORIGINALS MAX_SECTORS_KB FAULTS: reads and writes of random sizes and places, by pread, io_submit
- * and io_uring, real-time or not, under a random split_kib and inflight_max; and of each, by the block layer's
- * tracepoints, that
+ * and io_uring, real-time or not, under a random split_kib and inflight_max. For each original it checks, by the block
+ * layer's tracepoints, that
  *
- * - what is inserted, issued and completed covers it once, in pieces of split_kib from its beginning;
- * - they are inserted in order, unless the block layer cut it too (MAX_SECTORS_KB up to 1024), and then turns are taken;
+ * - inserted, issued and completed requests cover it once, in pieces of split_kib from its beginning;
+ * - pieces are inserted in order, unless the block layer split it too (MAX_SECTORS_KB up to 1024): then the parts alternate;
  * - it ends once, after its pieces, with its size, or with the error of the piece that failed first. With FAULTS
- *   vflash fails some sectors (ENODATA) and every so many requests (EIO);
- * - sectors that were read have what was written to them.
+ *   vflash fails some sectors (ENODATA) and one in some number of requests (EIO);
+ * - sectors that were read have the data that were written to them.
  *
- * Prints a line: "split", how many originals were, into how many pieces. Exit status 1 and what is wrong, if anything is.
+ * Prints a line: "split", the number of originals split, the number of their pieces. Exit status 1 and a message on failure.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@
 enum {
 	SECTOR = 512,
 	SECTORS_MAX = 2048,
-	SLOT = 8192, /* sectors: each original of a batch has a slot of its own, and touches no other */
+	SLOT = 8192, /* sectors of a slot; each original of a batch has a slot of its own */
 	SLOTS = 60,
 	BATCH = 6,
 	IOPRIO_WHO_PROCESS = 1,
@@ -53,8 +53,8 @@ static struct original {
 	unsigned int sectors, ends;
 	bool write, rt;
 	long result;
-	int first_error; /* in time */
-	bool errors[2]; /* of pieces: EIO, ENODATA */
+	int first_error; /* the earliest */
+	bool errors[2]; /* did a piece end with EIO, with ENODATA? */
 	unsigned int counts[EVENTS];
 	struct part parts[EVENTS][SECTORS_MAX];
 	char *buffer;
@@ -103,7 +103,7 @@ static void *map(size_t length, off_t at)
 	return found;
 }
 
-/* Whoever changes the CPU between two pieces changes the hardware queue, too, and then there is no order. */
+/* Stays on one CPU: on another CPU, pieces go to another hardware queue, and have no order. */
 static void stay_on(unsigned int cpu)
 {
 	cpu_set_t cpus;
@@ -133,7 +133,7 @@ static void set_up_ring(void)
 	ring.cq_tail = (unsigned int *)(cq + p.cq_off.tail);
 	ring.cq_mask = (unsigned int *)(cq + p.cq_off.ring_mask);
 	ring.cqes = (struct io_uring_cqe *)(cq + p.cq_off.cqes);
-	/* its workers, which submit what may not wait, stay on one CPU too */
+	/* io_uring's workers submit requests that may block; they stay on the same CPU */
 	CPU_ZERO(&cpus);
 	CPU_SET(0, &cpus);
 	if (syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_IOWQ_AFF, &cpus, sizeof(cpus)))
@@ -152,7 +152,7 @@ static void choose(struct original *o, unsigned int slot)
 	if (!below(16))
 		o->sectors = SECTORS_MAX;
 	if (o->sectors > SECTORS_MAX - 8)
-		skip = 0; /* not more pages than a bio has */
+		skip = 0; /* limits the pages to those of one bio */
 	o->sector = (unsigned long long)slot * SLOT + below(SLOT - SECTORS_MAX - 1);
 	o->write = below(2);
 	o->rt = !below(6);
@@ -160,7 +160,7 @@ static void choose(struct original *o, unsigned int slot)
 	o->ends = o->first_error = 0;
 	memset(o->errors, 0, sizeof(o->errors));
 	memset(o->counts, 0, sizeof(o->counts));
-	/* each sector has its number in it, or nothing */
+	/* a sector contains its number, or zeroes if it was not written */
 	for (i = 0; i < o->sectors + skip; i++)
 		*(unsigned long long *)(buffer + i * SECTOR) = o->write ? o->sector + i - skip :
 									  ~0ULL;
@@ -251,7 +251,7 @@ static void by_uring(unsigned int count)
 	__atomic_store_n(ring.cq_head, head, __ATOMIC_RELEASE);
 }
 
-/* --- what the block layer says ----------------------------------------------------------------------------------- */
+/* --- tracepoints ------------------------------------------------------------------------------------------------- */
 
 static void note(const char *line, enum event event, const char *about, unsigned int count)
 {
@@ -265,7 +265,7 @@ static void note(const char *line, enum event event, const char *about, unsigned
 		printf("what is this: %s\n", line);
 		exit(1);
 	}
-	if (!sectors) /* what is left of a request that was taken apart */
+	if (!sectors) /* a request that was taken apart ends without data */
 		return;
 	for (i = 0; i < count; i++) {
 		struct original *o = &originals[i];
@@ -295,7 +295,7 @@ static void note(const char *line, enum event event, const char *about, unsigned
 	exit(1);
 }
 
-/* What is in the trace by now; count 0: forget it. */
+/* Reads the trace so far; with count 0, discards it. */
 static void read_trace(unsigned int count)
 {
 	static char text[1 << 16];
@@ -324,7 +324,7 @@ static void read_trace(unsigned int count)
 		die("trace_pipe");
 }
 
-/* --- what must hold ---------------------------------------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------------------------------------ */
 
 static void complain(const struct original *o, const char *engine, const char *what)
 {
@@ -352,7 +352,7 @@ static int by_sector(const void *a, const void *b)
 	return x->sector < y->sector ? -1 : x->sector > y->sector;
 }
 
-/* From the original's beginning to its end, nothing left out, nothing twice; in steps, where only we cut. */
+/* Checks that pieces cover the original once; they have the size of a piece if only the scheduler splits. */
 static bool covers(const struct original *o, const struct part *parts, unsigned int count,
 		   unsigned int step)
 {
@@ -403,7 +403,7 @@ static void check(struct original *o, const char *engine)
 	if (o->first_error &&
 	    !((o->result == -EIO && o->errors[0]) || (o->result == -ENODATA && o->errors[1])))
 		complain(o, engine, "not an error of a piece");
-	/* pieces that end beside each other on two CPUs are in no order */
+	/* pieces that end at the same time on two CPUs have no order */
 	if (cut_once && inflight_max == 1 && o->first_error && o->result != -o->first_error)
 		complain(o, engine, "not the first error");
 	for (i = 0; !o->write && !o->first_error && i < o->sectors; i++) {
@@ -445,7 +445,7 @@ int main(int argc, char **argv)
 	if (trace < 0)
 		die("trace_pipe");
 	put(tracing, "buffer_size_kb", 2048);
-	put(tracing, "tracing_on", 1); /* whatever a part before has left */
+	put(tracing, "tracing_on", 1); /* a part before may have switched it off */
 	for (i = 0; i < EVENTS; i++) {
 		snprintf(path, sizeof(path), "events/block/%.*s/enable",
 			 (int)strlen(event_names[i]) - 2, event_names[i]);

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests what becomes of each request that is split: its pieces cover it once, in order, and it ends once, with an
-# error of its pieces or with none; by every way to submit, where a bio is cut as well as where a request is taken apart.
+# Tests for each request that is split that its pieces cover it once and in order, and that it ends once, with an error of its pieces
+# or without; for each way to submit it, with bios that are split and with requests that are taken apart.
 vflash memory_backed=1 max_kib=2048
 attach vflash0
 Q=/sys/block/vflash0/queue
 # The worker that takes requests apart stays on one CPU, as pieces does.
 echo 1 > /sys/devices/virtual/workqueue/cpumask || fail "workers take no CPU"
 
-bios() { # in use, as far as the kernel knows: each CPU keeps some
+bios() { # prints the bios in use, including those that each CPU keeps
 	awk '/^bio-/ { sum += $2 } END { print sum + 0 }' /proc/slabinfo
 }
 pieces_of() { # MAX_SECTORS_KB NOMERGES ORIGINALS FAULTS
@@ -15,18 +15,18 @@ pieces_of() { # MAX_SECTORS_KB NOMERGES ORIGINALS FAULTS
 	echo $2 > $Q/nomerges
 	before="$(counted vflash0 split_requests) $(counted vflash0 split_pieces)"
 	pieces vflash0 $SEED_NOW $3 $1 $4 > /tmp/pieces.out || fail "max_sectors_kb $1, nomerges $2, faults $4: $(cat /tmp/pieces.out)"
-	random 1000 # other originals the next time
+	random 1000 # another seed for the next call
 	account vflash0
 	read -r said originals parts < /tmp/pieces.out
 	cat /tmp/pieces.out
 	all=$((all + parts))
 	set -- $1 $before
-	[ $1 -lt 2048 ] || # else the block layer makes several requests of one
+	[ $1 -lt 2048 ] || # otherwise the block layer splits requests, too
 		expect "requests split, pieces" \
 			"$(($(counted vflash0 split_requests) - $2)) $(($(counted vflash0 split_pieces) - $3))" "$originals $parts"
 }
 all=0
-pieces_of 2048 0 30 0 # what a CPU keeps, it has from now on
+pieces_of 2048 0 30 0 # from now on, each CPU keeps as many bios as it ever will
 had=$(bios)
 for faults in 0 1; do
 	pieces_of 2048 0 50 $faults
@@ -35,5 +35,5 @@ for faults in 0 1; do
 done
 has=$(bios)
 echo "$all pieces; bios in use before and after: $had $has"
-# a kernel that looks for faults (KASAN) keeps what was freed for a while
+# KASAN keeps freed objects for a while
 injects || [ $((has - had)) -lt $((all / 4)) ] || fail "bios are lost"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that mqfq loads where the kernel has no room for another policy of cgroups: it says so once, has no files in cgroups, and takes
-# weights from its parameter. When there is room again it has the files.
+# Tests that mqfq loads when the kernel has no room for another policy of cgroups: it logs that once, has no files in cgroups, and takes
+# weights from its parameter. When there is room again, it has the files.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
 mkdir -p /cg/a /cg/b
@@ -10,7 +10,7 @@ vflash read_ns=$((1000000 * SLOW))
 attach vflash0 8
 echo 64 > /sys/block/vflash0/queue/iosched/t_kib
 expect "lines in the log" "$(kernel_log "mqfq policies" | grep -c 'mqfq: cgroups have no files')" 1
-ls /cg/a/io.mqfq.* /cg/io.mqfq.* 2> /dev/null && fail "there are files for which there is no room"
+ls /cg/a/io.mqfq.* /cg/io.mqfq.* 2> /dev/null && fail "there are files, although the kernel has no room for them"
 weigh() { # CGROUP WEIGHT
 	echo "$(stat -c %i /cg/$1) $2" > /sys/module/mqfq/parameters/weights || fail "$1 cannot weigh $2"
 }
@@ -19,7 +19,7 @@ in_cgroup() ( # NAME COMMAND...
 	shift
 	exec "$@"
 )
-had() { # CGROUP: bytes, as the module's statistics have them
+had() { # CGROUP: prints its bytes from the module's statistics
 	flow=$(statistics vflash0 | sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$1)$/\1/p")
 	statistics vflash0 | sed -n "s/^flow$flow\.bytes //p"
 }
@@ -39,7 +39,7 @@ stop load-a load-b
 account vflash0
 scheduler vflash0 none
 rmmod mqfq || fail "mqfq does not unload"
-rmmod blkcg_policies || fail "the other policies cannot be given back"
+rmmod blkcg_policies || fail "the other policies cannot be unregistered"
 load_module mqfq
 expect "with room" "$(cat /cg/a/io.mqfq.weight)" 100
 [ -e /cg/io.mqfq.stat ] || fail "with room there is no io.mqfq.stat"

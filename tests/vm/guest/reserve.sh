@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that best effort never holds more scheduler tags than rt_tags leaves it, nor much less, and that real time finds
-# one at once. Time is virtual.
+# Tests that best effort never holds more scheduler tags than rt_tags leaves to it, nor many fewer, and that a real-time request gets a
+# tag at once. Time is virtual.
 vflash queues=1 depth=1023 read_ns=5000000
 attach vflash0 1
 Q=/sys/block/vflash0/queue
-held() { # by best effort
+held() { # prints the tags that best effort holds
 	statistics vflash0 | awk '$1 == "level8.queued" || $1 == "level8.inflight" { held += $2 } END { print held }'
 }
 enough() { # LEAST
 	[ $(held) -ge $1 ]
 }
-# The load asks for more tags than there are, always: a scheduler that gives too many is seen at every look. A single look
-# may find some too many, when requests are inserted and dispatched while the counters are read.
+# The load always asks for more tags than there are, so if the scheduler gives too many, each sample shows it. One correct sample may be
+# too high, as requests are inserted and dispatched while the counters are read.
 in_limit() { # MOST
 	got=$(held)
 	[ $got -le $1 ]
@@ -36,7 +36,7 @@ for tags in 8 64 1023; do
 			echo "a real-time read takes $((NOW - since)) ms"
 			[ $((NOW - since)) -lt 100 ] || fail "a real-time read took $((NOW - since)) ms"
 		}
-		echo 1000 > $Q/iosched/inflight_max # for a quick end
+		echo 1000 > $Q/iosched/inflight_max # lets the queue empty quickly
 		stop load
 		echo 1 > $Q/iosched/inflight_max
 		account vflash0

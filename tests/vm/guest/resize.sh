@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that hardware queues come and go while the scheduler is switched and the statistics are read, and nothing of ours is
-# left behind or overwritten. The block layer switches the scheduler off, replaces the hardware queues, and switches it on
-# again under no lock that covers all three, so that another scheduler may come in between. Wants the kernel command line
-# slub_debug=FZP, or memory that is overwritten is found by nobody.
+# Tests that the number of hardware queues can change while the scheduler is switched and the statistics are read, and that no memory
+# is leaked or overwritten. The block layer switches the scheduler off, replaces the hardware queues, and switches it on again.
+# No lock covers all three steps, so another scheduler may be set in between. Needs slub_debug=FZP on the kernel command line, which
+# detects memory that is overwritten.
 grep -q 'slub_debug=FZP' /proc/cmdline || skip "this machine does not check memory"
 ROUNDS=50
 modprobe null_blk nr_devices=0 || fail "null_blk does not load"
 load_module $MODULE
-forever() { # NAME COMMANDS: until /tmp/NAME.end is there
+forever() { # NAME COMMANDS: repeats them until /tmp/NAME.end exists
 	rm -f /tmp/$1.end
 	begin $1 sh -c "until [ -e /tmp/$1.end ]; do $2; done"
 }
@@ -36,7 +36,7 @@ no_more reads
 echo none > $Q/scheduler
 expect "lines of statistics without a disk" $(wc -l < /proc/tailgate-$SCHEDULER) 1
 
-# With I/O, but no other scheduler in between: what that does to the kernel's own schedulers is theirs.
+# With I/O, but without switching schedulers: that may fail in the kernel's own schedulers.
 echo $SCHEDULER > $Q/scheduler
 begin io fio $QUIET --filename=/dev/$DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=16 --numjobs=2 \
 	--norandommap $FOREVER

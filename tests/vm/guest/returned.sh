@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a request that the driver returns is inserted again each time, and goes before all others: with one request in
-# flight at most one other takes the free slot first. Tracepoints tell; they are switched on and off while requests go, so
-# this needs a machine whose CPUs are emulated in one thread.
+# Tests that a request that the driver returns is inserted again each time, and goes before all others: with one request in flight, at
+# most one other request takes the free slot first. It uses tracepoints, which are switched on and off under load, so it needs a
+# machine whose CPUs are emulated in one thread.
 TRACE=/sys/kernel/tracing
 trace() { # 0 OR 1
 	[ $1 = 0 ] || echo 0 > $TRACE/trace
@@ -24,13 +24,13 @@ for faults in "requeue_every=7" "lose_every=97 timeout_requeue=1"; do
 	[ $times -gt 5 ] || fail "only $times returned ($faults)"
 	expect "inserted again ($faults)" $(($(counted vflash0 inserted) - $(completed vflash0) - at_first)) $times
 done
-expect "in the drive at a time, by its own count" "$(sed -n 's/slots_used_max //p' $FAULTS/statistics)" 8
+expect "most requests in the drive at a time" "$(sed -n 's/slots_used_max //p' $FAULTS/statistics)" 8
 
 set_bound vflash0 1
 echo 1023 > /sys/block/vflash0/queue/nr_requests
 trace 1
 fault requeue_every=5
-order vflash0 $SEED $CPUS > /tmp/order.out # in whatever order
+order vflash0 $SEED $CPUS > /tmp/order.out # its check of the order does not apply
 no_faults
 trace 0
 account vflash0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sample FILE DISK BOUND: reads a scheduler's statistics all the time until SIGTERM, then prints the most requests in flight
- * that it ever saw. Exit status 1 if that is more than BOUND.
+ * sample FILE DISK BOUND: samples a scheduler's statistics until SIGTERM, then prints the highest number of requests in flight
+ * that it saw. Exit status 1 if that is more than BOUND.
  */
 #include <fcntl.h>
 #include <signal.h>

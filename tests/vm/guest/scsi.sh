@@ -26,7 +26,7 @@ await "fio does not notice that the disk is gone" ended reads
 [ -z "$(statistics $DISK)" ] || fail "statistics of a disk that is gone"
 
 [ $SCHEDULER = k2 ] || exit 0
-# Protection information belongs to the whole: such requests are not split.
+# Requests with protection information are not split.
 rmmod scsi_debug || fail "scsi_debug does not unload"
 scsi dif=1 dix=1
 expect "protection information" "$(cat /sys/block/$DISK/integrity/format)" T10-DIF-TYPE1-CRC

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that requests above split_kib go to the drive in pieces, each counted once, and those of real-time tasks whole; on
-# each way that a request can take to the scheduler; and that the knob takes what it should and nothing else.
+# Tests that background requests larger than split_kib are dispatched in pieces, each counted once, and real-time requests whole, on
+# each path to the scheduler; and that the knob accepts valid values only.
 vflash memory_backed=1 capacity_mib=320 # mkfs.xfs wants 300
 attach vflash0
 Q=/sys/block/vflash0/queue
@@ -22,7 +22,7 @@ for value in 516 65536 65540 99999999999; do
 	refused ERANGE "$value"
 done
 
-pieces() { # KIB LEVEL FIO_OPTION...: how many requests reach the drive, as LEVEL, and how many were split into how many
+pieces() { # KIB LEVEL FIO_OPTION...: sets GOT to the requests dispatched at LEVEL, requests split, and pieces
 	kib=$1 level=$2
 	shift 2
 	echo $kib > $SPLIT
@@ -45,30 +45,30 @@ done
 pieces 0 8 --rw=write $ONE_MIB
 check "no splitting" "2 0 0"
 pieces 508 8 --rw=write $ONE_MIB
-check "an odd rest" "4 2 4"
+check "a small last piece" "4 2 4"
 pieces 16 8 --rw=write --bs=16k --number_ios=8 --ioengine=psync
-check "as large as a piece" "8 0 0"
+check "requests as large as a piece" "8 0 0"
 pieces 16 2 --rw=write $ONE_MIB --prioclass=1 --prio=2
 check "real-time" "2 0 0"
 pieces 16 8 --rw=write $ONE_MIB --prioclass=3
 check "idle class" "64 2 64"
 pieces 64 8 --rw=write $ONE_MIB --ioengine=io_uring --iodepth=2
-check "io_uring, which asks not to wait" "16 2 16"
-echo 2 > $Q/nomerges # the block layer asks no scheduler then
+check "io_uring, with REQ_NOWAIT" "16 2 16"
+echo 2 > $Q/nomerges # bio_merge is not called then
 pieces 16 8 --rw=write $ONE_MIB
 check "without merges" "64 2 64"
 echo 0 > $Q/nomerges
 before="$(counted vflash0 split_requests) $(counted vflash0 dispatched)"
 blkdiscard -l 1048576 /dev/vflash0 || fail "discard"
 set -- $before
-expect "of discards, split" "$(($(counted vflash0 split_requests) - $1))" 0
-[ $(counted vflash0 dispatched) -gt $2 ] || fail "no discard came"
+expect "discards split" "$(($(counted vflash0 split_requests) - $1))" 0
+[ $(counted vflash0 dispatched) -gt $2 ] || fail "no discard was dispatched"
 set --
-# Neighbours of 4 KiB grow together in a plug, which asks no scheduler; what is too large is taken apart, however it grew.
+# Adjacent writes of 4 KiB are merged in a plug without calling the scheduler. Those that become too large are taken apart.
 BATCHES="--rw=write --bs=4k --size=512k --ioengine=io_uring --iodepth=64 --iodepth_batch=32 --iodepth_batch_complete_min=16"
 pieces 0 8 $BATCHES
 echo "batches of 4 KiB: $GOT"
-[ ${GOT%% *} -lt 64 ] || fail "neighbours do not grow together"
+[ ${GOT%% *} -lt 64 ] || fail "adjacent writes are not merged"
 pieces 4 8 $BATCHES
 echo "batches of 4 KiB in pieces of 4: $GOT"
 expect "requests at the drive" ${GOT%% *} 128
@@ -76,8 +76,8 @@ pieces 16 8 $BATCHES
 echo "batches of 4 KiB in pieces of 16: $GOT"
 [ ${GOT%% *} -ge 32 ] || fail "a request grew beyond a piece"
 taken=${GOT#* }
-[ ${taken% *} -gt 0 ] || fail "what grew in a plug is not taken apart"
-for tags in 4 8; do # few tags hold nobody up for ever, and few of them are held at a time
+[ ${taken% *} -gt 0 ] || fail "requests that grew in a plug are not taken apart"
+for tags in 4 8; do # splitting goes on with few tags
 	echo $tags > $Q/nr_requests
 	for share in 0 90; do
 		echo $share > $Q/iosched/rt_tags
@@ -88,8 +88,8 @@ done
 echo 256 > $Q/nr_requests
 echo 25 > $Q/iosched/rt_tags
 
-# File systems above it, buffered, while the size of pieces changes and schedulers come and go: what was written is read again.
-above() { # FILE_SYSTEM LOOPS
+# Buffered I/O on file systems, while the size of pieces changes and schedulers are switched; all data are read again.
+above() { # FILE_SYSTEM LOOPS: tests it on vflash0
 	case $1 in
 	ext4) /bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=1 /dev/vflash0 ;;
 	xfs) mkfs.xfs -q -f -K /dev/vflash0 ;;
@@ -131,17 +131,17 @@ above() { # FILE_SYSTEM LOOPS
 }
 fail_allocations 20 'bio-*' # every fifth piece finds no memory at once
 above ext4 1
-# Of the others one is enough on each machine.
+# Each machine tests at most one of the others.
 case $CPUS in
 1) above f2fs 1 ;;
 4) above xfs 1 ;;
 esac
-# With next to no memory left, pieces and those who wait for them go on.
+# With almost no free memory, splitting goes on.
 available() { # MiB
 	awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo
 }
 [ $CPUS != 4 ] || {
-	load vflash0 --name=w --rw=write --bs=512k --size=50m # the drive is of memory itself, and takes what is written first
+	load vflash0 --name=w --rw=write --bs=512k --size=50m # fills the blocks now, as the drive keeps data in memory
 	echo 4 > $SPLIT
 	before=$(counted vflash0 split_pieces)
 	mkdir /hog
@@ -151,7 +151,7 @@ available() { # MiB
 	load vflash0 --name=w --rw=randwrite --bs=512k --size=50m --ioengine=libaio --iodepth=32
 	umount /hog
 	echo "$left MiB were available"
-	[ $left -lt 80 ] || fail "there was memory"
+	[ $left -lt 80 ] || fail "too much memory was free"
 	expect "pieces" $(($(counted vflash0 split_pieces) - before)) 12800
 }
 echo "$(injected failslab) allocations failed"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that k2 on a loop device on a disk with k2 goes on where both split at insertion and have few scheduler tags: the
-# worker that cuts for the upper disk waits for I/O that the worker of the lower one has to cut.
+# Tests that k2 on a loop device on a disk with k2 does not deadlock when both split at insertion and have few scheduler tags: the
+# upper disk's worker waits for I/O that the lower disk's worker has to split.
 modprobe loop max_loop=1 || fail "loop does not load"
 vflash memory_backed=1
 losetup /dev/loop0 /dev/vflash0 || fail "no loop device"
-dio /dev/loop0 || fail "loop takes the page cache"
+dio /dev/loop0 || fail "loop uses the page cache"
 piece=8
 for disk in loop0 vflash0; do
 	attach $disk 2

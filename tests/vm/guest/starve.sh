@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests, and shows, that real-time readers who saturate the drive starve best effort, that it goes on once they stop, and
-# that with a floor it gets that beside them: a real-time task that waits for a file system's journal then waits no second.
+# Tests, and shows, that real-time readers that saturate the drive starve best effort, that best effort goes on once they stop, and
+# that with be_floor_iops it gets this rate beside them: a real-time task then waits less than a second for a file system's journal.
 # Time is virtual.
 vflash slots=16 read_ns=4000000 memory_backed=1
 attach vflash0 8
@@ -25,7 +25,7 @@ usleep 500000
 all=$(counted vflash0 dispatched) best=$(level8)
 begin sync ionice -c 1 -n 0 dd if=/dev/zero of=/mnt/a bs=4k count=1 conv=fsync
 usleep 2000000
-! ended sync || fail "a file system gets what it needs without a floor: nothing is shown"
+! ended sync || fail "fsync ends without a floor: this test shows nothing"
 best=$(($(level8) - best)) all=$(($(counted vflash0 dispatched) - all))
 echo 200 > /sys/block/vflash0/queue/iosched/be_floor_iops
 usleep 1000000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that the knobs take what they should, refuse all else with the right error, and change nothing then.
+# Tests that the knobs accept valid values, and refuse others with the right error and without any change.
 vflash
 attach vflash0 8
 K=/sys/block/vflash0/queue/iosched
@@ -21,10 +21,10 @@ fifo)
 	version=1
 	;;
 esac
-shown() { # what the knobs are
+shown() { # prints the values of all knobs
 	cat $K/* | tr '\n' ' '
 }
-but() { # KNOB: all others
+but() { # KNOB: prints the values of all other knobs
 	grep -H . $K/* | grep -v "/$1:"
 }
 refused() { # ERROR KNOB TEXT

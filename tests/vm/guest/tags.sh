@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that few scheduler tags do not make real-time requests wait: latency of a real-time reader beside 96 outstanding
-# background reads, by nr_requests. The drive is one of 8 dies; time is virtual.
+# Tests that real-time requests do not wait longer with few scheduler tags: measures the latency of a real-time reader beside 96
+# outstanding background reads, by nr_requests. The drive has 8 dies; time is virtual.
 vflash capacity_mib=4096 dies=8 read_ns=56000 read_fixed_ns=20000 depth=1023 queues=1 dilation=$SLOW
 attach vflash0 8
 echo 0 > /sys/block/vflash0/queue/wbt_lat_usec 2> /dev/null
@@ -19,5 +19,5 @@ for tags in 1023 64 8; do
 	[ $((p99 * 5)) -lt $((many * 6)) ] || fail "with $tags tags p99 is more than a fifth above that with 1023"
 	account vflash0
 done
-echo 2 > /sys/block/vflash0/queue/nr_requests # the kernel's own least number stands
+echo 2 > /sys/block/vflash0/queue/nr_requests # the kernel may enforce a higher minimum
 echo "nr_requests 2 becomes $(cat /sys/block/vflash0/queue/nr_requests)"

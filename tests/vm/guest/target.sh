@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a target is chased down to the least bound and given up there, that a loose one opens the bound, that all goes on
-# when the reader is gone and the scheduler is switched while it holds, and that data stay right through it.
+# Tests that a latency target that cannot be met lowers the bound to its minimum and is then given up, that a loose target raises the
+# bound, that the background goes on when the reader has ended or the scheduler is switched, and that data stay right.
 vflash memory_backed=1 read_fixed_ns=1000000 write_fixed_ns=1000000
 attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 expect "'soon' to rt_target_us" "$(put $K/rt_target_us soon)" EINVAL
 expect "too much" "$(put $K/rt_target_us 10000001)" ERANGE
-state() { # WORD...: the target's is one of them
+state() { # WORD...: is the state of the target one of these?
 	now=$(statistics vflash0 | sed -n 's/^rt_target_state //p')
 	case " $* " in *" $now "*) return 0 ;; esac
 	return 1
 }
-below() { # KIB: the bound is, and it holds
+below() { # KIB: is the bound below this, and does it hold requests?
 	[ "$(counted vflash0 rt_target_kib)" -lt $1 ] && [ "$(counted vflash0 bound_held)" -gt $held ]
 }
 await_below() {
@@ -22,30 +22,30 @@ real_time() {
 	begin rt fio $QUIET --filename=/dev/vflash0 --name=rt --rw=randread --bs=4k --ioengine=psync --prioclass=1 --prio=1 \
 		--thinktime=1ms $FOREVER --thread
 }
-state none || fail "a target before there is one: $now"
+state none || fail "a target before one was set: $now"
 begin writer fio $QUIET --filename=/dev/vflash0 --name=w --rw=randwrite --bs=64k --ioengine=libaio --iodepth=8 --size=32m \
 	--loops=1000 $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=32
 begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=16k --ioengine=libaio --iodepth=8 --norandommap \
 	$FOREVER
 go_on 100
-echo 100 > $K/rt_target_us # the idle drive takes longer
+echo 100 > $K/rt_target_us # less than a read of the idle drive takes
 state fixed || fail "a new target is not tried: $now"
 go_on 50
-state fixed || fail "nobody has missed it: $now"
+state fixed || fail "missed without a real-time request: $now"
 real_time
 await_below 5
-await "a target out of reach is chased for ever" state missed
-expect "what it bounds when given up" "$(counted vflash0 rt_target_kib)" 0
+await "a target out of reach is not given up" state missed
+expect "the bound of a target that was given up" "$(counted vflash0 rt_target_kib)" 0
 go_on 200
 echo 10000000 > $K/rt_target_us
-opened() { # as far as the load goes
+opened() { # is the bound above what the load uses?
 	[ "$(counted vflash0 rt_target_kib)" -gt 100 ]
 }
 await "a target that is always met does not open the bound" opened
-state fixed || fail "what meets it? $now"
+state fixed || fail "state of a target that is met: $now"
 echo ahead > $K/bound_mode
 go_on 50
-state fixed ahead || fail "what meets it with two ways to? $now"
+state fixed ahead || fail "state of a target that is met, with bound_mode ahead: $now"
 echo fixed > $K/bound_mode
 for round in 1 2 3; do
 	scheduler vflash0 none
@@ -60,7 +60,7 @@ go_on 200
 real_time
 go_on 20
 echo 0 > $K/rt_target_us
-state none || fail "it stays: $now"
+state none || fail "the target stays: $now"
 go_on 200
 echo "$(counted vflash0 bound_held) times held"
 stop writer reader rt

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that cgroups share a drive by io.mqfq.weight, in a hierarchy too, while weights change and cgroups come and go, and that io.mqfq.stat
-# says what each had.
+# Tests that cgroups share a drive by io.mqfq.weight, also in a hierarchy, and while weights change and cgroups are created and removed;
+# and that io.mqfq.stat shows the service of each.
 [ -e /cg/cgroup.controllers ] && grep -qw io /cg/cgroup.controllers || skip "no cgroup v2 with the controller io"
 load_module $MODULE
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
@@ -23,14 +23,14 @@ in_cgroup() ( # NAME COMMAND...
 	shift
 	exec "$@"
 )
-told() { # CGROUP KEY: what io.mqfq.stat says of vflash0
+told() { # CGROUP KEY: prints the value for vflash0 in io.mqfq.stat
 	sed -n "s/^$(cat /sys/block/vflash0/dev) \(.* \)*$2=\([-0-9]*\).*/\2/p" /cg/$1/io.mqfq.stat
 }
-of_flow() { # CGROUP KEY: what the module's statistics say
+of_flow() { # CGROUP KEY: prints the value in the module's statistics
 	flow=$(statistics vflash0 | sed -n "s/^flow\([0-9]*\)\.cgroup $(stat -c %i /cg/$1)$/\1/p")
 	statistics vflash0 | sed -n "s/^flow$flow\.$2 //p"
 }
-some() { # CGROUP KIB SIZE_KIB: reads so much
+some() { # CGROUP KIB SIZE_KIB: reads SIZE_KIB in blocks of KIB
 	begin some-$1 in_cgroup $1 fio $QUIET --filename=/dev/vflash0 --name=s --rw=randread --bs=${2}k --ioengine=libaio \
 		--iodepth=16 --norandommap --io_size=${3}k --size=100%
 }
@@ -41,10 +41,10 @@ reader() { # CGROUP KIB
 read_kib() { # CGROUP
 	sed -n 's/.*rbytes=\([0-9]*\).*/\1/p' /cg/$1/io.stat | awk '{ sum += $1 } END { print int(sum / 1024) }'
 }
-shares() { # WHAT CGROUP=SHARE...: in the next four seconds each gets its share, within 5 %
+shares() { # WHAT CGROUP=SHARE...: checks that each gets its share for four seconds, within 5 %
 	what=$1
 	shift
-	sleep 1 # until a new weight, or a new sibling, counts everywhere
+	sleep 1 # new weights and siblings need some time to take effect
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/before
 	sleep 4
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/after
@@ -77,7 +77,7 @@ shares "sizes" a=1 b=1
 weigh b 300
 shares "weights" a=1 b=3
 cat /cg/a/io.mqfq.stat /cg/b/io.mqfq.stat
-for group in a b; do # both wait all the time, for virtual time, or for a token
+for group in a b; do # both always have requests that wait, for virtual time or for a token
 	# with one CPU there is one queue, whose order alone shares the drive
 	[ $CPUS = 1 ] || [ $(told $group throttled_us) -gt 0 ] || fail "$group was never throttled"
 	[ $(told $group unfairness_kib) -gt 0 ] || fail "$group was never compared"
@@ -97,7 +97,7 @@ for line in "x 100" "1" "1 2 3" "0 100"; do
 	expect "'$line'" "$(put /sys/module/mqfq/parameters/weights "$line")" EINVAL
 done
 expect "'1 0'" "$(put /sys/module/mqfq/parameters/weights "1 0")" ERANGE
-# cgroups come and go, and weights change, beside the loads
+# cgroups are created and removed, and weights change, under load
 for round in $(seq 30); do
 	mkdir /cg/short /cg/p/short
 	random 10000
@@ -109,14 +109,14 @@ for round in $(seq 30); do
 	done
 done
 weigh a 100
-paid() { # what a had at a low weight, it pays for by waiting until the virtual time has come as far
+paid() { # has virtual time caught up with a, which was charged more at a low weight?
 	lag=$(sed -n 's/.*lag_kib=-*\([0-9]*\).*/\1/p' /cg/a/io.mqfq.stat)
 	[ "$lag" -le 64 ]
 }
-await "a waits for ever for what it had at a low weight" paid
+await "virtual time does not catch up with a" paid
 shares "after that" a=1 b=1 p/c=1 p/d=3
 stop load-a load-b load-c load-d
 scheduler vflash0 none
 rmmod $MODULE || fail "$MODULE does not unload"
-ls /cg/a/io.mqfq.* /cg/io.mqfq.* 2> /dev/null && fail "files stay"
+ls /cg/a/io.mqfq.* /cg/io.mqfq.* 2> /dev/null && fail "files exist after unloading"
 rmdir /cg/a /cg/b /cg/p/c /cg/p/d /cg/p

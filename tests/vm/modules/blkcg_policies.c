@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Takes all policies of cgroups that the kernel has room for, until it is unloaded: what a module does then that wants one more. */
+/* Registers all policies of cgroups that the kernel has room for, to test a module that then cannot register its own. */
 #include <linux/module.h>
 
 #include "compat/blkcg.h"

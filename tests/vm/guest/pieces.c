@@ -262,7 +262,7 @@ static void note(const char *line, enum event event, const char *about, unsigned
 
 	if (!at || sscanf(about, "%*u,%*u %15s", op) != 1 ||
 	    sscanf(at + 2, "%llu + %u", &sector, &sectors) != 2) {
-		printf("what is this: %s\n", line);
+		printf("unknown line of the trace: %s\n", line);
 		exit(1);
 	}
 	if (!sectors) /* a request that was taken apart ends without data */
@@ -275,7 +275,7 @@ static void note(const char *line, enum event event, const char *about, unsigned
 		if (sector < o->sector || sector >= o->sector + o->sectors)
 			continue;
 		if (*n == SECTORS_MAX || (*op == 'W') != o->write) {
-			printf("too much, or of the wrong kind: %s\n", line);
+			printf("too many parts, or a wrong operation: %s\n", line);
 			exit(1);
 		}
 		o->parts[event][(*n)++] = (struct part){ sector, sectors };
@@ -286,12 +286,12 @@ static void note(const char *line, enum event event, const char *about, unsigned
 		o->errors[0] |= error == EIO;
 		o->errors[1] |= error == ENODATA;
 		if (error && error != EIO && error != ENODATA) {
-			printf("an error that nobody asked for: %s\n", line);
+			printf("unexpected error: %s\n", line);
 			exit(1);
 		}
 		return;
 	}
-	printf("of no original: %s\n", line);
+	printf("belongs to no original: %s\n", line);
 	exit(1);
 }
 
@@ -395,11 +395,11 @@ static void check(struct original *o, const char *engine)
 		       p->sector + p->sectors > bad_sector;
 	}
 	if (o->ends != 1)
-		complain(o, engine, "ended not once");
+		complain(o, engine, "did not end exactly once");
 	if (bad != o->errors[1] && !o->errors[0])
-		complain(o, engine, "bad sectors are not bad");
+		complain(o, engine, "ENODATA without a bad sector, or none with one");
 	if (!o->first_error && o->result != (long)o->sectors * SECTOR)
-		complain(o, engine, "no piece failed");
+		complain(o, engine, "a wrong result, but no piece failed");
 	if (o->first_error &&
 	    !((o->result == -EIO && o->errors[0]) || (o->result == -ENODATA && o->errors[1])))
 		complain(o, engine, "not an error of a piece");
@@ -410,8 +410,9 @@ static void check(struct original *o, const char *engine)
 		unsigned long long found = *(unsigned long long *)(o->buffer + i * SECTOR);
 
 		if (found && found != o->sector + i) {
-			printf("sector %llu + %u has what belongs to %llu\n", o->sector, i, found);
-			complain(o, engine, "data");
+			printf("sector %llu + %u has the data of sector %llu\n", o->sector, i,
+			       found);
+			complain(o, engine, "wrong data");
 		}
 	}
 }

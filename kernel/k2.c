@@ -199,7 +199,7 @@ static elv_attribute_t k2_attributes[] = { K2_KNOBS(SYSFS_KNOB_ATTRIBUTE) __ATTR
 
 static const struct scheduler this_scheduler = {
 	.name = "k2",
-	.statistics_version = 2,
+	.statistics_version = 3,
 	.is_device_wide = true,
 	.knobs = k2_knob_infos,
 	.knob_count = K2_KNOB_COUNT,

@@ -10,7 +10,7 @@ static u64 k2_kib_s(u32 rate)
 
 #define k2_print(...) statistics_print(m, instance, __VA_ARGS__)
 
-/* Prints what bound_mode ahead has learned of a flow. */
+/* Prints what was learned of a flow. */
 static void k2_show_flow(struct seq_file *m, const struct instance *instance, unsigned int i)
 {
 	const struct ahead *ahead = &instance->algorithm.ahead;
@@ -32,7 +32,7 @@ static const char *k2_target_state(const struct target *target)
 		return "none";
 	if (READ_ONCE(target->given_up))
 		return "missed";
-	return READ_ONCE(target->arm) == TARGET_AHEAD ? "ahead" : "fixed";
+	return READ_ONCE(target->kind) == TARGET_PREDICTED ? "predicted" : "unpredicted";
 }
 
 static void k2_show_level(struct seq_file *m, const struct instance *instance, unsigned int level)
@@ -60,7 +60,7 @@ static void k2_show_level(struct seq_file *m, const struct instance *instance, u
 static void k2_show(struct seq_file *m, const struct instance *instance)
 {
 	const struct k2 *k2 = &instance->algorithm;
-	u64 target_sectors = READ_ONCE(k2->target.limit_sectors);
+	u64 target_sectors = READ_ONCE(k2->target.limit_sectors[READ_ONCE(k2->target.kind)]);
 	unsigned int i;
 
 	k2_print("inflight %llu", inflight_requests(&k2->inflight));
@@ -73,7 +73,6 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 	k2_print("ahead_rate_kib_s %llu", k2_kib_s(READ_ONCE(k2->ahead.rate)));
 	k2_print("ahead_lo_now_kib %llu", READ_ONCE(k2->ahead.lo_sectors) / 2);
 	k2_print("ahead_hi_now_kib %llu", READ_ONCE(k2->ahead.hi_sectors) / 2);
-	k2_print("ahead_lead_now_us %llu", div_u64(READ_ONCE(k2->ahead.lead_ns), 1000));
 	k2_print("ahead_predicted %lu", hweight_long(READ_ONCE(k2->ahead.predicted)));
 	k2_print("ahead_ticks %llu", READ_ONCE(k2->ticks));
 	for (i = 0; i < AHEAD_FLOWS; i++)
@@ -87,6 +86,9 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 
 	k2_print("rt_target_state %s", k2_target_state(&k2->target));
 	k2_print("rt_target_kib %llu", target_sectors == BOUND_NONE ? 0 : target_sectors / 2);
+	k2_print("rt_target_idle_us %llu",
+		 div_u64(READ_ONCE(k2->target.idle[READ_ONCE(k2->target.latest)].typical_ns),
+			 1000));
 	k2_print("discards_inflight %d", atomic_read(&k2->discard.inflight));
 	k2_print("discards_dispatched %llu", READ_ONCE(k2->discard.dispatched));
 	split_show(m, instance, instance->discard_split, "discard");

@@ -11,6 +11,12 @@ static void experiment_set(const struct ahead *a, enum k2_knob knob, u64 unit, u
 		*number = unit * value;
 }
 
+/* Is the look-ahead bound in force without a latency target? */
+static bool experiment_looks_ahead(const struct k2 *k2)
+{
+	return k2->knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
+}
+
 /* Overrides the parameters that the bound has just computed. */
 static void experiment_numbers(struct ahead *a)
 {
@@ -44,6 +50,12 @@ static void experiment_prediction(const struct ahead *a, const struct arrivals *
 }
 
 #else
+
+static inline bool experiment_looks_ahead(const struct k2 *k2)
+{
+	(void)k2;
+	return false;
+}
 
 static inline void experiment_numbers(struct ahead *a)
 {

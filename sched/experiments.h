@@ -4,30 +4,34 @@
  * them: there all of this is empty.
  *
  * - ahead_lo_kib and others: fixed values for parameters that the bound otherwise learns.
- * - bound_mode placebo: a control. Predictions are as frequent and as long as those of ahead, but at random times. The difference
- *   between ahead and placebo is the gain from prediction.
+ * - bound_mode ahead: the bound is in force without a latency target too.
+ * - bound_mode placebo: a control. Predictions are as frequent and as long as otherwise, but at random times. The difference is the
+ *   gain from prediction.
  */
 #ifndef TAILGATE_SCHED_EXPERIMENTS_H
 #define TAILGATE_SCHED_EXPERIMENTS_H
 
 #ifdef K2_EXPERIMENTS
-/* clang-format off */
-#define K2_EXPERIMENT_BOUND_MODES "placebo",
+static const char *const k2_bound_modes[] = { "fixed", "ahead", "placebo" };
 
+enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
+
+/* clang-format off */
 #define K2_EXPERIMENT_KNOBS(knob) \
+	knob(bound_mode, "mode", 0, K2_BOUND_PLACEBO, 1, 0, "choice", k2_bound_modes, 0, \
+	     "ahead: look ahead, also without a latency target; placebo: the same, with predictions at random times") \
 	knob(ahead_lo_kib, "KiB", 0, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with bound_mode ahead: least bound on bytes") \
+	     "looking ahead: least bound on bytes") \
 	knob(ahead_hi_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with bound_mode ahead: largest bound on bytes") \
+	     "looking ahead: largest bound on bytes") \
 	knob(ahead_lead_us, "us", 0, 1000000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with bound_mode ahead: time before an expected request at which the bound reaches its least value") \
+	     "looking ahead: time before an expected request at which the bound reaches its least value") \
 	knob(ahead_ramp_pct, "percent", 1, 1000, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with bound_mode ahead: speed at which the bound falls, in percent of the drive's rate") \
+	     "looking ahead: speed at which the bound falls, in percent of the drive's rate") \
 	knob(ahead_fallback_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "with bound_mode ahead: bound on bytes while no request can be predicted")
+	     "looking ahead: bound on bytes while no request can be predicted")
 /* clang-format on */
 #else
-#define K2_EXPERIMENT_BOUND_MODES
 #define K2_EXPERIMENT_KNOBS(knob)
 #endif
 

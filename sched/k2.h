@@ -48,24 +48,19 @@
 /* Buckets of the wait-time histogram: below 1 us, below 2 us, ... below 16.8 s, and longer. */
 #define K2_WAIT_BUCKETS 26
 
-static const char *const k2_bound_modes[] = { "fixed", "ahead", K2_EXPERIMENT_BOUND_MODES };
 static const char *const k2_bound_whens[] = { "always", "active" };
-
-#define K2_BOUND_MODE_MAX (sizeof(k2_bound_modes) / sizeof(k2_bound_modes[0]) - 1)
 
 /* knob(name, unit, least, most, step, default, scale, words, flags, what it does): see knobs.h */
 /* clang-format off */
 #define K2_PRODUCT_KNOBS(knob) \
-	knob(inflight_max, "requests", 1, 65535, 1, 32, "log", NULL, 0, \
-	     "most requests in the drive at a time, over all hardware queues") \
+	knob(inflight_max, "requests", 1, 65535, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
+	     "most requests in the drive at a time, over all hardware queues; auto: 32, or none with a latency target") \
 	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, 0, \
 	     "most bytes in the drive for a background request to be dispatched; a larger request is dispatched when no other bytes " \
 	     "are in the drive; 0 is no bound") \
-	knob(bound_mode, "mode", 0, K2_BOUND_MODE_MAX, 1, 0, "choice", k2_bound_modes, 0, \
-	     "ahead: a further bound on bytes, which falls before a real-time request is expected; fixed: no such bound") \
-	knob(rt_target_us, "us", 0, 10000000, 1, 0, "log", NULL, 0, \
+	knob(rt_target_us, "us", 0, 10000000, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "target for the 99th percentile of real-time latency; K2 adjusts the byte bound, the write debt bound and the split size " \
-	     "to meet it; 0 is no target") \
+	     "to meet it; auto: twice what a request takes in the idle drive; 0 is no target") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", NULL, 0, \
 	     "largest background request; a larger one is split; 0 splits nothing") \
 	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
@@ -90,7 +85,6 @@ enum k2_knob {
 		K2_KNOB_COUNT
 };
 
-enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 
 /* Optional features in use. The default configuration uses none, and then costs one test per dispatch. */
@@ -109,6 +103,10 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 #define K2_PIECE_SECTORS_MAX (2 * 65536)
 /* Least granule of pieces, 4 KiB; the granule is larger if the drive's logical block is. */
 #define K2_GRANULE_SECTORS 8
+/* Most requests in the drive with inflight_max auto and no latency target. */
+#define K2_INFLIGHT_MAX 32
+/* With a latency target, this many background requests of the largest size fit into its bound. */
+#define K2_PIECES_IN_TARGET 8
 
 /**
  * struct k2 - one drive

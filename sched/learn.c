@@ -33,22 +33,22 @@ static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
 	return error_ns;
 }
 
-/* Learns from the dispatch of an entry with data, and marks it if its service time will be measured. */
+/* Learns from the dispatch of a write or of a real-time request with data, and marks it: its service time will be measured. */
 static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 {
-	bool writes = k2_writes(e);
+	bool writes = k2_writes(e), alone;
 
-	if (writes || rt)
-		e->marks |= K2_MARK_TIMED;
+	if (k2->uses & K2_USES_TARGET && rt) {
+		alone = inflight_sectors(&k2->inflight) == e->sectors && !debt_owed(&k2->debt, now);
+		target_rt_went(&k2->target, e->sectors, writes, alone, now);
+		e->marks |= alone ? K2_MARK_ALONE : 0;
+		e->marks |= k2->target.kind == TARGET_PREDICTED ? K2_MARK_PREDICTED : 0;
+	}
+	e->marks |= K2_MARK_TIMED;
 	if (writes)
 		debt_went(&k2->debt, e->sectors, now);
-	if (e->level == K2_BACKGROUND) {
-		target_went(&k2->target, e->sectors);
-		/* a piece at the size limit counts as held by the target: without the limit it would be larger */
-		if (k2->piece_sectors && e->sectors >= k2->piece_sectors)
-			k2->target.held = true;
+	if (e->level == K2_BACKGROUND)
 		e->since_ns = now;
-	}
 }
 
 /* Accounts for a dispatch that is not on the background list, or while an optional feature (k2->uses) learns from dispatches. */
@@ -72,7 +72,11 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 			ahead_went(&k2->ahead, e->sectors, inflight_sectors(&k2->inflight),
 				   k2_rt_inflight(k2), now);
 	}
-	if (k2->uses & K2_USES_TIMES && e->sectors)
+	/* where so few may be in the drive that their size is the bound: without it they would be larger */
+	if (background && k2->uses & K2_USES_TARGET && e->sectors &&
+	    k2->inflight.requests_max < K2_PIECES_IN_TARGET && e->sectors >= k2->piece_sectors)
+		k2->target.held = true;
+	if (k2->uses & K2_USES_TIMES && e->sectors && (rt || k2_writes(e)))
 		k2_learn_times(k2, e, rt, now);
 	/* a real-time dispatch may raise the background's bounds: an expected request has arrived, or a rate was learned */
 	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))
@@ -90,7 +94,10 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		k2_note_rt_ended(k2, e);
 	if (e->marks & K2_MARK_TIMED) {
 		if (e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT)
-			target_ended(&k2->target, took_ns);
+			target_ended(&k2->target,
+				     e->marks & K2_MARK_PREDICTED ? TARGET_PREDICTED :
+								    TARGET_UNPREDICTED,
+				     e->sectors, k2_writes(e), e->marks & K2_MARK_ALONE, took_ns);
 		if (k2_writes(e))
 			debt_ended(&k2->debt, e->sectors, e->level == K2_BACKGROUND, took_ns);
 		else

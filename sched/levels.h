@@ -70,6 +70,8 @@ struct k2_entry {
 
 #define K2_MARK_VISITED 1 /* k2_visit_new() has visited it */
 #define K2_MARK_TIMED 2 /* the latency target and the write debt learn from its service time */
+#define K2_MARK_ALONE 4 /* nothing was in the drive, or owed by it, when it was dispatched */
+#define K2_MARK_PREDICTED 8 /* the target's bound for predicted requests was in force then */
 
 /**
  * struct k2_ctx - insertion lists of one hardware queue

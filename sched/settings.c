@@ -13,11 +13,16 @@ static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
 	return 2ULL * k2->knobs[knob];
 }
 
-/* Sets the largest background request: split_kib, or the latency target's bound if that is smaller. */
+/*
+ * Sets the largest background request: split_kib, or less with a latency target, whose bound is to be filled by several requests. Where only
+ * few may be in the drive at a time, their size is what the bound limits.
+ */
 static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 {
 	u64 sectors = k2_kib(k2, K2_KNOB_split_kib);
 
+	if (cap != BOUND_NONE)
+		cap = div64_u64(cap, min_t(u64, k2->inflight.requests_max, K2_PIECES_IN_TARGET));
 	cap = max_t(u64, cap - cap % k2->granule_sectors, k2->granule_sectors);
 	if (cap <= K2_PIECE_SECTORS_MAX)
 		sectors = sectors ? min(sectors, cap) : cap;
@@ -41,20 +46,27 @@ static void k2_apply_tags(struct k2 *k2)
 static void k2_apply(struct k2 *k2)
 {
 	const unsigned int *knobs = k2->knobs;
-	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE;
-	bool on = !when_active || k2->activity.active;
-	bool looks_ahead = knobs[K2_KNOB_bound_mode] != K2_BOUND_FIXED;
-	bool has_target = on && knobs[K2_KNOB_rt_target_us];
-	u64 bytes = k2_kib(k2, K2_KNOB_inflight_kib_max), debt = DEBT_AUTO, cap;
+	unsigned int target_us = knobs[K2_KNOB_rt_target_us];
+	u64 target_ns = target_us == KNOB_AUTO ? TARGET_AUTO : 1000ULL * target_us;
+	u64 requests = knobs[K2_KNOB_inflight_max], bytes = k2_kib(k2, K2_KNOB_inflight_kib_max);
+	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_ns == TARGET_AUTO;
+	bool on = !when_active || k2->activity.active, has_target = on && target_ns;
+	bool looks_ahead = target_ns || experiment_looks_ahead(k2);
+	u64 debt = DEBT_AUTO, lo = AHEAD_LO_SECTORS, fallback = AHEAD_FALLBACK_SECTORS, cap;
 	unsigned int uses = 0;
 
-	target_change(&k2->target, has_target, 1000ULL * knobs[K2_KNOB_rt_target_us], looks_ahead);
-	cap = k2->target.limit_sectors;
-	inflight_change(&k2->inflight, on ? knobs[K2_KNOB_inflight_max] : BOUND_NONE,
+	target_change(&k2->target, has_target, target_ns);
+	cap = k2->target.limit_sectors[k2->target.kind];
+	if (cap != BOUND_NONE) {
+		lo = k2->target.limit_sectors[TARGET_PREDICTED];
+		fallback = k2->target.limit_sectors[TARGET_UNPREDICTED];
+	}
+	if (requests == KNOB_AUTO)
+		requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;
+	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
-	ahead_change(&k2->ahead,
-		     on && looks_ahead && !(has_target && k2->target.arm == TARGET_PLAIN),
-		     cap == BOUND_NONE);
+	ahead_change(&k2->ahead, on && looks_ahead && (cap != BOUND_NONE || !target_ns), lo,
+		     fallback);
 	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
 		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
 	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The look-ahead bound: see ahead.h. Included by the scheduler. */
+/* The bound that looks ahead: see ahead.h. Included by the scheduler that asks it. */
 #include <linux/bitops.h>
 #include <linux/string.h>
 
@@ -8,72 +8,42 @@
 #include "estimate.h"
 #include "../experiments.c"
 
-/* Recomputes the bound's parameters from what was learned about the drive and about the flows that are present. */
+/* The numbers of the bound that follow from the rate and from d. */
 static void ahead_apply(struct ahead *a)
 {
-	u64 device_ns = 0, gap_ns = U64_MAX, load = 0, share = 0;
-	u64 hi = AHEAD_HI_SECTORS_FIRST, fallback = AHEAD_FALLBACK_SECTORS_FIRST;
-	unsigned long predicted = 0;
-	unsigned int i;
+	u64 more = AHEAD_HI_SECTORS_FIRST;
 
-	a->others_until_ns = 0;
-	a->patience_ns = 0;
-	for (i = 0; i <= AHEAD_FLOWS; i++) {
-		const struct ahead_flow *flow = &a->flows[i];
-		const struct arrivals *arrivals = &flow->arrivals;
-		const struct arrivals_gaps *gaps = &arrivals->gaps[arrivals->way];
-
-		if (flow->present_until_ns < a->arrived_ns)
-			continue;
-		device_ns = max(device_ns, READ_ONCE(flow->least_ns));
-		if (!flow->predictable) {
-			a->others_until_ns = max(a->others_until_ns, flow->present_until_ns);
-			continue;
-		}
-		predicted |= BIT(i);
-		a->patience_ns =
-			max(a->patience_ns, 2 * arrivals->gaps[ARRIVALS_FROM_ARRIVAL].mean);
-		gap_ns = min(gap_ns, gaps->early);
-		load += flow->load;
-		share += div64_u64((a->lead_ns + gaps->mean - gaps->early) << AHEAD_SHARE_SHIFT,
-				   max_t(u64, gaps->mean, 1));
-	}
-	if (load > a->rate / AHEAD_LOAD_SHARE) {
-		predicted = 0;
-		gap_ns = U64_MAX;
-	}
-	if (a->rate && device_ns)
-		fallback = rate_sectors(a->rate, AHEAD_FALLBACK_HALVES * device_ns / 2);
-	/* if requests never found the drive idle, d is too large: limit it to what the lead can use */
-	device_ns = min(device_ns, gap_ns / AHEAD_LEAD_TIMES / AHEAD_LEAD_SHARE);
-	if (a->rate && predicted)
-		hi = rate_sectors(a->rate, AHEAD_HI_HALVES * device_ns / 2);
-	hi = max_t(u64, hi, AHEAD_SECTORS_MIN);
-	share = clamp_t(u64, share, AHEAD_SHARE_FREE, 1 << AHEAD_SHARE_SHIFT) - AHEAD_SHARE_FREE;
-	a->predicted = predicted;
-	a->lo_sectors = hi * share >> (AHEAD_SHARE_SHIFT + 2);
-	a->hi_sectors = hi;
-	a->fallback_sectors = a->has_fallback ? clamp_t(u64, fallback, AHEAD_SECTORS_MIN, hi) : hi;
-	a->lead_ns = AHEAD_LEAD_TIMES * device_ns;
+	if (a->rate && a->device_ns)
+		more = max_t(u64, rate_sectors(a->rate, AHEAD_HI_TIMES * a->device_ns),
+			     AHEAD_HI_SECTORS_MIN);
+	a->hi_sectors = a->lo_sectors + more;
+	a->lead_ns = a->device_ns;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);
 }
 
 /**
- * ahead_change() - set the parameters from the knobs and the latency target
+ * ahead_change() - what knobs and the target ask for
  * @a: the drive's bound
  * @on: the bound is in force
- * @has_fallback: the fallback is in force
+ * @lo_sectors: least limit while a request is expected
+ * @fallback_sectors: limit where nothing is predicted
  */
-static void ahead_change(struct ahead *a, bool on, bool has_fallback)
+static void ahead_change(struct ahead *a, bool on, u64 lo_sectors, u64 fallback_sectors)
 {
 	a->on = on;
-	a->has_fallback = has_fallback;
-	a->full_sectors = 0;
+	a->lo_sectors = lo_sectors;
+	a->fallback_sectors = fallback_sectors;
 	ahead_apply(a);
 }
 
-/* Has a flow no request in the drive? Then the time of its latest completion is known. */
+/* Are all real-time requests that may come next predicted? */
+static inline bool ahead_foretells(const struct ahead *a, u64 now_ns)
+{
+	return a->predicted && now_ns >= a->others_until_ns;
+}
+
+/* Is nothing of a flow in the drive? Then its latest end is known. */
 static inline bool ahead_is_idle(const struct ahead_flow *flow)
 {
 	bool idle = !atomic_read(&flow->inflight);
@@ -92,9 +62,8 @@ static inline void ahead_expect(const struct ahead *a, const struct arrivals *ar
 }
 
 /*
- * Return: the number of the flow of this level and cgroup. A new flow replaces the flow that has been gone for longest: one that has no
- * request in the drive and no longer counts as present. Nothing useful is lost: its next arrival would end a silence, after which the bound
- * learns anew in any case. If no flow is gone, a new flow shares the last number.
+ * The number of a flow. A new one takes the place of the flow that is gone for longest: none of it is in the drive and it does not count as
+ * present, so that its next arrival would come after a silence, and all that was learned be forgotten. If none is gone, it shares the last place.
  */
 static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64 now_ns)
 {
@@ -120,16 +89,47 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 	return gone;
 }
 
+/* After an arrival: is its flow predicted from now on? */
+static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64 arrived_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
+
+	/* the mean gap between requests of all flows */
+	a->gap_ns +=
+		(s64)(min_t(u64, arrived_ns - a->arrived_ns, ARRIVALS_GAP_NS_MAX) - a->gap_ns) >>
+		ARRIVALS_MEMORY;
+	a->arrived_ns = arrived_ns;
+	flow->present_until_ns =
+		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
+	if (!arrivals_predictable(&flow->arrivals) ||
+	    rate_of(sectors, a->gap_ns) > a->rate / AHEAD_LOAD_SHARE) {
+		a->predicted &= ~BIT(number);
+		if (a->others_until_ns < flow->present_until_ns) {
+			a->others_until_ns = flow->present_until_ns;
+			a->other = number;
+		}
+		return;
+	}
+	a->predicted |= BIT(number);
+	/* further flows that are not predicted set it again as they arrive */
+	if (a->other == number)
+		a->others_until_ns = 0;
+	a->patience_ns = max(2 * gap_ns, a->patience_ns - (a->patience_ns >> 3));
+	a->device_ns = min(READ_ONCE(flow->least_ns), gap_ns / AHEAD_DEVICE_SHARE);
+	ahead_apply(a);
+}
+
 /**
- * ahead_rt_went() - account for the dispatch of a real-time request
+ * ahead_rt_went() - a real-time request goes to the drive
  * @a: the drive's bound
- * @number: number of its flow
- * @sectors: its size
- * @writes: it is a write; its arrival is not used for prediction, because its time in the drive does not depend on the load
- * @arrived_ns: time of its arrival
+ * @number: of its flow
+ * @sectors: sectors of it
+ * @writes: it is a write: its time says nothing of the drive's queue
+ * @arrived_ns: when it arrived
  * @now_ns: the time
  *
- * Return: its arrival time minus the expected one in ns, or AHEAD_UNPREDICTED if no request was expected.
+ * Return: how much later than expected it arrived, negative for early; AHEAD_UNPREDICTED: it was not expected.
  */
 static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool writes,
 			 u64 arrived_ns, u64 now_ns)
@@ -137,23 +137,17 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool
 	struct ahead_flow *flow = &a->flows[number];
 	bool alone = ahead_is_idle(flow);
 	bool expected = alone && a->predicted & BIT(number);
-	u64 due_ns, overdue_ns, gap_ns;
+	u64 due_ns, overdue_ns;
 
 	ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
 	WRITE_ONCE(flow->began_ns, now_ns);
 	atomic_inc(&flow->inflight);
 	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
-	gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
-	flow->predictable = arrivals_predictable(&flow->arrivals);
-	flow->load = rate_of(sectors, gap_ns);
-	flow->present_until_ns =
-		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
-	a->arrived_ns = arrived_ns;
-	ahead_apply(a);
+	ahead_predict(a, number, sectors, arrived_ns);
 	return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;
 }
 
-/* Accounts for a completed real-time request; any context. */
+/* A real-time request left the drive; any context. */
 static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
@@ -168,34 +162,35 @@ static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 }
 
 /*
- * Return: the bound at @now_ns, in sectors. @until_ns is set to the time at which the first expected request is overdue, if an expected
- * request lowers the bound, and otherwise to BOUND_AT_END.
+ * The limit now, in sectors. @until_ns: if it is low because a request is expected, when the first such request is overdue; otherwise
+ * BOUND_AT_END.
  */
 static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 {
-	u64 limit = a->hi_sectors, due_ns, overdue_ns;
-	bool none = true;
+	u64 limit = BOUND_NONE, due_ns, overdue_ns;
 	unsigned long flows;
 
 	*until_ns = BOUND_AT_END;
 	for (flows = a->predicted; flows; flows &= flows - 1) {
 		const struct ahead_flow *flow = &a->flows[__ffs(flows)];
-		bool idle = ahead_is_idle(flow);
 		s64 ns;
 
-		ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
-		if (idle && (s64)(now_ns - overdue_ns) >= 0)
+		if (!ahead_is_idle(flow)) {
+			limit = min(limit, a->hi_sectors);
 			continue;
-		none = false;
-		if (!idle)
+		}
+		ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
+		if ((s64)(now_ns - overdue_ns) >= 0)
 			continue;
 		ns = due_ns - now_ns - a->lead_ns;
+		limit = min(limit, a->hi_sectors);
 		limit = min(limit, a->lo_sectors + (ns > 0 ? rate_sectors(a->slope, ns) : 0));
-		*until_ns = min(*until_ns, overdue_ns);
+		if (limit < a->hi_sectors)
+			*until_ns = min(*until_ns, overdue_ns);
 	}
-	if (limit == a->hi_sectors)
-		*until_ns = BOUND_AT_END;
-	return none || now_ns < a->others_until_ns ? min(limit, a->fallback_sectors) : limit;
+	return limit == BOUND_NONE || now_ns < a->others_until_ns ?
+		       min(limit, a->fallback_sectors) :
+		       limit;
 }
 
 static u64 ahead_allows(struct ahead *a, struct bound_request *r)
@@ -207,7 +202,7 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 	r->limit = ahead_limit(a, r->now_ns, &until_ns);
 	if (r->met + r->sectors <= r->limit)
 		return BOUND_YES;
-	/* a drive held back for an expected request does not show its full rate: interrupt the measurement */
+	/* a drive that is held back does not show what it can do */
 	if (until_ns != BOUND_AT_END)
 		a->full_sectors = 0;
 	if (r->requests || r->met)
@@ -222,16 +217,15 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 }
 
 /**
- * ahead_went() - account for the dispatch of a background request, and measure the drive's rate
+ * ahead_went() - a background request goes to the drive: learn what that serves
  * @a: the drive's bound
- * @sectors: its size
- * @inflight_sectors: sectors in the drive, including it
+ * @sectors: sectors of it
+ * @inflight_sectors: sectors in the drive, with it
  * @beside_rt: a real-time request is in the drive
  * @now_ns: the time
  *
- * The rate is measured while the drive is full, from the sectors that completed between two dispatches. The drive counts as full when it
- * holds at least three quarters of the recent maximum. Nothing is measured while a real-time request is in the drive, because the
- * background then gets only a part of the drive's rate.
+ * What the drive serves shows while it is full: from one dispatch to the next it has served what has left it. Full is as much as may be in
+ * it, or as the background has at a time. Beside real-time requests the drive does less for the background.
  */
 static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool beside_rt,
 		       u64 now_ns)

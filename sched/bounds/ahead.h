@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The look-ahead bound: it falls before the next real-time request is expected, so that few background sectors are in the drive when
- * that request arrives. With T the time until the earliest expected arrival (arrivals.h), the bound on sectors in the drive is
+ * The bound that looks ahead: it falls as the next real-time request is expected (arrivals.h), so that little of the background is in the
+ * drive when that request arrives. With T the time until the earliest expected arrival, the background may have
  *
  *	lo + ramp * rate * (T - lead), at least lo, at most hi
  *
- * where rate is the measured rate of the drive. The bound is the least over all flows from which a request is expected. A flow that has a
- * request in the drive is not expected until that request completes, and an overdue flow is no longer expected. While an unpredictable
- * flow is present, or no request is expected, the bound is at most a constant, the fallback.
+ * bytes in the drive. rate is what the drive was seen to serve. The limit is the least over all flows that may be next: a flow whose
+ * request is in the drive restricts nothing until that request ends, and an overdue flow is not waited for. While a flow is present that
+ * cannot be predicted, the limit is at most the fallback; where none is expected, it is the fallback.
  *
- * All parameters follow from two measured values: the rate, and d, the time that a real-time request takes in an idle drive. As many
- * sectors as the drive serves in a few d keep it busy. The lead gives the requests in the drive time to complete.
+ * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
+ * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d.
  *
- * An idle drive is kept free for an expected request for at most twice the longest mean gap between arrivals.
+ * An idle drive is held free for an expected request for at most twice the longest recent gap between two of them.
  */
 #ifndef TAILGATE_SCHED_AHEAD_H
 #define TAILGATE_SCHED_AHEAD_H
@@ -22,102 +22,94 @@
 #include "arrivals.h"
 #include "bound.h"
 
-/* Number of flows that are tracked individually; all others share one more entry. */
+/* Flows that have a place of their own; all others share one more. */
 #ifndef AHEAD_FLOWS
 #define AHEAD_FLOWS 16
 #endif
 
-/* A flow counts as present for this many of its mean gaps after an arrival, and for at least 100 ms. */
+/* A flow counts as present for this many of its gaps after an arrival, and for this long at least. */
 #define AHEAD_PRESENT_GAPS 8
 #define AHEAD_PRESENT_NS_MIN 100000000ULL
 
-/* d is the least time in the drive of about the latest 2^AHEAD_DEVICE_MEMORY requests. */
+/* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests, and at most this share of the gap: in a drive that is never idle all take long. */
 #define AHEAD_DEVICE_MEMORY 10
-/* The lead is AHEAD_LEAD_TIMES * d, and at most 1/AHEAD_LEAD_SHARE of the shortest gap. */
-#define AHEAD_LEAD_TIMES 2
-#define AHEAD_LEAD_SHARE 4
-/* hi is what the drive serves in 2.5 d, and the fallback is what it serves in 1.5 d. */
-#define AHEAD_HI_HALVES 5
-#define AHEAD_FALLBACK_HALVES 3
-/* Initial values of hi and of the fallback in sectors, before anything was measured. Below the minimum a drive is not kept busy. */
-#define AHEAD_HI_SECTORS_FIRST 256
-#define AHEAD_FALLBACK_SECTORS_FIRST 128
-#define AHEAD_SECTORS_MIN 8
+#define AHEAD_DEVICE_SHARE 4
 /*
- * lo is 0 if the bound is at its least for at most AHEAD_SHARE_FREE / 2^AHEAD_SHARE_SHIFT (a quarter) of the time: that costs the
- * background little. Otherwise lo is a quarter of the excess share, times hi.
+ * hi is lo plus what the drive serves in this many d. Docs/k2/bounds.md has the measurement: less loses throughput, more gains none. It is
+ * at least lo plus 4 KiB, and lo plus 128 KiB before rate and d are known.
  */
-#define AHEAD_SHARE_SHIFT 8
-#define AHEAD_SHARE_FREE 64
+#define AHEAD_HI_TIMES 3
+#define AHEAD_HI_SECTORS_MIN 8
+#define AHEAD_HI_SECTORS_FIRST 256
 /* The ramp, in percent. */
-#define AHEAD_RAMP_PCT 40
+#define AHEAD_RAMP_PCT 25
+/* lo and the fallback without a target. */
+#define AHEAD_LO_SECTORS 0
+#define AHEAD_FALLBACK_SECTORS 128
 
-/* No flow is predicted if the real-time flows together need more than 1/AHEAD_LOAD_SHARE of the drive's rate. */
+/* No flow is predicted while real-time requests need more than this share of the drive's rate. */
 #define AHEAD_LOAD_SHARE 4
 
-/*
- * One measurement of the rate covers AHEAD_RATE_BOUNDS times the sectors in the drive. The rate is the maximum of about the latest
- * 2^AHEAD_RATE_MEMORY measurements.
- */
+/* The rate is taken over this many times what is in the drive. It is the largest of about the latest 2^AHEAD_RATE_MEMORY. */
 #define AHEAD_RATE_BOUNDS 16
 #define AHEAD_RATE_MEMORY 6
-/* The drive is full if it holds three quarters of its maximum content at about the latest 2^AHEAD_PEAK_MEMORY dispatches. */
+/* The drive is full with three quarters of the most that was in it at about the latest 2^AHEAD_PEAK_MEMORY dispatches. */
 #define AHEAD_PEAK_MEMORY 6
 
 #define AHEAD_UNPREDICTED S64_MAX
 
 /**
- * struct ahead_flow - a flow: the real-time requests of one level and cgroup; times in ns
+ * struct ahead_flow - one flow of real-time requests: those of one level and cgroup; times in ns
  * @level: real-time level
- * @predictable: its next arrival can be predicted
  * @key: identity of the cgroup
  * @inflight: its requests in the drive
- * @began_ns: time of its latest dispatch
- * @least_ns: least recent time of a request in the drive: its time in an idle drive (d)
- * @load: rate that the flow needs (RATE_SHIFT)
- * @present_until_ns: it counts as present until this time
- * @arrivals: statistics of its arrivals
+ * @began_ns: when the latest one went to the drive
+ * @least_ns: d: least time in the drive of a request that was the flow's only one there, of late
+ * @present_until_ns: it counts as present until then
+ * @arrivals: what is known of its arrivals
  */
 struct ahead_flow {
 	u8 level;
-	bool predictable;
 	u64 key;
 	atomic_t inflight;
 	u64 began_ns, least_ns;
-	u32 load;
 	u64 present_until_ns;
 	struct arrivals arrivals;
 };
 
 /**
- * struct ahead - the look-ahead bound on one drive
+ * struct ahead - the bound on one drive
  * @on: the bound is in force
- * @has_fallback: the fallback is in force; otherwise the latency target bounds the background while nothing is predicted
- * @lo_sectors: least bound
- * @hi_sectors: largest bound
- * @fallback_sectors: bound while nothing is predicted
- * @lead_ns: time before an expected arrival at which the bound reaches @lo_sectors
- * @slope: growth of the bound with the time until the arrival, a rate (RATE_SHIFT)
+ * @lo_sectors: least limit while a request is expected
+ * @hi_sectors: largest limit
+ * @fallback_sectors: limit where nothing is predicted
+ * @device_ns: d of the flow that was predicted last
+ * @lead_ns: time before an expected arrival at which the limit reaches @lo_sectors
+ * @slope: growth of the limit with the time until the arrival, a rate
+ * @arrived_ns: when the latest real-time request arrived
+ * @gap_ns: running mean of the time between two of them
  * @predicted: bitmap of flows that are predicted
- * @arrived_ns: time of the latest real-time arrival
- * @others_until_ns: an unpredictable flow is present until this time
- * @rate: measured rate of the drive (RATE_SHIFT); 0: not known
- * @served_sectors: sectors completed in the present measurement of @rate, while the drive was full
- * @served_ns: time in which @served_sectors completed
- * @peak_sectors: recent maximum of the sectors in the drive
- * @full_sectors: sectors in the drive after the latest background dispatch, if it was full; otherwise 0
+ * @others_until_ns: until then a flow is present that is not predicted
+ * @other: number of that flow
+ * @rate: what the drive serves
+ * @served_sectors: sectors since the rate was computed last, while the drive was full
+ * @served_ns: time in which they were served
+ * @peak_sectors: most that was in the drive, of late
+ * @full_sectors: in the drive after the background's latest dispatch, if that is full; else 0
  * @full_ns: time of that dispatch
- * @held_ns: since when an idle drive is kept free; 0: it is not
- * @patience_ns: longest time to keep an idle drive free
- * @flows: flows by number; the last entry is shared by all flows that have no entry of their own
+ * @held_ns: since when an idle drive is held free; 0: it is not
+ * @patience_ns: it is for this long at most
+ * @flows: by number; the last one is all that have no place of their own
  */
 struct ahead {
-	bool on, has_fallback;
+	bool on;
 	u64 lo_sectors, hi_sectors, fallback_sectors;
-	u64 lead_ns;
+	u64 device_ns, lead_ns;
 	u32 slope;
+	u64 arrived_ns, gap_ns;
 	unsigned long predicted;
-	u64 arrived_ns, others_until_ns;
+	u64 others_until_ns;
+	unsigned int other;
 	u32 rate;
 	u64 served_sectors, served_ns;
 	u64 peak_sectors, full_sectors, full_ns;

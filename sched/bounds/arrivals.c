@@ -1,54 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Prediction of a flow's arrivals: see arrivals.h. Included by ahead.c. */
+/* The arrivals of a flow: see arrivals.h. Included by ahead.c. */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
 
 #include "arrivals.h"
 
-/* Computes the statistics of the first @count gaps. */
-static void arrivals_measure(struct arrivals_gaps *gaps, unsigned int count)
+/* Adds a gap to the running means, with a weight of 2^-@shift. */
+static inline void arrivals_learn(struct arrivals_gaps *gaps, u64 gap_ns, unsigned int shift)
 {
-	u64 least = U64_MAX, second = U64_MAX, sum = 0, distance = 0;
-	unsigned int i;
+	s64 off = gap_ns - gaps->mean, distance = off < 0 ? -off : off;
 
-	for (i = 0; i < count; i++) {
-		second = min(second, max(least, gaps->ns[i]));
-		least = min(least, gaps->ns[i]);
-		sum += gaps->ns[i];
-	}
-	gaps->early = count < ARRIVALS_OUTLIER_MIN ? least : second;
-	gaps->mean = div_u64(sum, count);
-	for (i = 0; i < count; i++)
-		distance += max(gaps->ns[i], gaps->mean) - min(gaps->ns[i], gaps->mean);
-	gaps->scatter = div_u64(distance, count);
+	gaps->mean += off >> shift;
+	gaps->scatter = shift ? gaps->scatter + ((s64)(distance - gaps->scatter) >> shift) : 0;
 }
 
-/* Time in ns from the origin to the expected arrival: an early quantile. */
+/* From the origin to the earliest time at which the next request is expected. */
 static inline u64 arrivals_gap_ns(const struct arrivals *a)
 {
-	return a->gaps[a->way].early;
+	const struct arrivals_gaps *gaps = &a->gaps[a->way];
+
+	return gaps->mean - min(2 * gaps->scatter, gaps->mean);
 }
 
-/* Time in ns after the expected arrival at which the request is overdue. */
+/* From there until it is overdue. */
 static inline u64 arrivals_late_ns(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
 
-	return gaps->mean - gaps->early + max(3 * gaps->scatter, div_u64(gaps->mean, 10));
+	return 2 * gaps->scatter + max(3 * gaps->scatter, gaps->mean >> 3);
 }
 
-/* Do the gaps vary little enough for a useful prediction? */
+/* Is the scatter so small that a prediction is of use? */
 static inline bool arrivals_predictable(const struct arrivals *a)
 {
 	const struct arrivals_gaps *gaps = &a->gaps[a->way];
 
-	return a->count && !(a->overdue & 3) && gaps->early >= gaps->mean / 8 * 5 &&
+	return a->count && !(a->overdue & 3) && 16 * gaps->scatter <= 3 * gaps->mean &&
 	       hweight32(a->irregular) <= ARRIVALS_IRREGULAR_MAX;
 }
 
-/* Advances the grid to its point near the arrival at @now_ns. An arrival that is off by half a mean gap or more starts a new grid. */
-static void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
+/* Moves the grid on to its point near the arrival at @now_ns. An arrival that is off by half a gap begins another grid. */
+static inline void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
 {
 	s64 gap = a->count ? a->gaps[ARRIVALS_FROM_ARRIVAL].mean : 0;
 	s64 off = now_ns - a->origin_ns[ARRIVALS_FROM_GRID] - gap;
@@ -60,10 +53,10 @@ static void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
 }
 
 /**
- * arrivals_note() - record an arrival
+ * arrivals_note() - a request has arrived
  * @a: the arrivals of its flow
- * @now_ns: time of the arrival
- * @regular: its gap helps to predict the next one; false for writes and while the flow has another request in the drive
+ * @now_ns: when it arrived
+ * @regular: its gap predicts the next one
  */
 static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 {
@@ -72,6 +65,7 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 		now_ns - a->origin_ns[ARRIVALS_FROM_ARRIVAL],
 		max_t(s64, now_ns - a->origin_ns[ARRIVALS_FROM_GRID], 1),
 	};
+	unsigned int shift = min_t(unsigned int, fls(a->count + 1) - 1, ARRIVALS_MEMORY);
 	bool first = !a->origin_ns[ARRIVALS_FROM_ARRIVAL];
 	u64 gap = gap_ns[a->way];
 	unsigned int way;
@@ -81,7 +75,7 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	a->irregular = a->irregular << 1 | (regular ? 0 : 1);
 	if (!regular)
 		return;
-	/* a gap that wrapped below 0, because the clock of another CPU is slightly ahead, counts as a long one */
+	/* if the clock of another CPU was ahead by a little, that is a long gap too */
 	if (first || gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
 	    (a->count && gap > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
 		a->count = 0;
@@ -89,12 +83,13 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	}
 	a->overdue = a->overdue << 1 |
 		     (!a->count || gap > arrivals_gap_ns(a) + arrivals_late_ns(a));
+	if ((a->overdue & 3) == 1 && shift == ARRIVALS_MEMORY)
+		return;
 	a->way = ARRIVALS_FROM_END;
 	for (way = 0; way < ARRIVALS_WAYS; way++) {
-		a->gaps[way].ns[a->count % ARRIVALS_WINDOW] = gap_ns[way];
-		arrivals_measure(&a->gaps[way], min_t(u32, a->count + 1, ARRIVALS_WINDOW));
+		arrivals_learn(&a->gaps[way], gap_ns[way], shift);
 		if (a->gaps[way].scatter < a->gaps[a->way].scatter)
 			a->way = way;
 	}
-	a->count++;
+	a->count += a->count < U32_MAX;
 }

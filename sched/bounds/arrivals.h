@@ -1,59 +1,52 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Predicts the next arrival of a flow from its latest gaps. Each gap is measured from three origins:
- * - the completion of the previous request, for a task that reads, works, and reads again;
- * - the arrival of the previous request, for a task that is woken by a timer relative to its last wake-up;
- * - the nearest point of a periodic grid, for a task that is woken periodically, with jitter. Gaps between arrivals contain the jitter of
- *   two arrivals; gaps from the grid contain it once. The grid advances by the mean gap, and each arrival corrects it by 1/8 of the
- *   deviation.
- * The origin whose gaps have the least mean deviation is used.
+ * When will a flow's next request arrive? A gap is the time from an origin to the next arrival. Three origins are tried:
+ * - the end of the previous request: a task that reads, works, and reads again;
+ * - the arrival of the previous request: a task that a timer wakes;
+ * - the nearest point of a grid: a task that a clock wakes with random delay. From arrival to arrival that delay would count twice. The
+ *   grid's latest point is where the latest arrival would have been if arrivals came at their mean gap.
+ * The origin with the least scatter predicts.
  *
- * A prediction is a time span. It begins at an early quantile of the latest gaps, so that a flow with varying gaps is expected early. It
- * ends when the arrival is overdue: later than the mean by three times the mean deviation, and by at least a tenth of the mean gap. After
- * an overdue arrival the flow is predicted again once two arrivals were in time.
+ * A prediction is a span: from the mean gap minus twice the mean scatter, until the request is overdue. An overdue arrival teaches nothing
+ * unless the previous one was overdue too, and after it two arrivals must be in time before the flow is predicted again.
  *
- * This code does not depend on requests or schedulers, takes no lock, and reads no clock.
+ * Nothing here knows requests or schedulers, takes a lock, or reads a clock.
  */
 #ifndef TAILGATE_SCHED_ARRIVALS_H
 #define TAILGATE_SCHED_ARRIVALS_H
 
 #include <linux/types.h>
 
-/* Number of latest gaps kept for each origin. */
-#define ARRIVALS_WINDOW 32
-/* A longer gap is silence, not a period. */
+/* Mean and scatter are running means over about 2^ARRIVALS_MEMORY gaps. */
+#define ARRIVALS_MEMORY 4
+/* A gap that is longer than this, in ns, is silence, not a period. */
 #define ARRIVALS_GAP_NS_MAX 1000000000ULL
 /* A gap of this many times the mean is silence too. */
 #define ARRIVALS_SILENCE 4
-/* An arrival moves the grid by 1/8 of its deviation from the grid. */
+/* An arrival moves the grid by this share of its distance from it. */
 #define ARRIVALS_GRID_SHARE 8
-/* A flow is not predictable if more than this many of its latest 32 arrivals were irregular: it then keeps several requests in flight. */
+/* Of the latest 32 arrivals at most this many may be irregular in a predictable flow: with more, several requests are under way at a time. */
 #define ARRIVALS_IRREGULAR_MAX 4
-/* With at least this many gaps, the early quantile is the second shortest gap instead of the shortest. */
-#define ARRIVALS_OUTLIER_MIN 16
 
 enum arrivals_way { ARRIVALS_FROM_END, ARRIVALS_FROM_ARRIVAL, ARRIVALS_FROM_GRID, ARRIVALS_WAYS };
 
 /**
- * struct arrivals_gaps - the latest gaps, measured from one origin; times in ns
- * @ns: ring buffer of the gaps
- * @early: early quantile of the gaps: the shortest or the second shortest
- * @mean: mean gap
- * @scatter: mean absolute deviation of the gaps from @mean
+ * struct arrivals_gaps - gaps from one origin; times in ns
+ * @mean: running mean
+ * @scatter: running mean of the distance from @mean
  */
 struct arrivals_gaps {
-	u64 ns[ARRIVALS_WINDOW];
-	u64 early, mean, scatter;
+	u64 mean, scatter;
 };
 
 /**
  * struct arrivals - the arrivals of one flow
- * @origin_ns: times of the latest completion (set by the owner), the latest arrival, and the grid's latest point
- * @gaps: gaps from each origin to the next arrival
- * @count: number of gaps since the latest silence
- * @irregular: bit i is set if the i-th latest arrival does not help to predict the next one
- * @overdue: bit i is set if the i-th latest arrival was overdue
- * @way: the origin used for prediction
+ * @origin_ns: the latest end (set by the owner), the latest arrival, and the grid's latest point
+ * @gaps: gaps from each of these
+ * @count: gaps since the latest silence
+ * @irregular: bit i: the i-th latest arrival does not predict the next
+ * @overdue: bit i: the i-th latest arrival was overdue
+ * @way: the origin that predicts
  */
 struct arrivals {
 	u64 origin_ns[ARRIVALS_WAYS];

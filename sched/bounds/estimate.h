@@ -38,7 +38,7 @@ static inline u64 recent_min(u64 least, u64 sample, unsigned int shift)
 /* Maximum of about the latest 2^shift samples: it shrinks by a factor of 1 - 2^-shift per sample. */
 static inline u64 recent_max(u64 most, u64 sample, unsigned int shift)
 {
-	return max(sample, most - (most >> shift));
+	return max(sample, most - min((most >> shift) + 1, most));
 }
 
 /* Running median: each sample moves it towards itself by a factor of 1 +/- 2^-shift (stochastic approximation). */

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The latency target: see target.h. Included by the scheduler. */
+/* A target for real-time latency: see target.h. Included by the scheduler that asks it. */
+#include <linux/bitops.h>
+#include <linux/math64.h>
+
 #include "estimate.h"
 #include "target.h"
 
-/* 2^@log for a fixed-point @log, interpolated linearly between integer powers. */
+/* 2 to this power, linear between two powers. */
 static u64 target_power(int log)
 {
 	unsigned int whole = log >> TARGET_LOG_SHIFT, part = log & ((1 << TARGET_LOG_SHIFT) - 1);
@@ -13,118 +16,195 @@ static u64 target_power(int log)
 
 static void target_apply(struct target *t)
 {
-	bool bounds = t->on && !t->given_up;
+	unsigned int kind;
 
-	WRITE_ONCE(t->limit_sectors, bounds ? target_power(t->logs[t->arm]) : BOUND_NONE);
+	for (kind = 0; kind < TARGET_KINDS; kind++) {
+		u64 limit = t->on && !t->given_up ? target_power(t->points[kind].log) : BOUND_NONE;
+
+		WRITE_ONCE(t->limit_sectors[kind], limit);
+	}
 }
 
 /**
- * target_change() - set the parameters from the knobs; a changed target discards what was learned
+ * target_change() - what knobs ask for; another target begins anew
  * @t: the drive's target
  * @on: the bound is in force
- * @target_ns: target for real-time latency; 0: there is no target
- * @has_arms: the look-ahead bound may be used
+ * @target_ns: real-time latency, TARGET_AUTO, or 0: there is no target
  */
-static void target_change(struct target *t, bool on, u64 target_ns, bool has_arms)
+static void target_change(struct target *t, bool on, u64 target_ns)
 {
-	if (t->target_ns != target_ns || t->has_arms != has_arms) {
-		*t = (struct target){
-			.has_arms = has_arms,
-			.logs = { TARGET_LOG_FIRST, TARGET_LOG_FIRST },
-		};
+	const struct target_point first = { .log = TARGET_LOG_FIRST, .first = TARGET_FIRST };
+
+	if (t->target_ns != target_ns) {
+		*t = (struct target){ .points = { first, first } };
 		WRITE_ONCE(t->target_ns, target_ns);
 	}
 	t->on = on;
+	if (!on)
+		t->probe_until_ns = 0;
 	target_apply(t);
+}
+
+/* The class of a request that moves data. */
+static inline unsigned int target_class(u64 sectors, bool writes)
+{
+	return (writes ? TARGET_SIZES : 0) +
+	       min_t(unsigned int, fls64((sectors - 1) >> 3), TARGET_SIZES - 1);
 }
 
 static inline u64 target_allows(const struct target *t, struct bound_request *r)
 {
-	return bound_fits(r, t->limit_sectors) ? BOUND_YES : BOUND_AT_END;
+	return r->sectors && r->now_ns < t->probe_until_ns ? t->probe_until_ns : BOUND_YES;
 }
 
-/* Counts a dispatched background request. */
-static inline void target_went(struct target *t, u64 sectors)
+/* A real-time request goes to the drive. @alone: it meets nothing there. */
+static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alone, u64 now_ns)
 {
-	t->window_sectors += sectors;
-}
+	unsigned int class = target_class(sectors, writes);
+	struct target_idle *idle = &t->idle[class];
+	bool is_known = READ_ONCE(idle->count) >= TARGET_PROBES_FIRST;
 
-/* Counts a real-time request that completed @latency_ns after its arrival; any context. */
-static inline void target_ended(struct target *t, u64 latency_ns)
-{
-	if (latency_ns > READ_ONCE(t->target_ns))
-		atomic_inc(&t->late);
-	atomic_inc(&t->ended);
-}
-
-/* At the end of a window: checks whether the target was missed, records the arm's background rate, and chooses the next arm. */
-static void target_end_window(struct target *t, u64 now_ns)
-{
-	u64 us = div_u64(now_ns - t->window_ns, 1000);
-
-	if (t->window_missed >= TARGET_MISSED_REQUESTS)
-		t->given_up = TARGET_AGAIN_REQUESTS;
-	if (us && t->window_ns)
-		t->rates[t->arm] = div64_u64(t->window_sectors * 1000000, us);
-	t->window_ns = now_ns;
-	t->window_sectors = 0;
-	t->window_requests = t->window_missed = 0;
-	t->window = (t->window + 1) % TARGET_WINDOWS;
-	if (t->window < TARGET_ARMS)
-		t->arm = t->window;
-	else
-		t->arm = t->rates[TARGET_AHEAD] > t->rates[TARGET_PLAIN];
-	if (!t->has_arms)
-		t->arm = TARGET_PLAIN;
-}
-
-/* Moves the bound after real-time requests of which @in_time met the target and @late did not. */
-static void target_step(struct target *t, int in_time, int late)
-{
-	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP;
-	int *log = &t->logs[t->arm], forgiven;
-
-	if (*log == TARGET_LOG_MIN)
-		t->window_missed += late;
-	if (late)
-		t->calm = 0;
-	if (t->held) {
-		t->calm = min(t->calm + in_time, TARGET_CALM + 1);
-		*log += t->calm > TARGET_CALM ? TARGET_CALM_TIMES * up : up;
-	} else {
-		t->credit = min(t->credit + up, TARGET_CREDIT);
+	WRITE_ONCE(t->latest, class);
+	if (alone) {
+		t->since_probe = 0;
+		if (is_known)
+			t->probe_until_ns = 0;
 	}
-	forgiven = min(down, t->credit);
-	t->credit -= forgiven;
-	*log = clamp_t(int, *log + forgiven - down, TARGET_LOG_MIN, TARGET_LOG_MAX);
-	t->held = false;
+	if (now_ns < t->probe_until_ns)
+		return;
+	if (is_known || idle->tries == TARGET_PROBES_FIRST) {
+		if (++t->since_probe < TARGET_PROBE_EVERY)
+			return;
+		t->since_probe = 0;
+	} else {
+		idle->tries++;
+	}
+	t->probe_until_ns = now_ns + TARGET_PROBE_NS;
+}
+
+/* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
+static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
+{
+	u32 most = 0, second = 0;
+	unsigned int i;
+
+	WRITE_ONCE(idle->least_ns,
+		   recent_min(READ_ONCE(idle->least_ns), took_ns, TARGET_LEAST_MEMORY));
+	if (!alone)
+		return;
+	WRITE_ONCE(idle->us[idle->count % TARGET_SAMPLES], div_u64(took_ns, 1000) + 1);
+	WRITE_ONCE(idle->count, idle->count + 1);
+	for (i = 0; i < TARGET_SAMPLES; i++) {
+		u32 us = READ_ONCE(idle->us[i]);
+
+		second = max(second, min(most, us));
+		most = max(most, us);
+	}
+	WRITE_ONCE(idle->typical_ns, 1000ULL * second);
+}
+
+/* What a request takes in the idle drive; 0: not known. */
+static inline u64 target_idle_ns(const struct target_idle *idle)
+{
+	return READ_ONCE(idle->count) >= TARGET_PROBES_FIRST ? READ_ONCE(idle->typical_ns) :
+							       READ_ONCE(idle->least_ns);
 }
 
 /**
- * target_learn() - before a dispatch, move the bound according to the real-time requests that completed since the last move
+ * target_ended() - a real-time request has ended; any context
  * @t: the drive's target
- * @now_ns: the time
- *
- * Return: true if the bound or the arm has changed.
+ * @kind: of the operating point under which it went to the drive
+ * @sectors: sectors of it
+ * @writes: it is a write
+ * @alone: it met nothing in the drive
+ * @latency_ns: from its arrival
  */
-static bool target_learn(struct target *t, u64 now_ns)
+static void target_ended(struct target *t, enum target_kind kind, u64 sectors, bool writes,
+			 bool alone, u64 latency_ns)
 {
-	int late = atomic_xchg(&t->late, 0), ended = atomic_xchg(&t->ended, 0);
-	u64 limit = t->limit_sectors;
-	u8 arm = t->arm;
+	struct target_idle *idle = &t->idle[target_class(sectors, writes)];
+	u64 idle_ns = target_idle_ns(idle), limit_ns = READ_ONCE(t->target_ns);
+	struct target_point *point = &t->points[kind];
 
-	if (!ended)
-		return false;
-	ended = min(ended, TARGET_ENDED_MAX);
-	late = min(late, ended);
-	if (t->given_up) {
-		t->given_up -= min_t(unsigned int, t->given_up, ended);
-	} else {
-		target_step(t, ended - late, late);
-		t->window_requests += ended;
-		if (t->window_requests >= TARGET_WINDOW_REQUESTS)
-			target_end_window(t, now_ns);
+	if (limit_ns == TARGET_AUTO)
+		limit_ns = TARGET_AUTO_TIMES * idle_ns;
+	if (READ_ONCE(point->first) && limit_ns > idle_ns)
+		limit_ns -= (limit_ns - idle_ns) / 2;
+	target_learn_idle(idle, alone, latency_ns);
+	if (!idle_ns)
+		return;
+	if (latency_ns > limit_ns)
+		atomic_inc(&point->late);
+	atomic_inc(&point->ended);
+}
+
+/* Moves a bound by requests of which some were late. */
+static void target_step(struct target *t, struct target_point *p, int in_time, int late)
+{
+	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP, forgiven = 0;
+
+	if (p->first) {
+		up = in_time * TARGET_FIRST_STEP;
+		down = late * TARGET_FIRST_ODDS * TARGET_FIRST_STEP;
+		WRITE_ONCE(p->first, max(p->first - in_time - late, 0));
+	} else if (!t->held) {
+		p->credit = min(p->credit + up, TARGET_CREDIT);
 	}
-	target_apply(t);
-	return limit != t->limit_sectors || arm != t->arm;
+	if (late)
+		p->calm = 0;
+	if (t->held) {
+		p->calm = min(p->calm + in_time, TARGET_CALM + 1);
+		p->log += p->calm > TARGET_CALM ? TARGET_CALM_TIMES * up : up;
+	}
+	forgiven = min(down, p->credit);
+	p->credit -= forgiven;
+	p->log = clamp_t(int, p->log + forgiven - down, TARGET_LOG_MIN, TARGET_LOG_MAX);
+}
+
+/* Is the target out of reach? */
+static void target_count(struct target *t, const struct target_point *p, int ended, int late)
+{
+	if (t->given_up) {
+		t->given_up = max(t->given_up - ended, 0);
+		return;
+	}
+	t->window += ended;
+	if (p->log == TARGET_LOG_MIN)
+		t->missed += late;
+	if (t->window < TARGET_WINDOW)
+		return;
+	if (t->missed >= TARGET_MISSED)
+		t->given_up = TARGET_AGAIN;
+	t->window = t->missed = 0;
+}
+
+/**
+ * target_learn() - before a dispatch: move the bounds by the real-time requests that have ended since
+ * @t: the drive's target
+ *
+ * Return: true if a bound has changed.
+ */
+static bool target_learn(struct target *t)
+{
+	bool changed = false;
+	unsigned int kind;
+
+	for (kind = 0; kind < TARGET_KINDS; kind++) {
+		struct target_point *p = &t->points[kind];
+		u64 limit = t->limit_sectors[kind];
+		int ended, late;
+
+		if (likely(!atomic_read(&p->ended)))
+			continue;
+		late = atomic_xchg(&p->late, 0);
+		ended = min(atomic_xchg(&p->ended, 0), TARGET_ENDED_MAX);
+		late = min(late, ended);
+		target_count(t, p, ended, late);
+		if (!t->given_up)
+			target_step(t, p, ended - late, late);
+		t->held = false;
+		target_apply(t);
+		changed |= limit != t->limit_sectors[kind];
+	}
+	return changed;
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The latency target: adjusts a bound on background bytes so that 99 of 100 real-time requests meet a latency.
+ * A target for real-time latency. The target finds the bound on background bytes with which 99 of 100 real-time requests meet it.
  *
- * Each real-time request moves the bound. A late request moves it down by a step; one in time moves it up by 1/99 of a step. So the
- * moves cancel out when one request in a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951). Steps
- * apply to the logarithm of the bound, because the right bound may differ from the present one by orders of magnitude.
+ * A request that was late moves the bound down by a step, one that was in time up by a 99th of a step, so that both cancel out when one in
+ * a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951; steps are of the logarithm, as a bound is
+ * wrong by factors). The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones:
+ * the percentile is that of all requests, with and without background. A new bound first takes larger steps towards the bound with which
+ * nine of ten requests need at most half of the time that the target allows them to wait.
  *
- * The bound does not rise while it holds nothing. Requests in time then earn a credit that cancels the steps of a few late requests:
- * the percentile is that of all real-time requests, with and without background load.
+ * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
+ * never falls below it; elsewhere it is the limit. Both are remembered.
  *
- * With bound_mode ahead there are two arms: with and without the look-ahead bound. Each arm has a bound of its own, and both meet the
- * target. The arm with the higher background rate is used; both are tried again periodically.
+ * The target is a latency, or automatic: TARGET_AUTO_TIMES what a request of the same direction and size class takes in the idle drive. To
+ * measure that, the background is held until a request meets nothing in the drive, for TARGET_PROBE_NS at most: for the first requests of a
+ * class, and after TARGET_PROBE_EVERY that met something.
  *
- * If the target is missed even at the smallest bound, it is given up for a while, and does not hold the background.
+ * A target that is missed with next to nothing in the drive is given up for a while.
  */
 #ifndef TAILGATE_SCHED_TARGET_H
 #define TAILGATE_SCHED_TARGET_H
@@ -21,69 +24,105 @@
 
 #include "bound.h"
 
+/* Value of the target: automatic. A real-time request may then wait for as long as it takes by itself. */
+#define TARGET_AUTO (~0ULL)
+#define TARGET_AUTO_TIMES 2
+
+/* Size classes: up to 4 KiB, up to 8 KiB, ... more than 256 KiB; writes have their own. */
+#define TARGET_SIZES 8
+#define TARGET_CLASSES (2 * TARGET_SIZES)
+/* What a request takes in the idle drive is the second longest of this many, so that a rare long one does not count. */
+#define TARGET_SAMPLES 16
+/* Before this many samples, and for flows so slow that holding the background shows none, it is the least time of about 2^TARGET_LEAST_MEMORY. */
+#define TARGET_PROBES_FIRST 8
+#define TARGET_LEAST_MEMORY 10
+#define TARGET_PROBE_EVERY 512
+#define TARGET_PROBE_NS 50000000ULL
+
 /* Binary digits after the point of a logarithm to base 2. */
 #define TARGET_LOG_SHIFT 16
-/* Logarithm of the bound in sectors: 4 KiB to 128 MiB. The low first value, 16 KiB, avoids late requests at the start. */
+/* Logarithms of the bound in sectors: 4 KiB to 128 MiB; 16 KiB at first, as requests that are late early on count as well. */
 #define TARGET_LOG_MIN (3 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_MAX (18 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_FIRST (5 << TARGET_LOG_SHIFT)
-/* Step up for a request in time (about 3/800 of a doubling); a late request moves the bound down by TARGET_ODDS times this step. */
+/* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 3) / 100)
 #define TARGET_ODDS 99
-/* After this many requests in time in a row, six times the expected run, the bound grows TARGET_CALM_TIMES faster. */
+/* The same for the first TARGET_FIRST requests of an operating point. */
+#define TARGET_FIRST 128
+#define TARGET_FIRST_STEP ((3 << TARGET_LOG_SHIFT >> 2) / 10)
+#define TARGET_FIRST_ODDS 9
+/* After this many requests in time, none late, the bound grows TARGET_CALM_TIMES faster. */
 #define TARGET_CALM 600
 #define TARGET_CALM_TIMES 8
-/* Most requests that one move of the bound takes into account: far fewer late ones already move it from its maximum to its minimum. */
+/* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
 #define TARGET_ENDED_MAX 1024
-/* Most credit: the steps of four late requests. */
+/* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 
-/* Real-time requests in a window, in which one arm is in force. Every TARGET_WINDOWS windows both arms are tried again. */
-#define TARGET_WINDOW_REQUESTS 512
-#define TARGET_WINDOWS 8
-/* The target is given up at the end of a window with this many late requests at the smallest bound: twice the allowed number. */
-#define TARGET_MISSED_REQUESTS 10
-/* Real-time requests after which a target that was given up is tried again. */
-#define TARGET_AGAIN_REQUESTS 65536
+/* In a window of this many requests, this many late ones at the least bound are twice as many as are allowed: the target is given up. */
+#define TARGET_WINDOW 512
+#define TARGET_MISSED 10
+/* Requests after which it is tried again. */
+#define TARGET_AGAIN 65536
 
-enum target_arm { TARGET_PLAIN, TARGET_AHEAD, TARGET_ARMS };
+enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 
 /**
- * struct target - the latency target of one drive
- * @target_ns: target for real-time latency; 0: there is no target
- * @on: the bound is in force
- * @has_arms: the look-ahead bound may be used
- * @arm: the arm in force
- * @limit_sectors: the bound; BOUND_NONE while the target is off or given up
- * @logs: logarithms of the bound, by arm
- * @rates: background sectors per second in the arm's latest window, by arm
- * @window: number of the window, below TARGET_WINDOWS
- * @window_requests: real-time requests in this window
- * @window_missed: late ones among @window_requests, while the bound was at its minimum
- * @window_ns: when this window began
- * @window_sectors: background sectors dispatched in this window
- * @calm: requests in time since the latest late one, while the bound held requests
- * @credit: downward movement of @logs that will be forgiven
- * @given_up: requests until the target is tried again; 0: it is in force
- * @held: a bound has refused a background request since the last move
- * @ended: real-time requests that completed since the last move
+ * struct target_point - an operating point
+ * @log: logarithm of the bound
+ * @first: requests until the steps are small
+ * @calm: requests in time while something was held, since one was late
+ * @credit: what the bound will not fall
+ * @ended: requests that have ended since the bound moved
  * @late: late ones among @ended
+ */
+struct target_point {
+	int log;
+	int first, calm, credit;
+	atomic_t ended, late;
+};
+
+/**
+ * struct target_idle - what requests of one class take in the idle drive
+ * @us: the latest samples, in us
+ * @count: samples so far
+ * @tries: times that the background was held for the first samples
+ * @typical_ns: the second longest of @us
+ * @least_ns: the least that one took, of late
+ */
+struct target_idle {
+	u32 us[TARGET_SAMPLES];
+	unsigned int count, tries;
+	u64 typical_ns, least_ns;
+};
+
+/**
+ * struct target - on one drive
+ * @target_ns: latency that is asked for, or TARGET_AUTO; 0: there is no target
+ * @on: the bound is in force
+ * @held: a bound has refused something since it moved
+ * @kind: the operating point that is in force
+ * @limit_sectors: the bound by operating point; BOUND_NONE: there is none, or the target is given up
+ * @points: the operating points
+ * @window: requests in this window
+ * @missed: late ones among them although the bound was at its least
+ * @given_up: requests until the target is tried again; 0: it is in force
+ * @latest: class of the latest request
+ * @since_probe: requests since one met nothing
+ * @probe_until_ns: the background is held until then
+ * @idle: by class
  */
 struct target {
 	u64 target_ns;
-	bool on;
-	bool has_arms;
-	u8 arm;
-	u64 limit_sectors;
-	int logs[TARGET_ARMS];
-	u64 rates[TARGET_ARMS];
-	unsigned int window, window_requests;
-	unsigned int window_missed;
-	u64 window_ns, window_sectors;
-	int calm, credit;
-	unsigned int given_up;
-	bool held;
-	atomic_t ended, late;
+	bool on, held;
+	u8 kind, latest;
+	u64 limit_sectors[TARGET_KINDS];
+	struct target_point points[TARGET_KINDS];
+	int window, missed, given_up;
+	unsigned int since_probe;
+	u64 probe_until_ns;
+	struct target_idle idle[TARGET_CLASSES];
 };
 
 #endif

@@ -79,8 +79,8 @@ K2_FAULTS = (
     ),
     Fault(
         "a target of more than 4.2 s wraps around",
-        "1000ULL * knobs[K2_KNOB_rt_target_us]",
-        "(unsigned int)(1000 * knobs[K2_KNOB_rt_target_us])",
+        "1000ULL * target_us",
+        "(unsigned int)(1000 * target_us)",
         found_soon=True,
     ),
     Fault(

@@ -136,12 +136,17 @@ static bool floor_owes_now(enum floor_kind kind)
 
 static bool bounds_are_on(void)
 {
-	return k2->knobs[K2_KNOB_bound_when] == K2_BOUND_ALWAYS || k2->activity.active;
+	return k2->activity.active || (k2->knobs[K2_KNOB_bound_when] == K2_BOUND_ALWAYS &&
+				       k2->target.target_ns != TARGET_AUTO);
 }
 
 static u64 most_requests(void)
 {
-	return bounds_are_on() ? k2->knobs[K2_KNOB_inflight_max] : BOUND_NONE;
+	u64 most = k2->knobs[K2_KNOB_inflight_max];
+
+	if (most == KNOB_AUTO)
+		most = k2->knobs[K2_KNOB_rt_target_us] ? BOUND_NONE : K2_INFLIGHT_MAX;
+	return bounds_are_on() ? most : BOUND_NONE;
 }
 
 /* What K2's bounds say of a background list, without leaving a trace. */
@@ -160,6 +165,12 @@ static u64 ask_again(unsigned int list)
 
 /* --- laws of a request that is chosen -------------------------------------------------------------------------- */
 
+/* The latency target's bound where no request is predicted, in sectors. */
+static u64 target_limit(void)
+{
+	return k2->target.limit_sectors[TARGET_UNPREDICTED];
+}
+
 /* A background request is chosen that is not owed: every bound that is set holds. */
 static void check_bounds(struct k2_entry *e)
 {
@@ -171,11 +182,12 @@ static void check_bounds(struct k2_entry *e)
 		player_fail("%llu sectors went to %llu in the drive: inflight_kib_max is %llu",
 			    (unsigned long long)sectors, (unsigned long long)law.sectors,
 			    (unsigned long long)kib);
-	if (bounds_are_on() && k2->target.on && !k2->target.given_up && sectors && law.sectors &&
-	    law.sectors + sectors > k2->target.limit_sectors)
+	if (k2->target.on && !k2->target.given_up && k2->target.kind == TARGET_UNPREDICTED &&
+	    k2->knobs[K2_KNOB_ahead_fallback_kib] == KNOB_AUTO && sectors && law.sectors &&
+	    law.sectors + sectors > target_limit())
 		player_fail("%llu sectors went to %llu in the drive: the target's bound is %llu",
 			    (unsigned long long)sectors, (unsigned long long)law.sectors,
-			    (unsigned long long)k2->target.limit_sectors);
+			    (unsigned long long)target_limit());
 	if (e->list == K2_LIST_DISCARDS && k2->knobs[K2_KNOB_discard_kib_max]) {
 		if (law.discards)
 			player_fail("two discards are in the drive together");
@@ -195,11 +207,12 @@ static void check_knobs(void)
 	    k2->debt.limit_sectors != 2ULL * kib)
 		player_fail("the limit of the debt is %llu sectors, write_debt_kib_max %u",
 			    (unsigned long long)k2->debt.limit_sectors, kib);
-	if (k2->target.target_ns != 1000ULL * k2->knobs[K2_KNOB_rt_target_us])
+	if (k2->target.target_ns != TARGET_AUTO &&
+	    k2->target.target_ns != 1000ULL * k2->knobs[K2_KNOB_rt_target_us])
 		player_fail("the target is %llu ns, rt_target_us %u",
 			    (unsigned long long)k2->target.target_ns,
 			    k2->knobs[K2_KNOB_rt_target_us]);
-	if (!kib && k2->target.limit_sectors == BOUND_NONE && k2->debt.on)
+	if (!kib && target_limit() == BOUND_NONE && k2->debt.on)
 		player_fail("there is a bound on the debt of writes that nothing has asked for");
 }
 

@@ -15,7 +15,7 @@ SCENARIOS = 2000
 #: Scenarios under sanitizers: they take ten times as long.
 SANITIZED_SCENARIOS = 150
 #: Faults that are found soon; `make swarm-faults` looks for all of them.
-FOUND_WITHIN = 1500
+FOUND_WITHIN = 2000
 SOON = [(scheduler, fault) for scheduler, faults in FAULTS.items() for fault in faults if fault.found_soon]
 
 

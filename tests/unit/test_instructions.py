@@ -31,16 +31,16 @@ def test_price_of_what_is_switched_on() -> None:
     usual = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {"mq-deadline": 2000}
     on = {c.name: 1500.0 for c in contenders.ON}
     figures = {
-        "qd32": usual | on | {"vflash": 1100, "k2 with ahead": 1042},
-        "qd1": usual | on | {"k2 real-time": 1400, "k2 with ahead real-time": 1411.5},
+        "qd32": usual | on | {"vflash": 1100, "k2 with auto": 1042},
+        "qd1": usual | on | {"k2 real-time": 1400, "k2 with auto real-time": 1411.5},
     }
     found = {r.name: r.value for r in costs.results(KERNEL, figures)}
-    assert found["instructions_per_io.price.ahead.background.6_1"] == 42
-    assert found["instructions_per_io.price.ahead.real-time.6_1"] == 11.5
+    assert found["instructions_per_io.price.auto.background.6_1"] == 42
+    assert found["instructions_per_io.price.auto.real-time.6_1"] == 11.5
     assert len([name for name in found if ".price." in name]) == 2 * len(contenders.SWITCHED_ON)
     text = instructions.script(contenders.LOADS, contenders.ON)
     assert text.count("ionice -c 1 -n 0 iobench") == 1 + len(contenders.SWITCHED_ON)
-    assert text.count("> $queue/iosched/bound_mode") == 2
+    assert text.count("> $queue/iosched/rt_target_us") == 4
 
 
 def test_parts_of_mqfq_are_all_that_it_adds() -> None:

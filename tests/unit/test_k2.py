@@ -1073,7 +1073,7 @@ MUTATIONS = [
         "if (flow->present_until_ns < until_ns)",
     ),
     Mutation(
-        "always-active", "activity", "bool on = !when_active || k2->activity.active;", "bool on = true;"
+        "always-active", "activity", "bool on = !when_active || k2->activity.active,", "bool on = true,"
     ),
     Mutation("never-active", "activity", "\t\ta->active = true;\n", ""),
     Mutation(

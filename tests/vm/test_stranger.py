@@ -67,8 +67,12 @@ insmod /lib/modules/extra/vflash.ko {parameters}
 cd /checkout
 {switch_on}
 {bound}
-{urgent} fio --name=a --filename=/dev/vflash0 --rw=randread --bs=64k --direct=1 --ioengine=libaio \\
-	--iodepth=32 --number_ios=1000
+fio --name=b --filename=/dev/vflash0 --rw=randread --bs=64k --direct=1 --ioengine=libaio --iodepth=32 \\
+	--runtime=1000 --time_based > /tmp/b &
+{urgent} fio --name=a --filename=/dev/vflash0 --rw=randread --bs=64k --direct=1 --thinktime=2ms \\
+	--number_ios=1000
+kill $!
+wait
 {{
 {check}
 }} > /tmp/counters

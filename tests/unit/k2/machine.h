@@ -139,7 +139,7 @@ static void k2_observe_hold(const struct k2 *drive, const struct k2_refusal *r)
 	must(!held);
 	held = true;
 	must(r->sectors || !is_of_bytes);
-	must(r->why != K2_HOLD_AHEAD || machine.is_ahead);
+	must(r->why != K2_HOLD_AHEAD || machine.is_ahead || machine.has_target);
 	must(!is_of_bytes || machine.owes || r->met + r->sectors > r->limit);
 }
 

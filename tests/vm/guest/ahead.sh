@@ -17,7 +17,7 @@ for knob in ahead_lo_kib ahead_hi_kib ahead_lead_us ahead_ramp_pct ahead_fallbac
 	echo auto > $K/$knob || fail "$knob cannot be set to auto again"
 	expect "$knob" "$(cat $K/$knob)" auto
 done
-expect "auto to inflight_max" "$(put $K/inflight_max auto)" EINVAL
+expect "auto to rt_tags" "$(put $K/rt_tags auto)" EINVAL
 echo placebo > $K/bound_mode || fail "the placebo is refused"
 expect "bound_mode" "$(cat $K/bound_mode)" placebo
 # With this lead, background requests are held for most of a period of 20 ms.

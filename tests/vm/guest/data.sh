@@ -23,8 +23,7 @@ random_knobs() { # of the disk's present scheduler
 		knob rt_tags 0 25 90
 		knob split_kib 0 4 8 16 64
 		knob bound_when always active
-		knob bound_mode fixed ahead
-		knob rt_target_us 0 500 20000
+		knob rt_target_us 0 auto 500 20000
 		knob write_debt_kib_max 0 64 auto
 		knob be_floor_iops 0 1 10 1000
 		knob inflight_kib_max 0 4 100

@@ -5,7 +5,7 @@
 vflash read_fixed_ns=200000
 attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
-echo ahead > $K/bound_mode
+echo auto > $K/rt_target_us
 echo 256 > $K/inflight_kib_max
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
 mkdir -p /cg/first /cg/second

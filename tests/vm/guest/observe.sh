@@ -52,7 +52,7 @@ grep -q 'release: .* reason=completion' /tmp/trace || fail "no completion has re
 echo 1000 > $K/inflight_max
 echo 64 > $K/inflight_kib_max
 traced 'hold: .* reason=bytes bytes=16384 inflight=4 inflight_bytes=65536 limit=65536' 20
-! grep -q predict: /tmp/trace || fail "a prediction without bound_mode ahead"
+! grep -q predict: /tmp/trace || fail "a prediction without looking ahead"
 
 # with this lead, background requests are held for most of a period of 20 ms (times SLOW)
 echo ahead > $K/bound_mode

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that a latency target that cannot be met lowers the bound to its minimum and is then given up, that a loose target raises the
-# bound, that the background goes on when the reader has ended or the scheduler is switched, and that data stay right.
+# bound, that an automatic one holds only during real-time activity, that the background goes on when the reader has ended or the scheduler is switched, and that data stay right.
 vflash memory_backed=1 read_fixed_ns=1000000 write_fixed_ns=1000000
 attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 expect "'soon' to rt_target_us" "$(put $K/rt_target_us soon)" EINVAL
 expect "too much" "$(put $K/rt_target_us 10000001)" ERANGE
+tried="predicted unpredicted"
 state() { # WORD...: is the state of the target one of these?
 	now=$(statistics vflash0 | sed -n 's/^rt_target_state //p')
 	case " $* " in *" $now "*) return 0 ;; esac
@@ -29,9 +30,9 @@ begin reader fio $QUIET --filename=/dev/vflash0 --name=r --rw=randread --bs=16k 
 	$FOREVER
 go_on 100
 echo 100 > $K/rt_target_us # less than a read of the idle drive takes
-state fixed || fail "a new target is not tried: $now"
+state $tried || fail "a new target is not tried: $now"
 go_on 50
-state fixed || fail "missed without a real-time request: $now"
+state $tried || fail "missed without a real-time request: $now"
 real_time
 await_below 5
 await "a target out of reach is not given up" state missed
@@ -42,11 +43,19 @@ opened() { # is the bound above what the load uses?
 	[ "$(counted vflash0 rt_target_kib)" -gt 100 ]
 }
 await "a target that is always met does not open the bound" opened
-state fixed || fail "state of a target that is met: $now"
-echo ahead > $K/bound_mode
+state $tried || fail "state of a target that is met: $now"
+echo auto > $K/rt_target_us
+expect "an automatic target" "$(cat $K/rt_target_us)" auto
 go_on 50
-state fixed ahead || fail "state of a target that is met, with bound_mode ahead: $now"
-echo fixed > $K/bound_mode
+state $tried || fail "state of an automatic target: $now"
+expect "constrained during real-time activity" "$(counted vflash0 constrains)" 1
+of_rt 9
+end rt 137
+at_rest() {
+	[ "$(counted vflash0 constrains)" = 0 ]
+}
+await "an automatic target holds the background without real-time activity" at_rest
+real_time
 for round in 1 2 3; do
 	scheduler vflash0 none
 	scheduler vflash0 k2

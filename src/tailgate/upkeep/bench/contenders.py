@@ -81,7 +81,7 @@ PARTS: Mapping[str, tuple[str, str]] = {
 # is its price.
 SWITCHED_ON: Mapping[str, tuple[str, str]] = {
     "bytes": ("inflight_kib_max", "65536"),
-    "ahead": ("bound_mode", "ahead"),
+    "auto": ("rt_target_us", "auto"),
     "debt": ("write_debt_kib_max", "auto"),
     "target": ("rt_target_us", "1000000"),
     "active": ("bound_when", "active"),

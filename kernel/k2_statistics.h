@@ -3,10 +3,7 @@
 #ifndef TAILGATE_K2_STATISTICS_H
 #define TAILGATE_K2_STATISTICS_H
 
-static u64 k2_kib_s(u32 rate)
-{
-	return mul_u64_u32_shr(NSEC_PER_SEC, rate, 32) / 2;
-}
+#define k2_kib_s(rate) (rate_sectors(READ_ONCE(rate), NSEC_PER_SEC) / 2)
 
 #define k2_print(...) statistics_print(m, instance, __VA_ARGS__)
 
@@ -70,7 +67,7 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 	k2_print("rt_activations %llu", READ_ONCE(k2->activity.begun));
 	k2_print("rt_period_us %llu", div_u64(READ_ONCE(k2->activity.period_ns), 1000));
 
-	k2_print("ahead_rate_kib_s %llu", k2_kib_s(READ_ONCE(k2->ahead.rate)));
+	k2_print("ahead_rate_kib_s %llu", k2_kib_s(k2->ahead.rate));
 	k2_print("ahead_lo_now_kib %llu", READ_ONCE(k2->ahead.lo_sectors) / 2);
 	k2_print("ahead_hi_now_kib %llu", READ_ONCE(k2->ahead.hi_sectors) / 2);
 	k2_print("ahead_predicted %lu", hweight_long(READ_ONCE(k2->ahead.predicted)));
@@ -80,8 +77,8 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 
 	k2_print("write_debt_kib %llu", debt_owed(&k2->debt, k2_now(k2)) / 2);
 	k2_print("write_debt_kib_max_now %llu", READ_ONCE(k2->debt.limit_sectors) / 2);
-	k2_print("write_drain_kib_s %llu", k2_kib_s(READ_ONCE(k2->debt.rate)));
-	k2_print("write_drain_seen_kib_s %llu", k2_kib_s(READ_ONCE(k2->debt.seen)));
+	k2_print("write_drain_kib_s %llu", k2_kib_s(k2->debt.rate));
+	k2_print("write_drain_seen_kib_s %llu", k2_kib_s(k2->debt.seen));
 	k2_print("write_debt_read_us %llu", div_u64(READ_ONCE(k2->debt.read_ns), 1000));
 
 	k2_print("rt_target_state %s", k2_target_state(&k2->target));

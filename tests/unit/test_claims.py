@@ -63,8 +63,8 @@ def test_errors_of_a_table_are_those_of_what_is_predicted(
         assert made[f"table2/sim/predicted/{key}-median-error-size"] == summary.median_size
     bias = made["table2/sim/random-reads-64-KiB/lat_us.p99.9-median-error"]
     assert bias == found["random reads, 64 KiB, K2", "lat_us.p99.9"].median
-    # every load, all loads together; throughput and latency
-    assert len(made) == 2 + 2 * (10 + 1)
+    # Every load, and all loads together; of K2 and of all schedulers; throughput and latency.
+    assert len(made) == 2 + 2 * 2 * (10 + 1)
 
 
 def test_the_tables_step_runs_both_and_compares_digits(fake_run: Callable[..., Run], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tailgate.base.errors import UsageError
 from tailgate.upkeep.claims.model import Claim, Figures, Moved, Topic, limits, matches
-from tailgate.upkeep.claims.quantity import INTERVAL
+from tailgate.upkeep.claims.quantity import INTERVAL, rounded
 from tailgate.upkeep.claims.results import Result, Stored
 
 
@@ -144,7 +144,7 @@ def _by_claim(verdicts: tuple[Verdict, ...]) -> dict[Claim, list[Verdict]]:
 def shown(figure: Stored) -> str:
     """A figure with its interval, if it has one."""
     quantity = figure.quantity
-    value = f"{quantity.value:.4g}"
+    value = rounded(quantity.value)
     if quantity.how != INTERVAL:
         return value
-    return f"{value} ({quantity.low:.4g} to {quantity.high:.4g})"
+    return f"{value} ({rounded(quantity.low)} to {rounded(quantity.high)})"

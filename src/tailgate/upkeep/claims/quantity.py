@@ -57,6 +57,11 @@ class Quantity:
         return Quantity(value, low, high, how or EXACT, min(counts, default=None))
 
 
+def rounded(value: float, digits: int = 4) -> str:
+    """A number with this many significant digits, without an exponent: 10810, 0.046."""
+    return f"{float(f'{value:.{digits}g}'):.15g}"
+
+
 def exact(value: float, n: int | None = None) -> Quantity:
     """What every repetition gives again: counts, and what is deterministic in virtual time."""
     return Quantity(value, value, value, EXACT, n)

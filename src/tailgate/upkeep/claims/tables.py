@@ -5,17 +5,19 @@
     <!-- end -->
 
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
-with its interval, {value:id} the result alone, {ms:id} the same over 1000, {command:id} the command that
-measured it, {step:id} the `tailgate claims` that does. What claims do not measure, a table names a run for:
+with its interval, {value:id} the result alone, {ms:id} and {k:id} the same over 1000, {million:id} over a
+million, {percent:id} a deviation with its sign, {command:id} the command that measured it, {step:id} the
+`tailgate claims` that does. What claims do not measure, a table names a run for:
 {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in us; a load
-without a label is "-". A row that ends in ./run/load/scheduler/rate has there the table's `figures` of that
-point.
+without a label is "-". A flow may be a pattern: the largest percentile of all flows that it matches. A row
+that ends in ./run/load/scheduler/rate has there the table's `figures` of that point.
 
 A block stays as it is where there is no such file, and until all its results are measured.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -25,7 +27,7 @@ from tailgate.base.paths import ROOT
 from tailgate.spec.toml import load_toml
 from tailgate.upkeep.claims import check, model, results
 from tailgate.upkeep.claims.lab import Answer, Lab, us
-from tailgate.upkeep.claims.quantity import Quantity
+from tailgate.upkeep.claims.quantity import Quantity, largest, rounded
 from tailgate.upkeep.claims.results import Figure, Result
 
 TABLES = model.FOLDER / "tables"
@@ -34,7 +36,18 @@ TOPIC = "tables"
 
 _BLOCK = re.compile(r"(<!-- claims: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 _OPENED = re.compile(r"<!-- claims: ")
-_PLACE = re.compile(r"\{(?:(value|ms|command|step):)?([^{}]+)\}")
+
+#: How a place shows its result.
+_FORMS: Mapping[str, Callable[[Result], str]] = {
+    "value": lambda result: rounded(result.figure.value),
+    "ms": lambda result: rounded(result.figure.value / 1e3, 3),
+    "k": lambda result: rounded(result.figure.value / 1e3, 3),
+    "million": lambda result: f"{result.figure.value / 1e6:.2f}",
+    "percent": lambda result: _percent(result.figure.value),
+    "command": lambda result: f"`{result.run.command}`",
+    "step": lambda result: f"`tailgate claims {result.step_name}`",
+}
+_PLACE = re.compile(rf"\{{(?:({'|'.join(_FORMS)}):)?([^{{}}]+)\}}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
@@ -74,6 +87,11 @@ def write() -> list[Path]:
             path.write_text(new)
             changed.append(path)
     return changed
+
+
+def names(text: str) -> list[str]:
+    """The tables of a page."""
+    return [found["name"] for found in _BLOCK.finditer(text)]
 
 
 def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TABLES) -> str:
@@ -121,15 +139,14 @@ def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[
 def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
     def shown(place: re.Match[str]) -> str:
         result = stored[_id(place[2], name)]
-        forms = {
-            "value": f"{result.figure.value:.4g}",
-            "ms": f"{result.figure.value / 1000:.3g}",
-            "command": f"`{result.run.command}`",
-            "step": f"`tailgate claims {result.step_name}`",
-        }
-        return forms.get(place[1], check.shown(result.figure))
+        return _FORMS[place[1]](result) if place[1] else check.shown(result.figure)
 
     return _PLACE.sub(shown, cell)
+
+
+def _percent(deviation: float) -> str:
+    percent = round(100 * deviation)
+    return f"{percent:+d} %".replace("-", "\N{MINUS SIGN}") if percent else "0 %"
 
 
 def _id(place: str, name: str) -> str:
@@ -177,4 +194,11 @@ def _quantity(answer: Answer, which: list[str], name: str) -> Quantity:
     if len(points) != 1:
         expected = f"expected one point {load}/{label}/{rate} of {answer.source.command}"
         raise UsageError(f"claims/tables/{name}.toml: {expected}, got {len(points)}")
-    return answer.mib_s(points[0], flow) if figure == "mib_s" else us(points[0], flow, figure)
+    (point,) = points
+    flows = [f["flow"] for f in point["flows"] if fnmatchcase(f["flow"], flow)]
+    if not flows or (figure == "mib_s" and len(flows) > 1):
+        expected = f"expected {'one flow' if figure == 'mib_s' else 'a flow'} {flow} of {load}/{label}/{rate}"
+        raise UsageError(f"claims/tables/{name}.toml: {expected}, got {', '.join(flows) or 'none'}")
+    return (
+        answer.mib_s(point, flows[0]) if figure == "mib_s" else largest([us(point, f, figure) for f in flows])
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The simulator: beside the paper's tables, beside a guest, and how fast it is."""
 
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,11 @@ from tailgate.papers import agreement as agreements
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.papers.cells import Summary
+from tailgate.papers.published import FACTS
 from tailgate.runs.folder import read_run
+from tailgate.spec.drive import load as load_drive
+from tailgate.spec.drive import values
+from tailgate.upkeep.calibrate import ClosedLoop, residuals
 from tailgate.upkeep.claims.lab import Answer, Lab, noted
 from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
@@ -51,17 +56,34 @@ def errors(folder: Path) -> dict[tuple[str, str], Summary]:
     return {(s.title, s.key): s for s in cells.summaries(of_run, run.target)}
 
 
+#: Real-time requests of a load: as many as `tailgate calibrate` takes.
+SAMPLES = 8000
+
+
+def drives(lab: Lab) -> Iterator[Figure]:
+    """The models of drives beside what papers measured on them: each figure, and its error."""
+    with ClosedLoop() as loop:
+        for name, facts in FACTS.items():
+            source = Source(f"tailgate calibrate drives/{name}.toml --check", "model", "virtual")
+            parameters = values(load_drive(name)[1], {})
+            for found in residuals(loop, parameters, facts.cells, facts.published(), SAMPLES):
+                title = re.sub(r"[^a-z0-9.]+", "-", found.cell.title.lower())
+                yield Figure(f"drives/{name}/{title}/model", exact(found.model), source)
+                yield Figure(f"drives/{name}/{title}/error", exact(found.ratio - 1), source)
+
+
 def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source) -> Iterator[Figure]:
-    """K2's random reads and mixes; and the bias of each load."""
+    """K2's random reads and mixes; and the bias of each load, of K2's rows and of all."""
     start = f"{name.removeprefix('k2/')}/sim"
     for key in ("mib_s", "lat_us.p99.9"):
         summary = found[cells.PREDICTED, key]
         figure = exact(summary.median_size, summary.count)
         yield Figure(f"{start}/predicted/{key}-median-error-size", figure, source)
         for (title, of), s in found.items():
-            if of == key and title != cells.PREDICTED and title.endswith(", K2"):
+            if of == key and title != cells.PREDICTED:
                 load = title.removesuffix(", K2").replace(",", "").replace(" ", "-")
-                yield Figure(f"{start}/{load}/{key}-median-error", exact(s.median, s.count), source)
+                rows = "" if title.endswith(", K2") else "-of-all"
+                yield Figure(f"{start}/{load}/{key}-median-error{rows}", exact(s.median, s.count), source)
 
 
 def tables(lab: Lab) -> Iterator[Figure]:
@@ -86,4 +108,4 @@ def tables(lab: Lab) -> Iterator[Figure]:
     yield Figure("repeats/sim/table2-jobs-1-and-2/different", same, Source(command, "sim", "virtual"))
 
 
-STEPS = (simulator_speed, agreement, tables)
+STEPS = (simulator_speed, agreement, drives, tables)

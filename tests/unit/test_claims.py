@@ -241,6 +241,25 @@ def test_switched_off_is_skipped_without_the_commit(
     assert "skipped" in capsys.readouterr().err
 
 
+def test_many_cpus_are_of_the_model_or_of_the_host() -> None:
+    """What explains them, transfers of cache lines and runs of queues, is no figure; runs in vain are."""
+    figures = {
+        "scale.k2.threads2": 7.0,
+        "scale_model.transfers.k2.cpus2": 34.0,
+        "scale_model_fig10.runs.wheel.cpus32": 0.7,
+        "scale_model_fig10.vain_runs.wheel.cpus32": 0.2,
+        "scale_model_whole.none.cpus16": 4e6,
+        "scale_model_whole.mqfq_d128.cpus16": 3e6,
+        "scale_model_whole.mqfq_d128.cpus32": 4e6,
+        "scale_model_whole.mqfq_one_lock.cpus32": 2e6,
+    }
+    made = {f.id: f.source.target for f in code.scalability(Invented(lambda *_: [], figures))}
+    assert made["bench/scale/scale.k2.threads2"] == "host"
+    assert made["bench/scale/scale_model_fig10.vain_runs.wheel.cpus32"] == "model"
+    assert made["scale/model/cpus-32/mqfq-over-mqfq_one_lock"] == "model"
+    assert not [name for name in made if ".transfers." in name or ".runs." in name]
+
+
 def _arrivals_point(load: str, label: str, mib_s: float, us: float) -> dict[str, Any]:
     rt1 = {"flow": "rt1", "lat_us": {"p99": us, "p99.9": 2 * us}}
     rt2 = {"flow": "rt2", "lat_us": {"p99": us - 1, "p99.9": 2 * us - 1}}

@@ -9,8 +9,9 @@ with its interval, {value:id} the result alone, {ms:id} and {k:id} the same over
 million, {percent:id} a deviation with its sign, {command:id} the command that measured it, {step:id} the
 `tailgate claims` that does. What claims do not measure, a table names a run for:
 {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in us; a load
-without a label is "-". A flow may be a pattern: the largest percentile of all flows that it matches. A row
-that ends in ./run/load/scheduler/rate has there the table's `figures` of that point.
+without a label is "-". A flow may be a pattern: the largest percentile of all flows that it matches. A cell
+./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each, or one cell if they
+are to be `together`.
 
 A block stays as it is where there is no such file, and until all its results are measured.
 """
@@ -51,20 +52,28 @@ _PLACE = re.compile(rf"\{{(?:({'|'.join(_FORMS)}):)?([^{{}}]+)\}}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
-    """A table: names of its columns, and rows of as many cells; arguments of `tailgate run` by name."""
+    """A table: names of its columns, and rows of as many cells; arguments of `tailgate run` by name.
+
+    `figures` are flow/figure, or form:flow/figure.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     figures: tuple[str, ...] = ()
+    together: bool = False
     runs: dict[str, tuple[str, ...]] = {}
 
-    def cells(self) -> Iterator[tuple[str, ...]]:
-        """The rows, with the figures of each point that ends one."""
+    def cells(self) -> Iterator[list[str]]:
+        """The rows, with the figures of points in their place."""
         for row in self.rows:
-            if row[-1].startswith("./"):
-                yield (*row[:-1], *(f"{{value:{row[-1]}/{figure}}}" for figure in self.figures))
-            else:
-                yield row
+            yield [
+                made for cell in row for made in (self._of_point(cell) if cell.startswith("./") else [cell])
+            ]
+
+    def _of_point(self, point: str) -> list[str]:
+        asked = [figure.rpartition(":") for figure in self.figures]
+        found = [f"{{{form or 'value'}:{point}/{figure}}}" for form, _, figure in asked]
+        return [", ".join(found)] if self.together else found
 
     def places(self) -> list[str]:
         """Ids of results in the cells, as they stand there."""

@@ -18,11 +18,13 @@ from tailgate.upkeep.claims.results import Figure, Source
 
 
 def instructions(lab: Lab) -> Iterator[Figure]:
-    """What K2 adds to none, over what mq-deadline adds; the virtual drive's own code; what features cost."""
-    source = Source("make bench", "vm", clock("vm"))
+    """Instructions per I/O of each scheduler, and what K2 and MQFQ add over what mq-deadline adds."""
+    source = Source("tailgate bench --only instructions", "vm", clock("vm"))
     for name, value in lab.bench("instructions").items():
-        if name.startswith("added_over_mq-deadline.") or ".price." in name or "vflash_own" in name:
-            yield Figure(f"bench/instructions/{name}", exact(value), source)
+        if ".share." not in name:
+            yield Figure(
+                f"bench/instructions/{name.replace(' ', '-').replace(',', '')}", exact(value), source
+            )
 
 
 #: The last commit whose k2 knew neither splitting nor a bound on bytes, and the last before all that came
@@ -51,9 +53,11 @@ def scalability(lab: Lab) -> Iterator[Figure]:
     command = "tailgate bench --only scale"
     model, host = Source(command, "model", "model"), Source(command, "host", "wall")
     for name, value in found.items():
-        if name.startswith("scale_model") and ".transfers." not in name:
+        if ".transfers." in name or ".runs." in name:
+            continue
+        if name.startswith("scale_model"):
             yield Figure(f"bench/scale/{name}", exact(value), model)
-        elif name.startswith("scale"):
+        else:
             yield Figure(f"bench/scale/{name}", once(value), host)
     whole = "scale_model_whole"
     for cpus, other in ((16, "none"), (32, "mqfq_one_lock")):

@@ -145,7 +145,7 @@ def rt_over_fair_in_guest(lab: Lab) -> Iterator[Figure]:
 def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
     """MQFQ, Figures 5 and 6 in a guest: what flows get, and how far off the simulator's figures are."""
     compared: list[agreements.Comparison] = []
-    found: list[Answer] = []
+    found: dict[str, list[Answer]] = {"sim-guest": [], "vm": []}
     for arguments in (
         ("mqfq/fig5-four", "--quick", "--loads", "size,queues", "--schedulers", "none,mqfq"),
         # Not --quick: at first the flow that begins has the drive, and children weigh as if they were alone.
@@ -157,28 +157,36 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
         measured = lab.run(*arguments, "--target", "vm")
         names = {f["flow"]: ("mib_s",) for p in measured.points for f in p["flows"]}
         compared += agreements.compare(simulated.points, measured.points, names)
-        found.append(measured)
-    shares, *_, fig6 = found
-    rates = rates_of(shares)
-    start = "mqfq-fig5-four/vm"
-    for load, flows in (("size", ("large", "small")), ("queues", ("wide", "narrow"))):
-        for label in ("none", "mqfq"):
-            ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
-            yield shares.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
-    for answer in found[1:3]:
-        yield from weighted(answer, start, rates_of(answer))
-    rates, app = rates_of(fig6), "graph-stand-in"
-    for label in ("none", "mqfq"):
-        slowed = rates["none", app][app] / rates[label, "both"][app]
-        yield fig6.figure(f"mqfq-fig6-guest/vm/both/{label}/{app}-slowed-times", slowed)
+        found["sim-guest"].append(simulated)
+        found["vm"].append(measured)
+    for target, answers in found.items():
+        yield from shares_and_slowdown(target, *answers)
     both = noted(
-        fig6.source,
+        found["vm"][0].source,
         "tailgate run mqfq/fig5-four and mqfq/fig6-guest, --target sim --machine guest-6.12, and --target vm",
     )
     differ = exact(sum(c.verdict == "differs" for c in compared), len(compared))
     yield Figure("mqfq-agreement/vm/mib-s/flows-that-differ", differ, both)
     worst = max(compared, key=lambda c: abs(c.ratio - 1))
     yield Figure("mqfq-agreement/vm/mib-s/furthest-from-1", exact(worst.ratio), both)
+
+
+def shares_and_slowdown(
+    target: str, equal: Answer, weights: Answer, hierarchy: Answer, fig6: Answer
+) -> Iterator[Figure]:
+    """What flows of equal and of other weights get, Figure 5; and how much slower one is, Figure 6."""
+    rates = rates_of(equal)
+    start = f"mqfq-fig5-four/{target}"
+    for load, flows in (("size", ("large", "small")), ("queues", ("wide", "narrow"))):
+        for label in ("none", "mqfq"):
+            ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
+            yield equal.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
+    for answer in (weights, hierarchy):
+        yield from weighted(answer, start, rates_of(answer))
+    rates, app = rates_of(fig6), "graph-stand-in"
+    for label in ("none", "mqfq"):
+        slowed = rates["none", app][app] / rates[label, "both"][app]
+        yield fig6.figure(f"mqfq-fig6-guest/{target}/both/{label}/{app}-slowed-times", slowed)
 
 
 STEPS = (mqfq_shares, mqfq_slowdowns, mqfq_read_write, rt_over_fair, rt_over_fair_in_guest, mqfq_in_guest)

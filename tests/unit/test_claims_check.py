@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -544,6 +545,12 @@ def test_each_table_is_made_from_results() -> None:
     named = {name for page in tables.pages() for name in tables.names(page.read_text())}
     assert named == {path.stem for path in tables.TABLES.glob("*.toml")}
     assert {name for name, _ in tables.missing(results.by_id(results.read()))} <= NOT_MEASURED
+
+
+def test_a_page_of_figures_has_no_other_tables() -> None:
+    for page in (page for page in tables.pages() if page.name == "measurements.md"):
+        outside = re.sub(r"<!-- claims: .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
+        assert not [line for line in outside.splitlines() if line.startswith("|")], page
 
 
 def test_no_table_is_stale() -> None:

@@ -426,6 +426,7 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
     [
         ("value:", 10813.4, "10810"),
         ("", 10813.4, "10810"),
+        ("short:", 10813.4, "10800"),
         ("ms:", 46.02, "0.046"),
         ("k:", 3999994, "4000"),
         ("million:", 3946000, "3.95"),

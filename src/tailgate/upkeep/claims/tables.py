@@ -5,9 +5,9 @@
     <!-- end -->
 
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
-with its interval, {value:id} the result alone, {ms:id} and {k:id} the same over 1000, {million:id} over a
-million, {percent:id} a deviation with its sign, {command:id} the command that measured it, {step:id} the
-`tailgate claims` that does. What claims do not measure, a table names a run for:
+with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
+{million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
+it, {step:id} the `tailgate claims` that does. What claims do not measure, a table names a run for:
 {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in us; a load
 without a label is "-". A flow may be a pattern: the largest percentile of all flows that it matches. A cell
 ./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each, or one cell if they
@@ -41,6 +41,7 @@ _OPENED = re.compile(r"<!-- claims: ")
 #: How a place shows its result.
 _FORMS: Mapping[str, Callable[[Result], str]] = {
     "value": lambda result: rounded(result.figure.value),
+    "short": lambda result: rounded(result.figure.value, 3),
     "ms": lambda result: rounded(result.figure.value / 1e3, 3),
     "k": lambda result: rounded(result.figure.value / 1e3, 3),
     "million": lambda result: f"{result.figure.value / 1e6:.2f}",

@@ -528,7 +528,6 @@ NOT_MEASURED = {
     "k2-controls-writes",
     "k2-floor",
     "k2-splitting",
-    "k2-target",
     "k2-writes",
     "model-table2-medians",
     "mqfq-auto",

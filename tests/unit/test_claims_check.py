@@ -529,7 +529,6 @@ NOT_MEASURED = {
     "k2-floor",
     "k2-splitting",
     "k2-writes",
-    "model-table2-medians",
     "mqfq-auto",
     "mqfq-in-guest",
     "mqfq-instruction-parts",

@@ -520,7 +520,6 @@ def test_each_result_in_a_table_is_declared() -> None:
 
 #: Tables whose rows were copied by hand, until their steps are measured.
 NOT_MEASURED = {
-    "k2-blindspots",
     "k2-controls-64k",
     "k2-controls-bound-8",
     "k2-controls-many-processes",

@@ -67,7 +67,9 @@ def test_errors_of_a_table_are_those_of_what_is_predicted(
     assert len(made) == 2 + 2 * 2 * (10 + 1)
 
 
-def test_the_tables_step_runs_both_and_compares_digits(fake_run: Callable[..., Run], tmp_path: Path) -> None:
+def test_the_step_of_the_papers_tables_runs_both_and_compares_digits(
+    fake_run: Callable[..., Run], tmp_path: Path
+) -> None:
     asked: list[tuple[str, ...]] = []
 
     def points(*arguments: str) -> list[dict[str, Any]]:
@@ -78,7 +80,7 @@ def test_the_tables_step_runs_both_and_compares_digits(fake_run: Callable[..., R
         (folder.parent / ".key.lock").touch()
         return [{"jobs": arguments[4]}]
 
-    made = list(simulator.tables(Invented(points)))
+    made = list(simulator.paper_tables(Invented(points)))
     assert [a[0] for a in asked] == ["k2/table2", "k2/table2", "k2/table3"]
     values = by_id(iter(made))
     assert values["repeats/sim/table2-jobs-1-and-2/different"] == 2

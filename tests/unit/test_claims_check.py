@@ -365,6 +365,13 @@ def test_the_claims_of_this_checkout_can_be_judged() -> None:
         assert set(json.loads(path.read_text())) <= set(by_topic()[path.stem])
 
 
+def test_no_step_has_the_name_of_a_topic_of_other_steps() -> None:
+    """`tailgate claims NAME` would measure these too."""
+    topics = by_topic()
+    both = [name for steps in topics.values() for name in steps if name in topics]
+    assert [list(topics[name]) for name in both] == [[name] for name in both]
+
+
 # --- tables in pages ----------------------------------------------------------------------------------------
 
 TABLE = """

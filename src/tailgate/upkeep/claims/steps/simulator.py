@@ -86,7 +86,7 @@ def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source
                 yield Figure(f"{start}/{load}/{key}-median-error{rows}", exact(s.median, s.count), source)
 
 
-def tables(lab: Lab) -> Iterator[Figure]:
+def paper_tables(lab: Lab) -> Iterator[Figure]:
     """Tables II and III on the simulator: how far off, how long it takes, the same on 1 and 2 processes."""
     seconds: dict[int, float] = {}
     points: dict[int, Any] = {}
@@ -108,4 +108,4 @@ def tables(lab: Lab) -> Iterator[Figure]:
     yield Figure("repeats/sim/table2-jobs-1-and-2/different", same, Source(command, "sim", "virtual"))
 
 
-STEPS = (simulator_speed, agreement, drives, tables)
+STEPS = (simulator_speed, agreement, drives, paper_tables)

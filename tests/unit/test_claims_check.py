@@ -532,14 +532,10 @@ NOT_MEASURED = {
     "k2-controls-many-processes",
     "k2-controls-much-background",
     "k2-controls-writes",
-    "k2-floor",
-    "k2-splitting",
-    "k2-writes",
     "mqfq-auto",
     "mqfq-in-guest",
     "mqfq-instruction-parts",
     "mqfq-instructions",
-    "mqfq-rt-over-fair",
 }
 
 

@@ -534,8 +534,6 @@ NOT_MEASURED = {
     "k2-controls-writes",
     "mqfq-auto",
     "mqfq-in-guest",
-    "mqfq-instruction-parts",
-    "mqfq-instructions",
 }
 
 

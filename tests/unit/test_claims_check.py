@@ -532,7 +532,6 @@ NOT_MEASURED = {
     "k2-controls-many-processes",
     "k2-controls-much-background",
     "k2-controls-writes",
-    "mqfq-auto",
     "mqfq-in-guest",
 }
 

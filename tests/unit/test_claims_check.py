@@ -526,14 +526,7 @@ def test_each_result_in_a_table_is_declared() -> None:
 
 
 #: Tables whose rows were copied by hand, until their steps are measured.
-NOT_MEASURED = {
-    "k2-controls-64k",
-    "k2-controls-bound-8",
-    "k2-controls-many-processes",
-    "k2-controls-much-background",
-    "k2-controls-writes",
-    "mqfq-in-guest",
-}
+NOT_MEASURED = {"mqfq-in-guest"}
 
 
 def test_each_table_is_made_from_results() -> None:

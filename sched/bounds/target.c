@@ -169,7 +169,7 @@ static void target_count(struct target *t, const struct target_point *p, int end
 		return;
 	}
 	t->window += ended;
-	if (p->log == TARGET_LOG_MIN)
+	if (p->log == TARGET_LOG_MIN && !p->first)
 		t->missed += late;
 	if (t->window < TARGET_WINDOW)
 		return;

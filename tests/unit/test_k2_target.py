@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.k2_programs import Mutation, Script, assert_noticed
-from tests.unit.test_k2_ahead import HI_KIB, SECTORS, Flow, Lab, thinks, ticks
+from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
 #: Seven of the background and the request itself, 40 us each.
 TARGET_US = 300
@@ -112,6 +112,23 @@ def check_looking_ahead_is_used_where_it_gains(script: Script) -> None:
     assert lab.late(300_000, 85) < 0.03
 
 
+def check_auto_is_twice_the_idle_drive(script: Script) -> None:
+    """It takes 40 us for a request by itself; to see that, the background is held for the first ones."""
+    lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_us": AUTO})
+    lab.play(800_000)
+    assert [sectors for _, sectors in lab.met[0]][1:25].count(0) >= 8
+    assert lab.late(400_000, 80.001) < 0.02
+    assert lab.in_drive_typically(400_000) >= 1
+
+
+def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
+    """A request every 100 ms never meets an idle drive, and the background is held for it eight times only."""
+    lab = TargetLab(script, [Flow(0, ticks(100_000))], {"rt_target_us": AUTO})
+    lab.play(1_600_000)
+    assert lab.rate(0, 800_000) > 0.4
+    assert lab.rate(1_000_000, 1_600_000) > 0.9
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
     "late": check_one_in_a_hundred_is_late,
     "follows": check_it_follows_the_load,
@@ -119,6 +136,8 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "unused": check_what_is_not_held_teaches_nothing,
     "quiet": check_quiet_makes_up_for_some,
     "ahead": check_looking_ahead_is_used_where_it_gains,
+    "auto": check_auto_is_twice_the_idle_drive,
+    "slow": check_slow_requests_do_not_hold_the_background,
 }
 
 

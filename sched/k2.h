@@ -107,6 +107,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 #define K2_INFLIGHT_MAX 32
 /* With a latency target, this many background requests of the largest size fit into its bound. */
 #define K2_PIECES_IN_TARGET 8
+/* They are not smaller than 8 KiB, as each costs processor time: pieces of 4 KiB give the background little more. */
+#define K2_PIECE_SECTORS_MIN 16
 
 /**
  * struct k2 - one drive

@@ -85,15 +85,15 @@ static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 /* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
 static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 {
+	unsigned int count = READ_ONCE(idle->count), i;
 	u32 most = 0, second = 0;
-	unsigned int i;
 
 	WRITE_ONCE(idle->least_ns,
 		   recent_min(READ_ONCE(idle->least_ns), took_ns, TARGET_LEAST_MEMORY));
 	if (!alone)
 		return;
-	WRITE_ONCE(idle->us[idle->count % TARGET_SAMPLES], div_u64(took_ns, 1000) + 1);
-	WRITE_ONCE(idle->count, idle->count + 1);
+	WRITE_ONCE(idle->us[count % TARGET_SAMPLES], div_u64(took_ns, 1000) + 1);
+	WRITE_ONCE(idle->count, count + 1);
 	for (i = 0; i < TARGET_SAMPLES; i++) {
 		u32 us = READ_ONCE(idle->us[i]);
 

@@ -122,7 +122,7 @@ def check_auto_is_twice_the_idle_drive(script: Script) -> None:
 
 
 def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
-    """A request every 100 ms never meets an idle drive, and the background is held for it eight times only."""
+    """One every 100 ms never meets an idle drive, and the background is held for it eight times only."""
     lab = TargetLab(script, [Flow(0, ticks(100_000))], {"rt_target_us": AUTO})
     lab.play(1_600_000)
     assert lab.rate(0, 800_000) > 0.4

@@ -73,7 +73,7 @@ CONTROLS = {
 
 
 def controls(lab: Lab) -> Iterator[Figure]:
-    """What users would reach for instead of K2's bound that looks ahead: p99 at its background or more.
+    """What users would reach for instead of K2's automatic target: p99 at its background or more.
 
     A control none of whose settings has as much background cannot be compared at equal background: only its
     background is a figure then, and the claim counts as not measured.

@@ -85,22 +85,19 @@ static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 /* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
 static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 {
-	unsigned int count = READ_ONCE(idle->count), i;
-	u32 most = 0, second = 0;
+	u64 typical_ns = READ_ONCE(idle->typical_ns), step_ns = typical_ns >> TARGET_IDLE_MEMORY;
+	unsigned int count = READ_ONCE(idle->count);
 
 	WRITE_ONCE(idle->least_ns,
 		   recent_min(READ_ONCE(idle->least_ns), took_ns, TARGET_LEAST_MEMORY));
 	if (!alone)
 		return;
-	WRITE_ONCE(idle->us[count % TARGET_SAMPLES], div_u64(took_ns, 1000) + 1);
+	if (count < TARGET_PROBES_FIRST)
+		typical_ns = typical_ns ? min(typical_ns, took_ns) : took_ns;
+	else
+		typical_ns += took_ns > typical_ns ? TARGET_IDLE_ODDS * step_ns : -step_ns;
+	WRITE_ONCE(idle->typical_ns, typical_ns);
 	WRITE_ONCE(idle->count, count + 1);
-	for (i = 0; i < TARGET_SAMPLES; i++) {
-		u32 us = READ_ONCE(idle->us[i]);
-
-		second = max(second, min(most, us));
-		most = max(most, us);
-	}
-	WRITE_ONCE(idle->typical_ns, 1000ULL * second);
 }
 
 /* What a request takes in the idle drive; 0: not known. */

@@ -31,9 +31,14 @@
 /* Size classes: up to 4 KiB, up to 8 KiB, ... more than 256 KiB; writes have their own. */
 #define TARGET_SIZES 8
 #define TARGET_CLASSES (2 * TARGET_SIZES)
-/* What a request takes in the idle drive is the second longest of this many, so that a rare long one does not count. */
-#define TARGET_SAMPLES 16
-/* Before this many samples, and for flows so slow that holding the background shows none, it is the least time of about 2^TARGET_LEAST_MEMORY. */
+/*
+ * What a request takes in the idle drive is the upper quartile of its class, so that rare long ones and those that a busy processor
+ * delayed do not count: a sample above moves it by TARGET_IDLE_ODDS steps of 2^-TARGET_IDLE_MEMORY, one below by one. It begins with the
+ * least of TARGET_PROBES_FIRST samples. Before, and for flows so slow that holding the background shows none, it is the least time of
+ * about 2^TARGET_LEAST_MEMORY requests.
+ */
+#define TARGET_IDLE_MEMORY 5
+#define TARGET_IDLE_ODDS 3
 #define TARGET_PROBES_FIRST 8
 #define TARGET_LEAST_MEMORY 10
 #define TARGET_PROBE_EVERY 512
@@ -85,14 +90,12 @@ struct target_point {
 
 /**
  * struct target_idle - what requests of one class take in the idle drive
- * @us: the latest samples, in us
  * @count: samples so far
  * @tries: times that the background was held for the first samples
- * @typical_ns: the second longest of @us
+ * @typical_ns: their upper quartile
  * @least_ns: the least that one took, of late
  */
 struct target_idle {
-	u32 us[TARGET_SAMPLES];
 	unsigned int count, tries;
 	u64 typical_ns, least_ns;
 };

@@ -87,7 +87,6 @@ K2_FAULTS = (
         "the background is held while the queue is being frozen",
         "&r, &why) ||\n	    k2_draining(k2))",
         "&r, &why))",
-        found_soon=True,
     ),
     Fault(
         "a number for write_debt_kib_max is limited to the range of auto",

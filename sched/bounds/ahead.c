@@ -94,12 +94,14 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64
 {
 	struct ahead_flow *flow = &a->flows[number];
 	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
+	s64 any_gap_ns = clamp_t(s64, arrived_ns - a->arrived_ns, 0, ARRIVALS_GAP_NS_MAX);
 
-	/* the mean gap between requests of all flows */
-	a->gap_ns +=
-		(s64)(min_t(u64, arrived_ns - a->arrived_ns, ARRIVALS_GAP_NS_MAX) - a->gap_ns) >>
-		ARRIVALS_MEMORY;
-	a->arrived_ns = arrived_ns;
+	/* of several flows, a request that arrived earlier may go later */
+	if (!a->gap_ns)
+		a->gap_ns = a->arrived_ns ? any_gap_ns : 0;
+	else
+		a->gap_ns += (any_gap_ns - (s64)a->gap_ns) >> ARRIVALS_MEMORY;
+	a->arrived_ns = max(a->arrived_ns, arrived_ns);
 	flow->present_until_ns =
 		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
 	if (!arrivals_predictable(&flow->arrivals) ||

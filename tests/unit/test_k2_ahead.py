@@ -287,6 +287,17 @@ def check_who_needs_much_is_not_predicted(script: Script) -> None:
     assert lab.predicted() == 0
 
 
+def check_requests_that_overtake_count_as_well(script: Script) -> None:
+    """Two flows need two fifths of the drive, and the later request of each pair goes first."""
+    flows = [Flow(1, ticks(200), first_us=5_002), Flow(0, ticks(200), first_us=5_020)]
+    lab = Lab(
+        script, flows, {"inflight_max": 1, "ahead_lead_us": 20, "ahead_hi_kib": 8, "ahead_fallback_kib": 8}
+    )
+    for until_us in range(5_500, 100_001, 2_500):
+        lab.play(until_us)
+        assert lab.predicted() == 0
+
+
 def check_writes_are_not_predicted(script: Script) -> None:
     lab = Lab(script, [Flow(0, thinks(2_000), writes=True), Flow(1, thinks(2_000))])
     lab.play(100_000)
@@ -434,6 +445,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "steep": check_the_lead,
     "auto": check_what_finds_itself,
     "much": check_who_needs_much_is_not_predicted,
+    "overtaken": check_requests_that_overtake_count_as_well,
     "writes": check_writes_are_not_predicted,
     "placebo": check_the_placebo_holds_as_much_and_does_not_hit,
     "two-of-a-level": check_two_of_a_level,
@@ -516,6 +528,7 @@ MUTATIONS = [
         "held_until_ns = BOUND_NONE;",
     ),
     Mutation("any-load", "much", "rate_of(sectors, a->gap_ns) > a->rate / AHEAD_LOAD_SHARE", "false"),
+    Mutation("long-gaps-of-overtaken", "overtaken", "clamp_t(s64, arrived_ns -", "clamp_t(u64, arrived_ns -"),
     Mutation("writes-too", "writes", "alone && !writes);", "alone);"),
     Mutation("hi-as-at-first", "auto", "if (a->rate && a->device_ns)", "if (false)"),
     Mutation(

@@ -72,9 +72,10 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 			ahead_went(&k2->ahead, e->sectors, inflight_sectors(&k2->inflight),
 				   k2_rt_inflight(k2), now);
 	}
-	/* where so few may be in the drive that their size is the bound: without it they would be larger */
+	/* where so few may be in the drive that their size is what the bound limits, one at the limit is held by it */
 	if (background && k2->uses & K2_USES_TARGET && e->sectors &&
-	    k2->inflight.requests_max < K2_PIECES_IN_TARGET && e->sectors >= k2->piece_sectors)
+	    k2->inflight.requests_max < K2_PIECES_IN_TARGET && k2->piece_sectors &&
+	    e->sectors >= k2->piece_sectors)
 		k2->target.held = true;
 	if (k2->uses & K2_USES_TIMES && e->sectors && (rt || k2_writes(e)))
 		k2_learn_times(k2, e, rt, now);

@@ -41,6 +41,7 @@
 #define TARGET_IDLE_ODDS 3
 #define TARGET_PROBES_FIRST 8
 #define TARGET_LEAST_MEMORY 10
+/* The background is held again after this many requests that met something, which costs it little; always for this long at most. */
 #define TARGET_PROBE_EVERY 512
 #define TARGET_PROBE_NS 50000000ULL
 

@@ -84,6 +84,18 @@ K2_FAULTS = (
         found_soon=True,
     ),
     Fault(
+        "an automatic target is in force without real-time activity",
+        " || target_ns == TARGET_AUTO;",
+        ";",
+        found_soon=True,
+    ),
+    Fault(
+        "the background is held for ten times as long to measure the idle drive",
+        "now_ns + TARGET_PROBE_NS;",
+        "now_ns + 10 * TARGET_PROBE_NS;",
+        found_soon=True,
+    ),
+    Fault(
         "the background is held while the queue is being frozen",
         "&r, &why) ||\n	    k2_draining(k2))",
         "&r, &why))",

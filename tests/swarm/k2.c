@@ -212,6 +212,10 @@ static void check_knobs(void)
 		player_fail("the target is %llu ns, rt_target_us %u",
 			    (unsigned long long)k2->target.target_ns,
 			    k2->knobs[K2_KNOB_rt_target_us]);
+	if (k2->target.probe_until_ns > player_now_ns + TARGET_PROBE_NS)
+		player_fail("the background is held for too long to measure the idle drive");
+	if (!bounds_are_on() && (k2->target.on || (k2->ahead.on && k2->target.target_ns)))
+		player_fail("a target is in force without real-time activity");
 	if (!kib && target_limit() == BOUND_NONE && k2->debt.on)
 		player_fail("there is a bound on the debt of writes that nothing has asked for");
 }

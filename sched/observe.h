@@ -33,8 +33,8 @@ enum k2_hold {
 	K2_HOLD_COUNT, /* inflight_max */
 	K2_HOLD_BYTES, /* inflight_kib_max */
 	K2_HOLD_DEBT, /* write_debt_kib_max */
-	K2_HOLD_AHEAD, /* bound_mode ahead */
-	K2_HOLD_TARGET, /* rt_target_us */
+	K2_HOLD_AHEAD, /* the bound that rt_target_us sets */
+	K2_HOLD_TARGET, /* held to measure the idle drive */
 	K2_HOLD_DISCARD, /* discard_kib_max */
 };
 

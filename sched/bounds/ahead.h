@@ -35,8 +35,8 @@
 #define AHEAD_DEVICE_MEMORY 10
 #define AHEAD_DEVICE_SHARE 4
 /*
- * hi is lo plus what the drive serves in this many d. Docs/k2/bounds.md has the measurement: less loses throughput, more gains none. It is
- * at least lo plus 4 KiB, and lo plus 128 KiB before rate and d are known.
+ * hi is lo plus what the drive serves in this many d: with less the background loses throughput, with more a wrong prediction costs more. It
+ * is at least lo plus 4 KiB, and lo plus 128 KiB before rate and d are known.
  */
 #define AHEAD_HI_TIMES 3
 #define AHEAD_HI_SECTORS_MIN 8

@@ -104,14 +104,14 @@ def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool
 def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
     """What is off by default: what it adds, when on, to an I/O of the background and to a real-time one."""
     out = Table(title=f"K2: instructions per I/O when it is on, Linux {kernel.release}", title_justify="left")
-    out.add_column("knob")
+    out.add_column("setting")
     out.add_column("background", justify="right")
     out.add_column("real-time", justify="right")
     found = {
         key: v for load, by_contender in figures.items() for key, v in prices(load, by_contender).items()
     }
-    for feature, (knob, _) in SWITCHED_ON.items():
-        out.add_row(knob, *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
+    for feature, setting in SWITCHED_ON.items():
+        out.add_row(" ".join(setting), *(f"{found[feature, rt]:+.0f}" for rt in ON_LOADS))
     return out
 
 

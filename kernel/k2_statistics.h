@@ -27,7 +27,7 @@ static const char *k2_target_state(const struct target *target)
 {
 	if (!READ_ONCE(target->target_ns))
 		return "none";
-	if (READ_ONCE(target->given_up))
+	if (target_is_missed(target))
 		return "missed";
 	return READ_ONCE(target->kind) == TARGET_PREDICTED ? "predicted" : "unpredicted";
 }

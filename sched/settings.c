@@ -67,8 +67,7 @@ static void k2_apply(struct k2 *k2)
 		requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;
 	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
-	ahead_change(&k2->ahead, on && looks_ahead && (cap != BOUND_NONE || !target_ns), lo,
-		     fallback);
+	ahead_change(&k2->ahead, on && looks_ahead, lo, fallback);
 	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
 		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
 	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap);

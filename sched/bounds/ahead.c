@@ -11,13 +11,17 @@
 /* The numbers of the bound that follow from the rate and from d. */
 static void ahead_apply(struct ahead *a)
 {
-	u64 more = AHEAD_HI_SECTORS_FIRST;
+	u64 asked = a->asked_sectors, more = AHEAD_HI_SECTORS_FIRST;
 
 	if (a->rate && a->device_ns)
 		more = max_t(u64, rate_sectors(a->rate, AHEAD_HI_TIMES * a->device_ns),
 			     AHEAD_HI_SECTORS_MIN);
-	a->hi_sectors = a->lo_sectors + more;
+	a->lo_sectors = asked >= AHEAD_LO_SECTORS_MIN ? asked : 0;
 	a->lead_ns = a->device_ns;
+	if (asked && !a->lo_sectors)
+		a->lead_ns = div64_u64(a->device_ns * AHEAD_LO_SECTORS_MIN * AHEAD_LO_SECTORS_MIN,
+				       asked * asked);
+	a->hi_sectors = a->lo_sectors + more;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);
 }
@@ -32,7 +36,7 @@ static void ahead_apply(struct ahead *a)
 static void ahead_change(struct ahead *a, bool on, u64 lo_sectors, u64 fallback_sectors)
 {
 	a->on = on;
-	a->lo_sectors = lo_sectors;
+	a->asked_sectors = lo_sectors;
 	a->fallback_sectors = fallback_sectors;
 	ahead_apply(a);
 }

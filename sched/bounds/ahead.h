@@ -10,7 +10,8 @@
  * cannot be predicted, the limit is at most the fallback; where none is expected, it is the fallback.
  *
  * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
- * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d.
+ * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
+ * AHEAD_LO_SECTORS_MIN, lo is 0, and lead grows by the square of what is missing.
  *
  * An idle drive is held free for an expected request for at most twice the longest recent gap between two of them.
  */
@@ -43,6 +44,8 @@
 #define AHEAD_HI_SECTORS_FIRST 256
 /* The ramp, in percent. */
 #define AHEAD_RAMP_PCT 25
+/* A smaller lo lets no request go. */
+#define AHEAD_LO_SECTORS_MIN 8
 /* lo and the fallback without a target. */
 #define AHEAD_LO_SECTORS 0
 #define AHEAD_FALLBACK_SECTORS 128
@@ -80,6 +83,7 @@ struct ahead_flow {
 /**
  * struct ahead - the bound on one drive
  * @on: the bound is in force
+ * @asked_sectors: what the target asks for as @lo_sectors
  * @lo_sectors: least limit while a request is expected
  * @hi_sectors: largest limit
  * @fallback_sectors: limit where nothing is predicted
@@ -103,7 +107,7 @@ struct ahead_flow {
  */
 struct ahead {
 	bool on;
-	u64 lo_sectors, hi_sectors, fallback_sectors;
+	u64 asked_sectors, lo_sectors, hi_sectors, fallback_sectors;
 	u64 device_ns, lead_ns;
 	u32 slope;
 	u64 arrived_ns, gap_ns;

@@ -19,7 +19,7 @@ static void target_apply(struct target *t)
 	unsigned int kind;
 
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
-		u64 limit = t->on && !t->given_up ? target_power(t->points[kind].log) : BOUND_NONE;
+		u64 limit = t->on ? target_power(t->points[kind].log) : BOUND_NONE;
 
 		WRITE_ONCE(t->limit_sectors[kind], limit);
 	}
@@ -122,9 +122,13 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 	struct target_idle *idle = &t->idle[target_class(sectors, writes)];
 	u64 idle_ns = target_idle_ns(idle), limit_ns = READ_ONCE(t->target_ns);
 	struct target_point *point = &t->points[kind];
+	int lift;
 
 	if (limit_ns == TARGET_AUTO)
 		limit_ns = TARGET_AUTO_TIMES * idle_ns;
+	lift = READ_ONCE(point->lift);
+	if (lift)
+		limit_ns = limit_ns * target_power(lift + (8 << TARGET_LOG_SHIFT)) >> 8;
 	if (READ_ONCE(point->first) && limit_ns > idle_ns)
 		limit_ns -= (limit_ns - idle_ns) / 2;
 	target_learn_idle(idle, alone, latency_ns);
@@ -135,10 +139,19 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 	atomic_inc(&point->ended);
 }
 
-/* Moves a bound by requests of which some were late. */
-static void target_step(struct target *t, struct target_point *p, int in_time, int late)
+/* Is the aim higher than what is asked for? */
+static inline bool target_is_missed(const struct target *t)
 {
+	return READ_ONCE(t->points[t->kind].lift) > TARGET_LIFT_ODDS * TARGET_LIFT_STEP;
+}
+
+/* Moves a bound by requests of which some were late. */
+static void target_step(struct target *t, enum target_kind kind, int in_time, int late)
+{
+	struct target_point *p = &t->points[kind];
+	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
 	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP, forgiven = 0;
+	int lift = p->lift;
 
 	if (p->first) {
 		up = in_time * TARGET_FIRST_STEP;
@@ -146,7 +159,12 @@ static void target_step(struct target *t, struct target_point *p, int in_time, i
 		WRITE_ONCE(p->first, max(p->first - in_time - late, 0));
 	} else if (!t->held) {
 		p->credit = min(p->credit + up, TARGET_CREDIT);
+	} else if (p->log < log_min + 2 * TARGET_ODDS * TARGET_STEP) {
+		lift += (late * TARGET_LIFT_ODDS - in_time) * TARGET_LIFT_STEP;
+	} else {
+		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
 	}
+	WRITE_ONCE(p->lift, clamp_t(int, lift, 0, TARGET_LIFT_MAX));
 	if (late)
 		p->calm = 0;
 	if (t->held) {
@@ -155,24 +173,7 @@ static void target_step(struct target *t, struct target_point *p, int in_time, i
 	}
 	forgiven = min(down, p->credit);
 	p->credit -= forgiven;
-	p->log = clamp_t(int, p->log + forgiven - down, TARGET_LOG_MIN, TARGET_LOG_MAX);
-}
-
-/* Is the target out of reach? */
-static void target_count(struct target *t, const struct target_point *p, int ended, int late)
-{
-	if (t->given_up) {
-		t->given_up = max(t->given_up - ended, 0);
-		return;
-	}
-	t->window += ended;
-	if (p->log == TARGET_LOG_MIN && !p->first)
-		t->missed += late;
-	if (t->window < TARGET_WINDOW)
-		return;
-	if (t->missed >= TARGET_MISSED)
-		t->given_up = TARGET_AGAIN;
-	t->window = t->missed = 0;
+	p->log = clamp_t(int, p->log + forgiven - down, log_min, TARGET_LOG_MAX);
 }
 
 /**
@@ -196,9 +197,7 @@ static bool target_learn(struct target *t)
 		late = atomic_xchg(&p->late, 0);
 		ended = min(atomic_xchg(&p->ended, 0), TARGET_ENDED_MAX);
 		late = min(late, ended);
-		target_count(t, p, ended, late);
-		if (!t->given_up)
-			target_step(t, p, ended - late, late);
+		target_step(t, kind, ended - late, late);
 		t->held = false;
 		target_apply(t);
 		changed |= limit != t->limit_sectors[kind];

@@ -15,7 +15,8 @@
  * measure that, the background is held until a request meets nothing in the drive, for TARGET_PROBE_NS at most: for the first requests of a
  * class, and after TARGET_PROBE_EVERY that met something.
  *
- * A target that is missed with next to nothing in the drive is given up for a while.
+ * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
+ * real-time requests, or a target below what the drive can do. The aim is then raised until one in 200 of them is late.
  */
 #ifndef TAILGATE_SCHED_TARGET_H
 #define TAILGATE_SCHED_TARGET_H
@@ -47,8 +48,12 @@
 
 /* Binary digits after the point of a logarithm to base 2. */
 #define TARGET_LOG_SHIFT 16
-/* Logarithms of the bound in sectors: 4 KiB to 128 MiB; 16 KiB at first, as requests that are late early on count as well. */
+/*
+ * Logarithms of the bound in sectors: 4 KiB to 128 MiB; 16 KiB at first, as requests that are late early on count as
+ * well. Where requests are predicted, less than 4 KiB means an earlier lead (ahead.h).
+ */
 #define TARGET_LOG_MIN (3 << TARGET_LOG_SHIFT)
+#define TARGET_LOG_MIN_PREDICTED 0
 #define TARGET_LOG_MAX (18 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_FIRST (5 << TARGET_LOG_SHIFT)
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
@@ -62,15 +67,17 @@
 #define TARGET_CALM 600
 #define TARGET_CALM_TIMES 8
 /* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
-#define TARGET_ENDED_MAX 1024
+#define TARGET_ENDED_MAX 256
 /* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
-
-/* In a window of this many requests, this many late ones at the least bound are twice as many as are allowed: the target is given up. */
-#define TARGET_WINDOW 512
-#define TARGET_MISSED 10
-/* Requests after which it is tried again. */
-#define TARGET_AGAIN 65536
+/*
+ * Where two late requests lower the bound to the least one, a late request raises the aim by an eighth of a doubling, and one in time lowers it
+ * so little that one in 200 may be late. Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers it, as the drive may have become faster.
+ */
+#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 3) / 200)
+#define TARGET_LIFT_ODDS 199
+#define TARGET_LIFT_FORGET 16
+#define TARGET_LIFT_MAX (16 << TARGET_LOG_SHIFT)
 
 enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 
@@ -80,12 +87,14 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @first: requests until the steps are small
  * @calm: requests in time while something was held, since one was late
  * @credit: what the bound will not fall
+ * @lift: logarithm of the factor by which the aim is raised
  * @ended: requests that have ended since the bound moved
  * @late: late ones among @ended
  */
 struct target_point {
 	int log;
 	int first, calm, credit;
+	int lift;
 	atomic_t ended, late;
 };
 
@@ -107,11 +116,8 @@ struct target_idle {
  * @on: the bound is in force
  * @held: a bound has refused something since it moved
  * @kind: the operating point that is in force
- * @limit_sectors: the bound by operating point; BOUND_NONE: there is none, or the target is given up
+ * @limit_sectors: the bound by operating point; BOUND_NONE: there is none
  * @points: the operating points
- * @window: requests in this window
- * @missed: late ones among them although the bound was at its least
- * @given_up: requests until the target is tried again; 0: it is in force
  * @latest: class of the latest request
  * @since_probe: requests since one met nothing
  * @probe_until_ns: the background is held until then
@@ -123,7 +129,6 @@ struct target {
 	u8 kind, latest;
 	u64 limit_sectors[TARGET_KINDS];
 	struct target_point points[TARGET_KINDS];
-	int window, missed, given_up;
 	unsigned int since_probe;
 	u64 probe_until_ns;
 	struct target_idle idle[TARGET_CLASSES];

@@ -71,7 +71,7 @@ ROWS = (
         "4",
         "a latency target that was given up switched the bound on the debt of writes on",
         from_swarm("a target that is given up switches the bound on the debt of writes on"),
-        (f"{K2_FAULTS}a_target_that_is_given_up_leaves_the_debt_of_writes_alone", SWARM),
+        (f"{K2_FAULTS}a_target_out_of_reach_leaves_the_debt_of_writes_alone", SWARM),
     ),
     Row(
         "5",

@@ -182,7 +182,7 @@ static void check_bounds(struct k2_entry *e)
 		player_fail("%llu sectors went to %llu in the drive: inflight_kib_max is %llu",
 			    (unsigned long long)sectors, (unsigned long long)law.sectors,
 			    (unsigned long long)kib);
-	if (k2->target.on && !k2->target.given_up && k2->target.kind == TARGET_UNPREDICTED &&
+	if (k2->target.on && k2->target.kind == TARGET_UNPREDICTED &&
 	    k2->knobs[K2_KNOB_ahead_fallback_kib] == KNOB_AUTO && sectors && law.sectors &&
 	    law.sectors + sectors > target_limit())
 		player_fail("%llu sectors went to %llu in the drive: the target's bound is %llu",

@@ -289,7 +289,7 @@ static void obey(char *line)
 	} else if (!strcmp(line, "drain\n")) {
 		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->debt.rate, 32));
 	} else if (!strcmp(line, "target\n")) {
-		printf("%s", k2->target.given_up		 ? "given up" :
+		printf("%s", target_is_missed(&k2->target)	 ? "missed" :
 			     k2->target.kind == TARGET_PREDICTED ? "predicted" :
 								   "unpredicted");
 	} else if (!strcmp(line, "owed\n")) {

@@ -69,9 +69,9 @@ ROWS = (
     ),
     Row(
         "4",
-        "a latency target that was given up switched the bound on the debt of writes on",
-        from_swarm("a target that is given up switches the bound on the debt of writes on"),
-        (f"{K2_FAULTS}a_target_out_of_reach_leaves_the_debt_of_writes_alone", SWARM),
+        "a latency target out of reach held the background back for what no bound mends",
+        (("lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),),
+        (f"{K2_FAULTS}a_target_out_of_reach_leaves_the_background_its_share",),
     ),
     Row(
         "5",

@@ -61,12 +61,6 @@ K2_FAULTS = (
         found_soon=True,
     ),
     Fault(
-        "a target that is given up switches the bound on the debt of writes on",
-        "on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap)",
-        "on && (debt || has_target), debt ? debt : DEBT_AUTO, cap)",
-        found_soon=True,
-    ),
-    Fault(
         "the background stays blocked when what a bound refused is merged away",
         "if (atomic_read(&k2->blocked) & 1U << e->list && atomic_xchg(&k2->blocked, 0))",
         "if (0)",

@@ -49,8 +49,8 @@ def test_what_cannot_be_split_is_bound_too(script: Script) -> None:
         drive.finish(number)
 
 
-def test_a_target_out_of_reach_leaves_the_debt_of_writes_alone(script: Script) -> None:
-    """A target that was out of reach had the bound that, for the debt, means: chosen automatically."""
+def test_a_target_out_of_reach_leaves_the_background_its_share(script: Script) -> None:
+    """A target that was given up put the bound on write debt in force; now it is not given up."""
     lab = TargetLab(script, [Flow(0, thinks(160))], {"rt_target_us": 30})
     for number in range(1, 4000):
         lab.ask(f"writes {number}")

@@ -71,13 +71,15 @@
 /* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
- * Where two late requests lower the bound to the least one, a late request raises the aim by an eighth of a doubling, and one in time lowers it
- * so little that one in 200 may be late. Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers it, as the drive may have become faster.
+ * Where two late requests lower the bound to the least one, a late request raises the aim by a 32nd of a doubling, and one in time lowers it so
+ * little that one in 200 may be late. Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers it, as the drive may have become faster.
  */
-#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 3) / 200)
+#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / 200)
 #define TARGET_LIFT_ODDS 199
 #define TARGET_LIFT_FORGET 16
 #define TARGET_LIFT_MAX (16 << TARGET_LOG_SHIFT)
+/* With an aim that is raised by more than a twelfth the target counts as missed. */
+#define TARGET_LIFT_MISSED (1 << TARGET_LOG_SHIFT >> 3)
 
 enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 

@@ -8,13 +8,9 @@
 #include "k2.h"
 
 /* Number of real-time requests in the drive. */
-static unsigned int k2_rt_inflight(const struct k2 *k2)
+static inline unsigned int k2_rt_inflight(const struct k2 *k2)
 {
-	unsigned int level, count = 0;
-
-	for (level = 0; level < K2_RT_LEVELS; level++)
-		count += atomic_read(&k2->rt_inflight[level]);
-	return count;
+	return atomic_read(&k2->rt_inflight_all);
 }
 
 /*
@@ -57,8 +53,10 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 	bool background = e->level == K2_BACKGROUND, rt = !background && e->list != K2_LIST_URGENT;
 	s64 error_ns = K2_UNPREDICTED;
 
-	if (!background)
+	if (!background) {
 		atomic_inc(&k2->rt_inflight[e->level]);
+		atomic_inc(&k2->rt_inflight_all);
+	}
 	if (rt) {
 		k2->floor.passed = false;
 		k2->activity.queued = k2->levels.filled & K2_MAP_RT;
@@ -108,8 +106,10 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		discard_ended(&k2->discard);
 	if (e->flow)
 		ahead_ended(&k2->ahead, e->flow - 1, now);
-	if (e->level != K2_BACKGROUND)
+	if (e->level != K2_BACKGROUND) {
 		atomic_dec(&k2->rt_inflight[e->level]);
+		atomic_dec(&k2->rt_inflight_all);
+	}
 	e->flow = 0;
 	e->note = 0;
 }

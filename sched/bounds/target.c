@@ -19,9 +19,10 @@ static void target_apply(struct target *t)
 	unsigned int kind;
 
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
-		u64 limit = t->on ? target_power(t->points[kind].log) : BOUND_NONE;
+		struct target_point *p = &t->points[kind];
 
-		WRITE_ONCE(t->limit_sectors[kind], limit);
+		p->applied = p->log;
+		WRITE_ONCE(t->limit_sectors[kind], t->on ? target_power(p->log) : BOUND_NONE);
 	}
 }
 
@@ -189,7 +190,6 @@ static bool target_learn(struct target *t)
 
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
 		struct target_point *p = &t->points[kind];
-		u64 limit = t->limit_sectors[kind];
 		int ended, late;
 
 		if (likely(!atomic_read(&p->ended)))
@@ -199,8 +199,9 @@ static bool target_learn(struct target *t)
 		late = min(late, ended);
 		target_step(t, kind, ended - late, late);
 		t->held = false;
-		target_apply(t);
-		changed |= limit != t->limit_sectors[kind];
+		changed |= abs(p->log - p->applied) >= TARGET_LOG_GRAIN;
 	}
+	if (changed)
+		target_apply(t);
 	return changed;
 }

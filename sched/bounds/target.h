@@ -56,6 +56,8 @@
 #define TARGET_LOG_MIN_PREDICTED 0
 #define TARGET_LOG_MAX (18 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_FIRST (5 << TARGET_LOG_SHIFT)
+/* The bound is set anew when it has moved by a hundredth, as that changes the other bounds as well, which takes time. */
+#define TARGET_LOG_GRAIN (1 << TARGET_LOG_SHIFT >> 6)
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 3) / 100)
 #define TARGET_ODDS 99
@@ -86,6 +88,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 /**
  * struct target_point - an operating point
  * @log: logarithm of the bound
+ * @applied: what it was when the bound was set last
  * @first: requests until the steps are small
  * @calm: requests in time while something was held, since one was late
  * @credit: what the bound will not fall
@@ -94,7 +97,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @late: late ones among @ended
  */
 struct target_point {
-	int log;
+	int log, applied;
 	int first, calm, credit;
 	int lift;
 	atomic_t ended, late;

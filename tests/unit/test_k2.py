@@ -1083,7 +1083,7 @@ MUTATIONS = [
         "K2_MAP_RT,\n\t\t\t\t\t k2_rt_inflight(k2),",
         "K2_MAP_RT,\n\t\t\t\t\t false,",
     ),
-    Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight[e->level]);", ";"),
+    Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight_all);", ";"),
     Mutation("silence-is-a-period", "grace", " && gap_ns <= ACTIVITY_PERIOD_NS_MAX", ""),
     Mutation("latest-gap", "grace", "max(gap_ns, a->period_ns - (a->period_ns >> 3))", "gap_ns"),
     Mutation("longest-gap-ever", "grace", " - (a->period_ns >> 3)", ""),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Experimental changes to the look-ahead bound: see experiments.h. Included by bounds/ahead.c. */
+/* Experimental changes to the look-ahead bound: see experiments.h. Included by k2.c. */
 #ifdef K2_EXPERIMENTS
 
 /* Sets @number to the knob's value times @unit, unless the knob is "auto". */
@@ -47,25 +47,6 @@ static void experiment_prediction(const struct ahead *a, const struct arrivals *
 	random = (random ^ random >> 27) * 0x94d049bb133111ebULL;
 	*due_ns -= gap_ns - mul_u64_u32_shr(gap_ns, random >> 32, 32);
 	*overdue_ns = *due_ns + arrivals->gaps[arrivals->way].mean - gap_ns + 1;
-}
-
-#else
-
-static inline bool experiment_looks_ahead(const struct k2 *k2)
-{
-	(void)k2;
-	return false;
-}
-
-static inline void experiment_numbers(struct ahead *a)
-{
-	(void)a;
-}
-
-static inline void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
-					 u64 *due_ns, u64 *overdue_ns)
-{
-	(void)a, (void)arrivals, (void)due_ns, (void)overdue_ns;
 }
 
 #endif

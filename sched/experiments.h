@@ -11,6 +11,12 @@
 #ifndef TAILGATE_SCHED_EXPERIMENTS_H
 #define TAILGATE_SCHED_EXPERIMENTS_H
 
+#include <linux/types.h>
+
+struct k2;
+struct ahead;
+struct arrivals;
+
 #ifdef K2_EXPERIMENTS
 static const char *const k2_bound_modes[] = { "fixed", "ahead", "placebo" };
 
@@ -31,8 +37,30 @@ enum k2_bound_mode { K2_BOUND_FIXED, K2_BOUND_AHEAD, K2_BOUND_PLACEBO };
 	knob(ahead_fallback_kib, "KiB", 1, 1048576, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "looking ahead: bound on bytes while no request can be predicted")
 /* clang-format on */
+
+static bool experiment_looks_ahead(const struct k2 *k2);
+static void experiment_numbers(struct ahead *a);
+static void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
+				  u64 *due_ns, u64 *overdue_ns);
 #else
 #define K2_EXPERIMENT_KNOBS(knob)
+
+static inline bool experiment_looks_ahead(const struct k2 *k2)
+{
+	(void)k2;
+	return false;
+}
+
+static inline void experiment_numbers(struct ahead *a)
+{
+	(void)a;
+}
+
+static inline void experiment_prediction(const struct ahead *a, const struct arrivals *arrivals,
+					 u64 *due_ns, u64 *overdue_ns)
+{
+	(void)a, (void)arrivals, (void)due_ns, (void)overdue_ns;
+}
 #endif
 
 #endif

@@ -12,9 +12,7 @@
 
 #include "k2.h"
 #include "levels.c"
-#include "bounds/ahead.c"
-#include "bounds/debt.c"
-#include "bounds/target.c"
+#include "experiments.c"
 #include "observe.c"
 #include "learn.c"
 #include "settings.c"

@@ -19,9 +19,13 @@
 #define TAILGATE_SCHED_AHEAD_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/string.h>
 
 #include "arrivals.h"
 #include "bound.h"
+#include "estimate.h"
+#include "../experiments.h"
 
 /* Flows that have a place of their own; all others share one more. */
 #ifndef AHEAD_FLOWS
@@ -120,5 +124,256 @@ struct ahead {
 	u64 held_ns, patience_ns;
 	struct ahead_flow flows[AHEAD_FLOWS + 1];
 };
+
+/* The numbers of the bound that follow from the rate and from d. */
+static void ahead_apply(struct ahead *a)
+{
+	u64 asked = a->asked_sectors, more = AHEAD_HI_SECTORS_FIRST;
+
+	if (a->rate && a->device_ns)
+		more = max_t(u64, rate_sectors(a->rate, AHEAD_HI_TIMES * a->device_ns),
+			     AHEAD_HI_SECTORS_MIN);
+	a->lo_sectors = asked >= AHEAD_LO_SECTORS_MIN ? asked : 0;
+	a->lead_ns = a->device_ns;
+	if (asked && !a->lo_sectors)
+		a->lead_ns = div64_u64(a->device_ns * AHEAD_LO_SECTORS_MIN * AHEAD_LO_SECTORS_MIN,
+				       asked * asked);
+	a->hi_sectors = a->lo_sectors + more;
+	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
+	experiment_numbers(a);
+}
+
+/**
+ * ahead_change() - what knobs and the target ask for
+ * @a: the drive's bound
+ * @on: the bound is in force
+ * @lo_sectors: least limit while a request is expected
+ * @fallback_sectors: limit where nothing is predicted
+ */
+static void ahead_change(struct ahead *a, bool on, u64 lo_sectors, u64 fallback_sectors)
+{
+	a->on = on;
+	a->asked_sectors = lo_sectors;
+	a->fallback_sectors = fallback_sectors;
+	ahead_apply(a);
+}
+
+/* Are all real-time requests that may come next predicted? */
+static inline bool ahead_foretells(const struct ahead *a, u64 now_ns)
+{
+	return a->predicted && now_ns >= a->others_until_ns;
+}
+
+/* Is nothing of a flow in the drive? Then its latest end is known. */
+static inline bool ahead_is_idle(const struct ahead_flow *flow)
+{
+	bool idle = !atomic_read(&flow->inflight);
+
+	smp_rmb(); /* pairs with ahead_ended() */
+	return idle;
+}
+
+/* When the next request of a flow is expected, and when it is overdue. */
+static inline void ahead_expect(const struct ahead *a, const struct arrivals *arrivals, u64 *due_ns,
+				u64 *overdue_ns)
+{
+	*due_ns = READ_ONCE(arrivals->origin_ns[arrivals->way]) + arrivals_gap_ns(arrivals);
+	*overdue_ns = *due_ns + arrivals_late_ns(arrivals) + 1;
+	experiment_prediction(a, arrivals, due_ns, overdue_ns);
+}
+
+/*
+ * The number of a flow. A new one takes the place of the flow that is gone for longest: none of it is in the drive and it does not count as
+ * present, so that its next arrival would come after a silence, and all that was learned be forgotten. If none is gone, it shares the last place.
+ */
+static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64 now_ns)
+{
+	unsigned int i, gone = AHEAD_FLOWS;
+	u64 until_ns = now_ns;
+
+	for (i = 0; i < AHEAD_FLOWS; i++) {
+		const struct ahead_flow *flow = &a->flows[i];
+
+		if (flow->level == level && flow->key == key)
+			return i;
+		if (flow->present_until_ns < until_ns && !atomic_read(&flow->inflight)) {
+			until_ns = flow->present_until_ns;
+			gone = i;
+		}
+	}
+	if (gone == AHEAD_FLOWS)
+		return gone;
+	memset(&a->flows[gone], 0, sizeof(a->flows[gone]));
+	a->flows[gone].level = level;
+	a->flows[gone].key = key;
+	a->predicted &= ~BIT(gone);
+	return gone;
+}
+
+/* After an arrival: is its flow predicted from now on? */
+static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64 arrived_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
+	s64 any_gap_ns = clamp_t(s64, arrived_ns - a->arrived_ns, 0, ARRIVALS_GAP_NS_MAX);
+
+	/* of several flows, a request that arrived earlier may go later */
+	if (!a->gap_ns)
+		a->gap_ns = a->arrived_ns ? any_gap_ns : 0;
+	else
+		a->gap_ns += (any_gap_ns - (s64)a->gap_ns) >> ARRIVALS_MEMORY;
+	a->arrived_ns = max(a->arrived_ns, arrived_ns);
+	flow->present_until_ns =
+		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
+	if (!arrivals_predictable(&flow->arrivals) ||
+	    rate_of(sectors, a->gap_ns) > a->rate / AHEAD_LOAD_SHARE) {
+		a->predicted &= ~BIT(number);
+		if (a->others_until_ns < flow->present_until_ns) {
+			a->others_until_ns = flow->present_until_ns;
+			a->other = number;
+		}
+		return;
+	}
+	a->predicted |= BIT(number);
+	/* further flows that are not predicted set it again as they arrive */
+	if (a->other == number)
+		a->others_until_ns = 0;
+	a->patience_ns = max(2 * gap_ns, a->patience_ns - (a->patience_ns >> 3));
+	a->device_ns = min(READ_ONCE(flow->least_ns), gap_ns / AHEAD_DEVICE_SHARE);
+	ahead_apply(a);
+}
+
+/**
+ * ahead_rt_went() - a real-time request goes to the drive
+ * @a: the drive's bound
+ * @number: of its flow
+ * @sectors: sectors of it
+ * @writes: it is a write: its time says nothing of the drive's queue
+ * @arrived_ns: when it arrived
+ * @now_ns: the time
+ *
+ * Return: how much later than expected it arrived, negative for early; AHEAD_UNPREDICTED: it was not expected.
+ */
+static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool writes,
+			 u64 arrived_ns, u64 now_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	bool alone = ahead_is_idle(flow);
+	bool expected = alone && a->predicted & BIT(number);
+	u64 due_ns, overdue_ns;
+
+	ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
+	WRITE_ONCE(flow->began_ns, now_ns);
+	atomic_inc(&flow->inflight);
+	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
+	ahead_predict(a, number, sectors, arrived_ns);
+	return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;
+}
+
+/* A real-time request left the drive; any context. */
+static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
+{
+	struct ahead_flow *flow = &a->flows[number];
+	u64 took_ns = now_ns - READ_ONCE(flow->began_ns);
+
+	if (atomic_read(&flow->inflight) == 1)
+		WRITE_ONCE(flow->least_ns,
+			   recent_min(READ_ONCE(flow->least_ns), took_ns, AHEAD_DEVICE_MEMORY));
+	WRITE_ONCE(flow->arrivals.origin_ns[ARRIVALS_FROM_END], now_ns);
+	smp_mb__before_atomic(); /* pairs with ahead_is_idle() */
+	atomic_dec(&flow->inflight);
+}
+
+/*
+ * The limit now, in sectors. @until_ns: if it is low because a request is expected, when the first such request is overdue; otherwise
+ * BOUND_AT_END.
+ */
+static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
+{
+	u64 limit = BOUND_NONE, due_ns, overdue_ns;
+	unsigned long flows;
+
+	*until_ns = BOUND_AT_END;
+	for (flows = a->predicted; flows; flows &= flows - 1) {
+		const struct ahead_flow *flow = &a->flows[__ffs(flows)];
+		s64 ns;
+
+		if (!ahead_is_idle(flow)) {
+			limit = min(limit, a->hi_sectors);
+			continue;
+		}
+		ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
+		if ((s64)(now_ns - overdue_ns) >= 0)
+			continue;
+		ns = due_ns - now_ns - a->lead_ns;
+		limit = min(limit, a->hi_sectors);
+		limit = min(limit, a->lo_sectors + (ns > 0 ? rate_sectors(a->slope, ns) : 0));
+		if (limit < a->hi_sectors)
+			*until_ns = min(*until_ns, overdue_ns);
+	}
+	return limit == BOUND_NONE || now_ns < a->others_until_ns ?
+		       min(limit, a->fallback_sectors) :
+		       limit;
+}
+
+static u64 ahead_allows(struct ahead *a, struct bound_request *r)
+{
+	u64 until_ns, held_until_ns;
+
+	if (!a->on || !r->sectors)
+		return BOUND_YES;
+	r->limit = ahead_limit(a, r->now_ns, &until_ns);
+	if (r->met + r->sectors <= r->limit)
+		return BOUND_YES;
+	/* a drive that is held back does not show what it can do */
+	if (until_ns != BOUND_AT_END)
+		a->full_sectors = 0;
+	if (r->requests || r->met)
+		return r->now_ns < a->others_until_ns ? min(until_ns, a->others_until_ns) :
+							until_ns;
+	if (until_ns == BOUND_AT_END || r->sectors > a->hi_sectors)
+		return BOUND_YES;
+	if (!a->held_ns)
+		a->held_ns = r->now_ns;
+	held_until_ns = a->held_ns + a->patience_ns + 1;
+	return r->now_ns < held_until_ns ? min(until_ns, held_until_ns) : BOUND_YES;
+}
+
+/**
+ * ahead_went() - a background request goes to the drive: learn what that serves
+ * @a: the drive's bound
+ * @sectors: sectors of it
+ * @inflight_sectors: sectors in the drive, with it
+ * @beside_rt: a real-time request is in the drive
+ * @now_ns: the time
+ *
+ * What the drive serves shows while it is full: from one dispatch to the next it has served what has left it. Full is as much as may be in
+ * it, or as the background has at a time. Beside real-time requests the drive does less for the background.
+ */
+static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool beside_rt,
+		       u64 now_ns)
+{
+	u64 before = a->full_sectors;
+
+	a->held_ns = 0;
+	a->full_sectors = 0;
+	if (beside_rt)
+		return;
+	a->peak_sectors = recent_max(a->peak_sectors, inflight_sectors, AHEAD_PEAK_MEMORY);
+	if (inflight_sectors < a->peak_sectors / 4 * 3)
+		return;
+	if (before) {
+		a->served_sectors += before + sectors - inflight_sectors;
+		a->served_ns += now_ns - a->full_ns;
+	}
+	a->full_sectors = inflight_sectors;
+	a->full_ns = now_ns;
+	if (a->served_sectors < AHEAD_RATE_BOUNDS * inflight_sectors || !a->served_ns)
+		return;
+	a->rate = recent_max(a->rate, rate_of(a->served_sectors, a->served_ns), AHEAD_RATE_MEMORY);
+	a->served_sectors = 0;
+	a->served_ns = 0;
+	ahead_apply(a);
+}
 
 #endif

@@ -17,6 +17,7 @@
 #include <linux/atomic.h>
 
 #include "bound.h"
+#include "estimate.h"
 
 /* Limit chosen automatically: the sectors that the drive programs in DEBT_READ_TIMES times the time of a typical real-time read. */
 #define DEBT_AUTO (~0ULL)
@@ -103,5 +104,198 @@ struct debt {
 	atomic_t acked, acks, ack_us;
 	atomic_t reads, slow_reads;
 };
+
+/* Recomputes the limit from the parameters and the learned rate. */
+static void debt_apply(struct debt *d)
+{
+	u64 limit = d->set_sectors, read_ns = READ_ONCE(d->read_ns);
+
+	if (limit == DEBT_AUTO) {
+		limit = d->rate ? rate_sectors(d->rate, DEBT_READ_TIMES * read_ns) :
+				  DEBT_SECTORS_FIRST;
+		limit = clamp_t(u64, limit, DEBT_SECTORS_MIN, DEBT_SECTORS_MAX);
+	}
+	WRITE_ONCE(d->limit_sectors, min(limit, d->cap_sectors));
+	d->held_until_ns = 0;
+}
+
+/**
+ * debt_change() - set the parameters from the knobs and the latency target
+ * @d: the drive's write debt
+ * @on: the bound is in force
+ * @set_sectors: limit from the knob, or DEBT_AUTO
+ * @cap_sectors: upper limit from the latency target; values below DEBT_SECTORS_MIN are raised to it
+ */
+static void debt_change(struct debt *d, bool on, u64 set_sectors, u64 cap_sectors)
+{
+	d->on = on;
+	d->set_sectors = set_sectors;
+	d->cap_sectors = max_t(u64, cap_sectors, DEBT_SECTORS_MIN);
+	debt_apply(d);
+}
+
+/* Sectors in the bucket: writes in the drive, plus the write debt. */
+static inline u64 debt_in_bucket(const struct debt *d, u64 now_ns)
+{
+	s64 ns = READ_ONCE(d->empty_ns) - now_ns;
+
+	return ns > 0 ? rate_sectors(READ_ONCE(d->rate), ns) : 0;
+}
+
+/* Write debt in sectors: acknowledged by the drive and not yet programmed. */
+static inline u64 debt_owed(const struct debt *d, u64 now_ns)
+{
+	u64 all = debt_in_bucket(d, now_ns), written = atomic_read(&d->written);
+
+	return all > written ? all - written : 0;
+}
+
+/* Time in ns at which the drive will have programmed @sectors of the write debt. */
+static inline u64 debt_until_ns(const struct debt *d, u64 sectors, u64 now_ns)
+{
+	return now_ns + 1 + rate_ns(d->rate, sectors);
+}
+
+static u64 debt_allows(struct debt *d, struct bound_request *r)
+{
+	u64 limit = d->limit_sectors, bucket, owed;
+
+	if (!d->on || !r->writes || !r->sectors || !d->rate)
+		return BOUND_YES;
+	r->limit = limit;
+	if (r->now_ns < d->held_until_ns)
+		return d->held_until_ns;
+	bucket = debt_in_bucket(d, r->now_ns);
+	owed = max_t(u64, bucket, atomic_read(&d->written));
+	/* a request larger than the limit is allowed while the bucket is empty */
+	if (!owed || owed + r->sectors <= limit)
+		return BOUND_YES;
+	if (!bucket || bucket + r->sectors <= limit)
+		return BOUND_AT_END;
+	d->held = d->held_reads = true;
+	bucket = min(bucket, bucket + r->sectors + limit / DEBT_BATCH - limit);
+	d->held_until_ns = debt_until_ns(d, bucket, r->now_ns);
+	return d->held_until_ns;
+}
+
+static void debt_set_rate(struct debt *d, u64 rate)
+{
+	WRITE_ONCE(d->rate, min_t(u64, rate, U32_MAX));
+	debt_apply(d);
+}
+
+/* The rate was too high, so the debt is larger than computed: lowers the rate, and pauses writes for at least @least_ns to drain it. */
+static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
+{
+	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;
+	u64 pause_ns;
+
+	d->high = d->rate;
+	debt_set_rate(d, max(d->rate - d->rate / DEBT_FALL, floor));
+	/* at its minimum, the rate cannot be the cause of slow reads */
+	WRITE_ONCE(d->settled, d->rate == floor);
+	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),
+		       max(2 * d->pause_ns, least_ns));
+	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);
+	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + d->pause_ns);
+}
+
+/* Is the rate well below the latest rate that was too high? */
+static inline bool debt_is_low(const struct debt *d)
+{
+	return d->rate < d->high - d->high / DEBT_CAUTION;
+}
+
+/* Judges the latest real-time reads: if writes were held meanwhile, slow reads mean that the rate is too high. */
+static void debt_judge_reads(struct debt *d, u64 now_ns)
+{
+	int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
+	bool were_slow = d->were_slow, are_slow = 2 * slow >= reads, held = d->held_reads;
+	u64 slow_ns = READ_ONCE(d->slow_ns);
+
+	WRITE_ONCE(d->slow_ns, 0);
+	d->held_reads = false;
+	if (!held)
+		return;
+	d->were_slow = are_slow && !were_slow;
+	if (are_slow && were_slow)
+		debt_fall(d, slow_ns, now_ns);
+	if (4 * slow > reads)
+		return;
+	debt_set_rate(d,
+		      (u64)d->rate + d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
+	d->seen = max(d->seen, d->rate);
+	d->pause_ns = 0;
+	WRITE_ONCE(d->settled, debt_is_low(d));
+}
+
+/*
+ * At the end of a window of acknowledgements: if nothing was held, several writes were in the drive on average, and they took longer than
+ * in a buffer with room, then the drive acknowledges writes at the rate at which it programs them. The rate of the window is learned.
+ */
+static void debt_end_window(struct debt *d, u64 now_ns)
+{
+	u64 sectors = atomic_xchg(&d->acked, 0), took_ns = now_ns - d->window_ns;
+	u64 ack_ns = 1000ULL * atomic_xchg(&d->ack_us, 0);
+	u64 least_ns = atomic_xchg(&d->acks, 0) * READ_ONCE(d->least_write_ns);
+	bool held = d->held, is_first = !d->window_ns;
+
+	d->window_ns = now_ns;
+	d->held = false;
+	if (is_first || !took_ns)
+		return;
+	if (held && !READ_ONCE(d->saw_reads))
+		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
+	WRITE_ONCE(d->saw_reads, false);
+	if (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * max(took_ns, least_ns)) {
+		d->seen = max(rate_of(sectors, took_ns), 1U);
+		WRITE_ONCE(d->read_ns, rate_ns(d->seen, DEBT_SECTORS_FIRST / DEBT_READ_TIMES));
+		d->pause_ns = 0;
+		d->rate = d->seen;
+		debt_fall(d, 0, now_ns);
+	}
+}
+
+/* Accounts for a dispatched write. */
+static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
+{
+	atomic_add(sectors, &d->written);
+	if (atomic_read(&d->reads) >= DEBT_READS || 2 * atomic_read(&d->slow_reads) >= DEBT_READS)
+		debt_judge_reads(d, now_ns);
+	if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
+		debt_end_window(d, now_ns);
+	if (d->rate)
+		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + rate_ns(d->rate, sectors));
+}
+
+/* Accounts for a write that completed after @took_ns; any context. */
+static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns)
+{
+	atomic_sub(sectors, &d->written);
+	if (!background)
+		return;
+	WRITE_ONCE(d->least_write_ns,
+		   recent_min(READ_ONCE(d->least_write_ns), took_ns, DEBT_LEAST_MEMORY));
+	atomic_add(min_t(u64, div_u64(took_ns, 1000), 1000000), &d->ack_us);
+	atomic_inc(&d->acks);
+	atomic_add(sectors, &d->acked);
+}
+
+/* Accounts for a real-time read that completed @took_ns after its arrival; any context. */
+static void debt_read_ended(struct debt *d, u64 took_ns)
+{
+	u64 typical_ns = READ_ONCE(d->read_ns), slow_ns = READ_ONCE(d->slow_ns);
+
+	if (!READ_ONCE(d->rate))
+		return;
+	if (READ_ONCE(d->settled))
+		WRITE_ONCE(d->read_ns, running_median(typical_ns, took_ns, DEBT_READ_MEMORY));
+	if (took_ns > DEBT_SLOW_TIMES * typical_ns) {
+		WRITE_ONCE(d->slow_ns, slow_ns ? min(took_ns, slow_ns) : took_ns);
+		atomic_inc(&d->slow_reads);
+	}
+	atomic_inc(&d->reads);
+	WRITE_ONCE(d->saw_reads, true);
+}
 
 #endif

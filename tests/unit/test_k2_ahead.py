@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's bound that looks ahead: sched/k2.c with sched/bounds/ahead.c, and a drive that serves one by one.
+"""K2's bound that looks ahead: sched/k2.c with sched/bounds/ahead.h, and a drive that serves one by one.
 
 Drive, background and real-time flows are played here; K2 is the program `script`. Times are in us.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's bound on the debt of writes: sched/k2.c with sched/bounds/debt.c, before a drive that writes behind.
+"""K2's bound on the debt of writes: sched/k2.c with sched/bounds/debt.h, before a drive that writes behind.
 
 The drive, the background and a real-time reader are played here; K2 is the program `script`. Times are in
 us. The drive works its buffer off at a rate that K2 must find; a read waits for a share of what is in the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""K2's target: sched/k2.c with sched/bounds/target.c, before the drive of test_k2_ahead. Times are in us."""
+"""K2's target: sched/k2.c with sched/bounds/target.h, before the drive of test_k2_ahead. Times are in us."""
 
 import random
 from collections.abc import Callable

@@ -17,7 +17,7 @@
 
 /* The next background request does not fit into a bound. The limit is in requests if the reason is count, else in bytes. */
 TRACE_EVENT_FN(hold,
-	TP_PROTO(const struct k2 *k2, const struct k2_refusal *r),
+	TP_PROTO(const struct k2 *k2, const struct bound_request *r),
 	TP_ARGS(k2, r),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)

@@ -244,30 +244,11 @@ static inline bool k2_block_all(struct k2 *k2)
 	return true;
 }
 
-/* Asks the bounds in turn. Return: BOUND_YES, a time in ns, or BOUND_AT_END; @why is set to the bound that refuses. */
-static u64 k2_ask_bounds(struct k2 *k2, struct bound_request *r, enum k2_hold *why)
-{
-	u64 until_ns;
-
-	*why = K2_HOLD_DEBT;
-	until_ns = debt_allows(&k2->debt, r);
-	if (until_ns)
-		return until_ns;
-	*why = K2_HOLD_BYTES;
-	until_ns = inflight_allows(&k2->inflight, r);
-	if (until_ns)
-		return until_ns;
-	*why = K2_HOLD_TARGET;
-	until_ns = target_allows(&k2->target, r);
-	if (until_ns)
-		return until_ns;
-	*why = K2_HOLD_AHEAD;
-	return ahead_allows(&k2->ahead, r);
-}
-
-/* May the first entry of a background list be dispatched? Fills @r. Return: see k2_ask_bounds(). */
-static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_request *r,
-		  enum k2_hold *why)
+/*
+ * May the first entry of a background list be dispatched? Fills @r, and asks the bounds in turn until one refuses. Return: BOUND_YES, a time
+ * in ns, or BOUND_AT_END.
+ */
+static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_request *r)
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
 	u64 until_ns, owed = k2->debt.on ? debt_owed(&k2->debt, now) : 0;
@@ -279,15 +260,19 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		.requests = inflight_requests(&k2->inflight),
 		.met = inflight_sectors(&k2->inflight) + owed,
 	};
-	if (list == K2_LIST_DISCARDS) {
-		*why = K2_HOLD_DISCARD;
+	if (list == K2_LIST_DISCARDS)
 		return discard_allows(&k2->discard, r, activity_until_ns(&k2->activity, now));
-	}
-	until_ns = k2_ask_bounds(k2, r, why);
+	until_ns = debt_allows(&k2->debt, r);
+	if (!until_ns)
+		until_ns = inflight_allows(&k2->inflight, r);
+	if (!until_ns)
+		until_ns = target_allows(&k2->target, r);
+	if (!until_ns)
+		until_ns = ahead_allows(&k2->ahead, r);
 	if (until_ns && k2->target.on)
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
-	if (owed && (until_ns == BOUND_AT_END || (until_ns && *why == K2_HOLD_AHEAD)))
+	if (owed && (until_ns == BOUND_AT_END || (until_ns && r->why == K2_HOLD_AHEAD)))
 		until_ns = min(until_ns,
 			       debt_until_ns(&k2->debt, min(owed, r->met + r->sectors - r->limit),
 					     now));
@@ -307,14 +292,12 @@ static inline enum floor_kind k2_floor_kind(unsigned int list)
 static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 {
 	struct bound_request r;
-	enum k2_hold why;
 	u64 until_ns;
 
-	if (likely(!(k2->uses & K2_USES_BOUNDS)) || !k2_ask(k2, list, now, &r, &why) ||
-	    k2_draining(k2))
+	if (likely(!(k2->uses & K2_USES_BOUNDS)) || !k2_ask(k2, list, now, &r) || k2_draining(k2))
 		return true;
 	k2_block(k2, 1U << list);
-	until_ns = k2_ask(k2, list, now, &r, &why);
+	until_ns = k2_ask(k2, list, now, &r);
 	if (!until_ns) {
 		atomic_xchg(&k2->blocked, 0);
 		return true;
@@ -324,7 +307,7 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 	if (until_ns != BOUND_AT_END)
 		k2_arm_by(k2, until_ns);
 	if (unlikely(k2_observer()))
-		k2_note_held(k2, why, &r);
+		k2_note_held(k2, &r);
 	return false;
 }
 

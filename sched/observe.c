@@ -5,9 +5,8 @@
 #include "k2.h"
 
 /* A bound refuses the next background request. Reports the first refusal after each background dispatch. */
-static noinline void k2_note_held(struct k2 *k2, enum k2_hold why, const struct bound_request *r)
+static noinline void k2_note_held(struct k2 *k2, const struct bound_request *r)
 {
-	struct k2_refusal refusal = { why, r->sectors, r->requests, r->met, r->limit };
 	unsigned int observer = k2_observer();
 
 	WRITE_ONCE(k2->released_by, K2_RELEASE_RUN);
@@ -15,7 +14,7 @@ static noinline void k2_note_held(struct k2 *k2, enum k2_hold why, const struct 
 		return;
 	k2->held = observer;
 	k2->held_ns = r->now_ns;
-	k2_observe_hold(k2, &refusal);
+	k2_observe_hold(k2, r);
 }
 
 /* The drive has no free slot: @requests were in it when the bound was checked. Reported only if the next request is a background one. */
@@ -26,13 +25,14 @@ static noinline void k2_note_full(struct k2 *k2, u64 requests)
 		.now_ns = k2_now(k2),
 		.requests = requests,
 		.met = inflight_sectors(&k2->inflight),
+		.why = K2_HOLD_COUNT,
 		.limit = k2->inflight.requests_max,
 	};
 
 	if (!filled || filled & ~K2_MAP_BACKGROUND)
 		return;
 	r.sectors = k2_sectors(levels_first(&k2->levels, __ffs(filled)));
-	k2_note_held(k2, K2_HOLD_COUNT, &r);
+	k2_note_held(k2, &r);
 }
 
 /* A background request is dispatched: reports the end of a hold. */

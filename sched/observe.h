@@ -7,7 +7,7 @@
  *
  * Returns 0 while no tracepoint is enabled; otherwise a number that changes each time that the first tracepoint is enabled.
  *
- *	static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
+ *	static void k2_observe_hold(const struct k2 *k2, const struct bound_request *refusal);
  *	static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
  *
  * These alternate. Hold: a bound refuses the next background request. Release: the next background request is dispatched.
@@ -27,6 +27,7 @@
 
 struct k2;
 struct k2_entry;
+struct bound_request;
 
 /* The bound that refuses a request, by its knob. */
 enum k2_hold {
@@ -47,19 +48,6 @@ enum k2_release {
 };
 
 #define K2_UNPREDICTED S64_MAX
-
-/**
- * struct k2_refusal - the refusal of a request by a bound
- * @why: the bound
- * @sectors: sectors of the request
- * @requests: requests in the drive
- * @met: sectors in the drive, plus the write debt in sectors
- * @limit: the limit, in requests for K2_HOLD_COUNT, otherwise in sectors; 0: the bound has no such limit
- */
-struct k2_refusal {
-	enum k2_hold why;
-	u64 sectors, requests, met, limit;
-};
 
 /* Most real-time requests in the drive that are observed at a time; any others are not observed. */
 #define K2_NOTES 64

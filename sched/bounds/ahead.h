@@ -322,6 +322,7 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 
 	if (!a->on || !r->sectors)
 		return BOUND_YES;
+	r->why = K2_HOLD_AHEAD;
 	r->limit = ahead_limit(a, r->now_ns, &until_ns);
 	if (r->met + r->sectors <= r->limit)
 		return BOUND_YES;

@@ -15,6 +15,8 @@
 
 #include <linux/types.h>
 
+#include "../observe.h"
+
 /* The request may be dispatched. */
 #define BOUND_YES 0ULL
 /* Ask again when a request has completed. */
@@ -29,7 +31,9 @@
  * @writes: it is a write
  * @requests: requests in the drive
  * @met: sectors in the drive, plus the write debt: sectors acknowledged and not yet programmed
- * @limit: set by a bound that refuses: the limit that @met + @sectors exceeds
+ * @why: set by a bound that refuses: which one it is
+ * @limit: set by a bound that refuses: the limit that @met + @sectors exceeds; in requests for K2_HOLD_COUNT, otherwise in sectors;
+ *	0: the bound has no such limit
  */
 struct bound_request {
 	u64 now_ns;
@@ -37,16 +41,8 @@ struct bound_request {
 	bool writes;
 	u64 requests;
 	u64 met;
+	enum k2_hold why;
 	u64 limit;
 };
-
-/* Is the request within a limit? A request larger than the limit is allowed while @met is 0. */
-static inline bool bound_fits(struct bound_request *r, u64 limit)
-{
-	if (!r->sectors || !r->met || r->met + r->sectors <= limit)
-		return true;
-	r->limit = limit;
-	return false;
-}
 
 #endif

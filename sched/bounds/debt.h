@@ -162,6 +162,7 @@ static u64 debt_allows(struct debt *d, struct bound_request *r)
 
 	if (!d->on || !r->writes || !r->sectors || !d->rate)
 		return BOUND_YES;
+	r->why = K2_HOLD_DEBT;
 	r->limit = limit;
 	if (r->now_ns < d->held_until_ns)
 		return d->held_until_ns;

@@ -23,9 +23,9 @@ struct discard {
 };
 
 /* @quiet_ns: time at which real-time activity may end; 0: there is no activity. */
-static inline u64 discard_allows(const struct discard *b, const struct bound_request *r,
-				 u64 quiet_ns)
+static inline u64 discard_allows(const struct discard *b, struct bound_request *r, u64 quiet_ns)
 {
+	r->why = K2_HOLD_DISCARD;
 	if (!b->on)
 		return BOUND_YES;
 	if (atomic_read(&b->inflight))

@@ -44,9 +44,14 @@ static inline bool inflight_has_slot(const struct inflight *b)
 	return inflight_requests(b) < READ_ONCE(b->requests_max);
 }
 
+/* A request larger than the limit is allowed while no other bytes count. */
 static inline u64 inflight_allows(const struct inflight *b, struct bound_request *r)
 {
-	return bound_fits(r, b->sectors_max) ? BOUND_YES : BOUND_AT_END;
+	if (!r->sectors || !r->met || r->met + r->sectors <= b->sectors_max)
+		return BOUND_YES;
+	r->why = K2_HOLD_BYTES;
+	r->limit = b->sectors_max;
+	return BOUND_AT_END;
 }
 
 /* Counts a dispatched request. Return: true if it took the last slot. */

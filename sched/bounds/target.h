@@ -188,6 +188,7 @@ static inline unsigned int target_class(u64 sectors, bool writes)
 
 static inline u64 target_allows(const struct target *t, struct bound_request *r)
 {
+	r->why = K2_HOLD_TARGET;
 	return r->sectors && r->now_ns < t->probe_until_ns ? t->probe_until_ns : BOUND_YES;
 }
 

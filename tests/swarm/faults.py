@@ -91,8 +91,8 @@ K2_FAULTS = (
     ),
     Fault(
         "the background is held while the queue is being frozen",
-        "&r, &why) ||\n	    k2_draining(k2))",
-        "&r, &why))",
+        "&r) || k2_draining(k2))",
+        "&r))",
     ),
     Fault(
         "a number for write_debt_kib_max is limited to the range of auto",

@@ -154,11 +154,10 @@ static u64 ask_again(unsigned int list)
 {
 	static char copy[sizeof(struct k2)];
 	struct bound_request r;
-	enum k2_hold why;
 	u64 until_ns;
 
 	memcpy(copy, k2, sizeof(*k2));
-	until_ns = k2_ask(k2, list, player_now_ns, &r, &why);
+	until_ns = k2_ask(k2, list, player_now_ns, &r);
 	memcpy(k2, copy, sizeof(*k2));
 	return until_ns;
 }

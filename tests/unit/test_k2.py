@@ -931,8 +931,8 @@ MUTATIONS = [
     Mutation(
         "bytes-plus-a-sector",
         "script",
-        "!r->met || r->met + r->sectors <= limit)",
-        "!r->met || r->met + r->sectors <= limit + 8)",
+        "!r->met || r->met + r->sectors <= b->sectors_max)",
+        "!r->met || r->met + r->sectors <= b->sectors_max + 8)",
     ),
     Mutation(
         "bytes-kept",
@@ -978,7 +978,7 @@ MUTATIONS = [
     Mutation(
         "a-freeze-lifts-no-bound",
         "frozen",
-        " ||\n\t    k2_draining(k2))\n\t\treturn true;",
+        " || k2_draining(k2))\n\t\treturn true;",
         ")\n\t\treturn true;",
     ),
     Mutation("a-freeze-runs-in-vain", "frozen", " && inflight_has_slot(&k2->inflight));", ");"),
@@ -1008,7 +1008,7 @@ MUTATIONS = [
     Mutation(
         "no-second-ask",
         "interleave",
-        "\tuntil_ns = k2_ask(k2, list, now, &r, &why);\n\tif (!until_ns) {",
+        "\tuntil_ns = k2_ask(k2, list, now, &r);\n\tif (!until_ns) {",
         "\tif (!until_ns) {",
     ),
     Mutation(
@@ -1052,7 +1052,7 @@ MUTATIONS = [
     Mutation(
         "a-freeze-strands",
         "interleave",
-        " ||\n\t    k2_draining(k2))\n\t\treturn true;",
+        " || k2_draining(k2))\n\t\treturn true;",
         ")\n\t\treturn true;",
     ),
     Mutation(
@@ -1064,8 +1064,8 @@ MUTATIONS = [
     Mutation(
         "shows-what-it-did-not-see",
         "interleave",
-        "r->requests, r->met, r->limit };",
-        "r->requests, inflight_sectors(&k2->inflight), r->limit };",
+        "k2_observe_hold(k2, r);",
+        "struct bound_request s = *r; s.met = inflight_sectors(&k2->inflight); k2_observe_hold(k2, &s);",
     ),
     Mutation(
         "evicted-while-in-the-drive",

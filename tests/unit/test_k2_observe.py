@@ -216,7 +216,7 @@ MUTATIONS = [
         "unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND",
         "unlikely(k2_observer())",
     ),
-    Mutation("wrong-bound", "discards", "*why = K2_HOLD_DISCARD;", "*why = K2_HOLD_BYTES;"),
+    Mutation("wrong-bound", "discards", "r->why = K2_HOLD_DISCARD;", "r->why = K2_HOLD_BYTES;"),
     Mutation(
         "error-after-it-learned",
         "errors",

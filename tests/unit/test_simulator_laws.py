@@ -25,8 +25,8 @@ MISTAKES = {
         "schedulers/k2.c",
     ),
     "a byte too many": (
-        "!r->met || r->met + r->sectors <= limit)",
-        "!r->met || r->met + r->sectors <= limit + 8)",
+        "!r->met || r->met + r->sectors <= b->sectors_max)",
+        "!r->met || r->met + r->sectors <= b->sectors_max + 8)",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (

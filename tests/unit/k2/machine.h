@@ -52,7 +52,7 @@ static u64 k2_now(const struct k2 *k2);
 
 #ifdef K2_OBSERVED
 static unsigned int k2_observer(void);
-static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *refusal);
+static void k2_observe_hold(const struct k2 *k2, const struct bound_request *refusal);
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns);
 
 static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arrived_ns, s64 error_ns,
@@ -131,7 +131,7 @@ static unsigned int k2_observer(void)
 	return seed % 2;
 }
 
-static void k2_observe_hold(const struct k2 *drive, const struct k2_refusal *r)
+static void k2_observe_hold(const struct k2 *drive, const struct bound_request *r)
 {
 	bool is_of_bytes = r->why != K2_HOLD_COUNT && r->why != K2_HOLD_DISCARD;
 

@@ -88,7 +88,7 @@ static unsigned int k2_observer(void)
 	return session;
 }
 
-static void k2_observe_hold(const struct k2 *k2, const struct k2_refusal *r)
+static void k2_observe_hold(const struct k2 *k2, const struct bound_request *r)
 {
 	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
 

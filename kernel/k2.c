@@ -153,7 +153,7 @@ static void k2_merged(struct k2 *k2, struct request *rq)
 
 static inline bool k2_splits(const struct k2 *k2)
 {
-	return READ_ONCE(k2->uses) & K2_USES_PIECES;
+	return READ_ONCE(k2->piece_sectors) || READ_ONCE(k2->discard_sectors);
 }
 
 static bool k2_is_new(struct request *rq)

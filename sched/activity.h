@@ -16,6 +16,7 @@
 
 /**
  * struct activity - real-time activity on one drive
+ * @watched: something depends on it
  * @active: there is real-time activity
  * @queued: real-time requests were still queued after the latest dispatch: they are not new arrivals
  * @seen_ns: when activity_watch() last found a real-time request queued; 0: never
@@ -23,6 +24,7 @@
  * @begun: number of times that activity began
  */
 struct activity {
+	bool watched;
 	bool active;
 	bool queued;
 	u64 seen_ns;

@@ -260,7 +260,7 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		.requests = inflight_requests(&k2->inflight),
 		.met = inflight_sectors(&k2->inflight) + owed,
 	};
-	if (list == K2_LIST_DISCARDS)
+	if (list == K2_LIST_DISCARDS && k2->discard_sectors)
 		return discard_allows(&k2->discard, r, activity_until_ns(&k2->activity, now));
 	until_ns = debt_allows(&k2->debt, r);
 	if (!until_ns)
@@ -294,7 +294,7 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 	struct bound_request r;
 	u64 until_ns;
 
-	if (likely(!(k2->uses & K2_USES_BOUNDS)) || !k2_ask(k2, list, now, &r) || k2_draining(k2))
+	if (likely(!k2->bounded) || !k2_ask(k2, list, now, &r) || k2_draining(k2))
 		return true;
 	k2_block(k2, 1U << list);
 	until_ns = k2_ask(k2, list, now, &r);
@@ -391,7 +391,7 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(stru
 			return K2_LISTS;
 		lists = k2->levels.filled;
 	}
-	if (likely(lists == 1U << K2_LIST_BACKGROUND && !k2->uses))
+	if (likely(lists == 1U << K2_LIST_BACKGROUND && !k2->extended))
 		return K2_LIST_BACKGROUND;
 	return k2_choose_among(k2, lists, now, picked);
 }
@@ -422,7 +422,7 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 	if (list >= K2_LIST_BACKGROUND)
 		floor_went(&k2->floor, k2_floor_kind(list), k2->levels.filled & K2_MAP_RT,
 			   k2->levels.filled & 1U << list, now);
-	if (unlikely(k2->uses) || list != K2_LIST_BACKGROUND)
+	if (unlikely(k2->extended) || list != K2_LIST_BACKGROUND)
 		k2_track(k2, e, now);
 	if (full)
 		k2_block_all(k2);
@@ -434,10 +434,10 @@ static noinline void k2_adapt(struct k2 *k2, u64 now)
 	enum target_kind kind = k2->target.kind;
 	bool changed = false;
 
-	if (k2->uses & K2_USES_ACTIVITY)
+	if (k2->activity.watched)
 		changed = activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
 					 k2_rt_inflight(k2), now);
-	if (k2->uses & K2_USES_TARGET) {
+	if (k2->target.on) {
 		k2->target.kind = ahead_foretells(&k2->ahead, now) ? TARGET_PREDICTED :
 								     TARGET_UNPREDICTED;
 		if (target_learn(&k2->target) || k2->target.kind != kind)
@@ -467,7 +467,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 
 	spin_lock(&k2->lock);
 	levels_collect(&k2->levels);
-	if (unlikely(k2->uses & (K2_USES_ACTIVITY | K2_USES_TARGET)))
+	if (unlikely(k2->extended))
 		k2_adapt(k2, now);
 	list = k2_choose(k2, now, picked);
 	if (list != K2_LISTS) {

@@ -87,14 +87,6 @@ enum k2_knob {
 
 enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 
-/* Optional features in use. The default configuration uses none, and then costs one test per dispatch. */
-#define K2_USES_BOUNDS 1 /* bounds other than inflight_max */
-#define K2_USES_PIECES 2 /* splitting of requests or discards */
-#define K2_USES_ACTIVITY 4 /* detection of real-time activity */
-#define K2_USES_AHEAD 8 /* prediction of real-time flows */
-#define K2_USES_TARGET 16 /* the latency target */
-#define K2_USES_TIMES 32 /* measured times of writes and of real-time requests */
-
 /* Tags held by the plugs of two tasks, with the most requests that the block layer keeps in a plug (BLK_MAX_REQUEST_COUNT). */
 #define K2_TAGS_IN_PLUGS (2 * 32)
 /* Waiting discards keep their scheduler tags, so discards may take at most this fraction, 1/8, of the tags. */
@@ -113,7 +105,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 /**
  * struct k2 - one drive
  * @knobs: values of the knobs
- * @uses: K2_USES_...
+ * @extended: more than the order, inflight_max and the floor is in use. The default configuration uses no more, and costs tests of this only
+ * @bounded: bounds other than inflight_max are in force
  * @piece_sectors: most sectors in a background request; 0: any number
  * @granule_sectors: piece sizes are multiples of this
  * @discard_sectors: most sectors in a background discard; 0: any number
@@ -150,7 +143,7 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  */
 struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
-	unsigned int uses;
+	bool extended, bounded;
 	unsigned int piece_sectors;
 	unsigned int granule_sectors;
 	unsigned int discard_sectors;

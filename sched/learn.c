@@ -34,7 +34,7 @@ static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 {
 	bool writes = k2_writes(e), alone;
 
-	if (k2->uses & K2_USES_TARGET && rt) {
+	if (k2->target.on && rt) {
 		alone = inflight_sectors(&k2->inflight) == e->sectors && !debt_owed(&k2->debt, now);
 		target_rt_went(&k2->target, e->sectors, writes, alone, now);
 		e->marks |= alone ? K2_MARK_ALONE : 0;
@@ -47,7 +47,7 @@ static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 		e->since_ns = now;
 }
 
-/* Accounts for a dispatch that is not on the background list, or while an optional feature (k2->uses) learns from dispatches. */
+/* Accounts for a dispatch that is not on the background list, or while a feature that learns from dispatches may be in use. */
 static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 {
 	bool background = e->level == K2_BACKGROUND, rt = !background && e->list != K2_LIST_URGENT;
@@ -63,7 +63,7 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 	}
 	if (e->list == K2_LIST_DISCARDS)
 		discard_went(&k2->discard);
-	if (k2->uses & K2_USES_AHEAD) {
+	if (k2->ahead.learns) {
 		if (rt)
 			error_ns = k2_learn_arrival(k2, e, now);
 		else if (background)
@@ -71,14 +71,14 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 				   k2_rt_inflight(k2), now);
 	}
 	/* where so few may be in the drive that their size is what the bound limits, one at the limit is held by it */
-	if (background && k2->uses & K2_USES_TARGET && e->sectors &&
+	if (background && k2->target.on && e->sectors &&
 	    k2->inflight.requests_max < K2_PIECES_IN_TARGET && k2->piece_sectors &&
 	    e->sectors >= k2->piece_sectors)
 		k2->target.held = true;
-	if (k2->uses & K2_USES_TIMES && e->sectors && (rt || k2_writes(e)))
+	if ((k2->target.on || k2->debt.on) && e->sectors && (rt || k2_writes(e)))
 		k2_learn_times(k2, e, rt, now);
 	/* a real-time dispatch may raise the background's bounds: an expected request has arrived, or a rate was learned */
-	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))
+	if (e->list < K2_LIST_BACKGROUND && (k2->ahead.learns || k2->debt.on))
 		atomic_xchg(&k2->blocked, 0);
 	if (rt && unlikely(k2_observer()))
 		k2_note_rt_went(k2, e, error_ns, now);

@@ -52,12 +52,11 @@ static void k2_apply(struct k2 *k2)
 	u64 target_ns = target_us == KNOB_AUTO ? TARGET_AUTO : 1000ULL * target_us;
 	u64 requests = knobs[K2_KNOB_inflight_max], bytes = k2_kib(k2, K2_KNOB_inflight_kib_max);
 	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_ns == TARGET_AUTO;
-	bool on = !when_active || k2->activity.active, has_target = on && target_ns;
+	bool on = !when_active || k2->activity.active;
 	bool looks_ahead = target_ns || experiment_looks_ahead(k2);
 	u64 debt = DEBT_AUTO, lo = AHEAD_LO_SECTORS, fallback = AHEAD_FALLBACK_SECTORS, cap;
-	unsigned int uses = 0;
 
-	target_change(&k2->target, has_target, target_ns);
+	target_change(&k2->target, on && target_ns, target_ns);
 	cap = k2->target.limit_sectors[k2->target.kind];
 	if (cap != BOUND_NONE) {
 		lo = k2->target.limit_sectors[TARGET_PREDICTED];
@@ -67,30 +66,19 @@ static void k2_apply(struct k2 *k2)
 		requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;
 	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
-	ahead_change(&k2->ahead, on && looks_ahead, lo, fallback);
+	ahead_change(&k2->ahead, looks_ahead, on, lo, fallback);
 	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
 		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
 	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : BOUND_NONE, cap);
-	discard_change(&k2->discard, knobs[K2_KNOB_discard_kib_max]);
 	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);
 	k2_apply_pieces(k2, on, cap);
 	WRITE_ONCE(k2->discard_sectors, k2_kib(k2, K2_KNOB_discard_kib_max));
 	k2_apply_tags(k2);
 
-	if (k2->inflight.sectors_max != BOUND_NONE || k2->ahead.on || k2->debt.on || has_target ||
-	    k2->discard.on)
-		uses |= K2_USES_BOUNDS;
-	if (k2->piece_sectors || k2->discard.on)
-		uses |= K2_USES_PIECES;
-	if (when_active || k2->discard.on)
-		uses |= K2_USES_ACTIVITY;
-	if (looks_ahead)
-		uses |= K2_USES_AHEAD;
-	if (has_target)
-		uses |= K2_USES_TARGET;
-	if (has_target || k2->debt.on)
-		uses |= K2_USES_TIMES;
-	WRITE_ONCE(k2->uses, uses);
+	k2->activity.watched = when_active || k2->discard_sectors;
+	k2->bounded = k2->inflight.sectors_max != BOUND_NONE || k2->ahead.on || k2->debt.on ||
+		      k2->discard_sectors;
+	k2->extended = k2->bounded || k2->piece_sectors || k2->activity.watched || looks_ahead;
 }
 
 /**

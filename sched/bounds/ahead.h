@@ -86,6 +86,7 @@ struct ahead_flow {
 
 /**
  * struct ahead - the bound on one drive
+ * @learns: arrivals and the rate are learned
  * @on: the bound is in force
  * @asked_sectors: what the target asks for as @lo_sectors
  * @lo_sectors: least limit while a request is expected
@@ -110,7 +111,7 @@ struct ahead_flow {
  * @flows: by number; the last one is all that have no place of their own
  */
 struct ahead {
-	bool on;
+	bool learns, on;
 	u64 asked_sectors, lo_sectors, hi_sectors, fallback_sectors;
 	u64 device_ns, lead_ns;
 	u32 slope;
@@ -146,13 +147,16 @@ static void ahead_apply(struct ahead *a)
 /**
  * ahead_change() - what knobs and the target ask for
  * @a: the drive's bound
- * @on: the bound is in force
+ * @learns: arrivals and the rate are learned
+ * @on: what is learned restricts the background
  * @lo_sectors: least limit while a request is expected
  * @fallback_sectors: limit where nothing is predicted
  */
-static void ahead_change(struct ahead *a, bool on, u64 lo_sectors, u64 fallback_sectors)
+static void ahead_change(struct ahead *a, bool learns, bool on, u64 lo_sectors,
+			 u64 fallback_sectors)
 {
-	a->on = on;
+	a->learns = learns;
+	a->on = learns && on;
 	a->asked_sectors = lo_sectors;
 	a->fallback_sectors = fallback_sectors;
 	ahead_apply(a);

@@ -6,7 +6,7 @@
  *	<bound>_allows(b, request)	returns BOUND_YES, a time in ns before which the request must not be dispatched, or BOUND_AT_END
  *	<bound>_went(b, ...)		accounts for a dispatched request
  *	<bound>_ended(b, ...)		accounts for a completed request; any context, no lock
- *	<bound>_change(b, ...)		sets the bound's parameters, from knobs or the latency target
+ *	<bound>_change(b, ...)		sets the bound's parameters, from knobs or the latency target, if it has any
  *
  * All but _ended() are called by the dispatcher, under its lock. Times are in ns, sizes in sectors of 512 bytes.
  */

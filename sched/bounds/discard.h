@@ -12,12 +12,10 @@
 
 /**
  * struct discard - the bound on discards
- * @on: the bound is in force
  * @inflight: background discards in the drive
  * @dispatched: background discards dispatched since the start
  */
 struct discard {
-	bool on;
 	atomic_t inflight;
 	u64 dispatched;
 };
@@ -26,8 +24,6 @@ struct discard {
 static inline u64 discard_allows(const struct discard *b, struct bound_request *r, u64 quiet_ns)
 {
 	r->why = K2_HOLD_DISCARD;
-	if (!b->on)
-		return BOUND_YES;
 	if (atomic_read(&b->inflight))
 		return BOUND_AT_END;
 	return quiet_ns > r->now_ns ? quiet_ns : BOUND_YES;
@@ -42,11 +38,6 @@ static inline void discard_went(struct discard *b)
 static inline void discard_ended(struct discard *b)
 {
 	atomic_dec(&b->inflight);
-}
-
-static inline void discard_change(struct discard *b, bool on)
-{
-	b->on = on;
 }
 
 #endif

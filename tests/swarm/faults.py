@@ -68,7 +68,7 @@ K2_FAULTS = (
     Fault(
         "bytes that went while no bound was in force are not counted",
         "	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);",
-        "	e->sectors = k2->uses & K2_USES_BOUNDS ? min_t(unsigned int, k2_sectors(e), (1U << 24) - 1) : 0;",
+        "	e->sectors = k2->bounded ? min_t(unsigned int, k2_sectors(e), (1U << 24) - 1) : 0;",
         found_soon=True,
     ),
     Fault(
@@ -108,7 +108,7 @@ K2_FAULTS = (
     ),
     Fault(
         "the background waits on when the real-time request that was expected has come",
-        "	if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))\n"
+        "	if (e->list < K2_LIST_BACKGROUND && (k2->ahead.learns || k2->debt.on))\n"
         "		atomic_xchg(&k2->blocked, 0);",
         "",
     ),

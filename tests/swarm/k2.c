@@ -485,7 +485,7 @@ static void check_activity(void)
 
 	for (level = 0; level < K2_RT_LEVELS; level++)
 		rt += law.queued[level];
-	if (k2->uses & K2_USES_ACTIVITY && k2->activity.active && !rt && law.rt_seen_ns &&
+	if (k2->activity.watched && k2->activity.active && !rt && law.rt_seen_ns &&
 	    player_now_ns > law.rt_seen_ns + grace_ns + 1000)
 		player_fail("real-time activity has not ended");
 }

@@ -864,8 +864,8 @@ MUTATIONS = [
     Mutation(
         "never-collected",
         "script",
-        "\tlevels_collect(&k2->levels);\n\tif (unlikely(k2->uses",
-        "\tif (unlikely(k2->uses",
+        "\tlevels_collect(&k2->levels);\n\tif (unlikely(k2->extended",
+        "\tif (unlikely(k2->extended",
     ),
     Mutation(
         "bound-plus-one", "script", "inflight_requests(b) < READ_ONCE", "inflight_requests(b) <= READ_ONCE"
@@ -1074,7 +1074,7 @@ MUTATIONS = [
         "if (flow->present_until_ns < until_ns)",
     ),
     Mutation(
-        "always-active", "activity", "bool on = !when_active || k2->activity.active,", "bool on = true,"
+        "always-active", "activity", "bool on = !when_active || k2->activity.active;", "bool on = true;"
     ),
     Mutation("never-active", "activity", "\t\ta->active = true;\n", ""),
     Mutation(

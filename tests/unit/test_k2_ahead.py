@@ -557,7 +557,7 @@ MUTATIONS = [
     Mutation(
         "a-departure-does-not-unblock",
         "departure",
-        "if (e->list < K2_LIST_BACKGROUND && k2->uses & (K2_USES_AHEAD | K2_USES_TIMES))",
+        "if (e->list < K2_LIST_BACKGROUND && (k2->ahead.learns || k2->debt.on))",
         "if (0)",
     ),
 ]

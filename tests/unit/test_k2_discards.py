@@ -241,7 +241,12 @@ MUTATIONS = [
         "until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));",
         "until_ns += 0;",
     ),
-    Mutation("held-for-ever", "off", "\tif (!b->on)\n\t\treturn BOUND_YES;\n", ""),
+    Mutation(
+        "held-for-ever",
+        "off",
+        "if (list == K2_LIST_DISCARDS && k2->discard_sectors)",
+        "if (list == K2_LIST_DISCARDS)",
+    ),
     Mutation("a-knob-does-not-unblock", "off", "\tk2_unblock(k2, K2_RELEASE_KNOB);\n", ""),
     Mutation(
         "real-time-is-held", "real_time", "unlikely(discards) && level == K2_BACKGROUND", "unlikely(discards)"

@@ -141,9 +141,7 @@ static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int le
  */
 static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct list_head *entries)
 {
-	spin_lock(&ctx->lock);
 	levels_insert(&k2->levels, ctx, entries);
-	spin_unlock(&ctx->lock);
 }
 
 /* --- has_work -------------------------------------------------------------------------------------------------- */

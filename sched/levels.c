@@ -15,11 +15,10 @@ static void levels_init_lists(struct list_head *lists)
 /* Queues entries in the ctx, and makes them visible to dispatchers. */
 static inline void levels_insert(struct levels *l, struct k2_ctx *ctx, struct list_head *entries)
 {
-	unsigned long pending = 1UL << ctx->index % BITS_PER_LONG;
+	unsigned int bit = ctx->index % BITS_PER_LONG, lists = 0;
 	struct list_head *node, *next;
-	unsigned int lists = 0;
 
-	lockdep_assert_held(&ctx->lock);
+	spin_lock(&ctx->lock);
 	for (node = entries->next; node != entries; node = node->next) {
 		lists |= 1U << k2_entry_of(node)->list;
 		ctx->inserted[k2_entry_of(node)->level]++;
@@ -33,8 +32,9 @@ static inline void levels_insert(struct levels *l, struct k2_ctx *ctx, struct li
 		}
 	}
 	WRITE_ONCE(ctx->filled, ctx->filled | lists);
-	if (!(READ_ONCE(l->pending) & pending))
-		set_bit(ctx->index % BITS_PER_LONG, &l->pending);
+	if (!(READ_ONCE(l->pending) & 1UL << bit))
+		set_bit(bit, &l->pending);
+	spin_unlock(&ctx->lock);
 }
 
 /* Is anything queued? Any context, no lock. */

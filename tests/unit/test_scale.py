@@ -117,7 +117,7 @@ def test_the_far_cost_counts_from_the_ninth_cpu_on(programs: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "contender"),
     [
-        ("\t\tset_bit(ctx->index % BITS_PER_LONG, &l->pending);", "\t\t;", K2),
+        ("\t\tset_bit(bit, &l->pending);", "\t\t;", K2),
         ("\tif (!k2_unblock(k2, K2_RELEASE_COMPLETION))", "\tif (true)", BOUNDED),
         ("\tk2->dispatched[level]++;\n", "", K2),
         ("\tmqfq_kick_throttled(mqfq, cpu);\n", "", REPLACED["fig10"]["poll_1us_small_t"]),

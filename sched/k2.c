@@ -148,12 +148,8 @@ static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct list_head
 
 static noinline bool k2_has_unblocked(const struct k2 *k2)
 {
-	unsigned int queued = levels_queued(&k2->levels);
+	unsigned int queued;
 
-	if (queued & ~atomic_read(&k2->blocked))
-		return true;
-	if (!queued)
-		return false;
 	/*
 	 * Pairs with the exchange in k2_unblock(): either k2_unblock() sees the inserted entry, and its caller runs a queue, or we see that
 	 * nothing is blocked any more.
@@ -173,9 +169,9 @@ static noinline bool k2_has_unblocked(const struct k2 *k2)
  */
 static inline bool k2_has_work(const struct k2 *k2)
 {
-	if (likely(!atomic_read(&k2->blocked)))
-		return levels_any(&k2->levels);
-	return k2_has_unblocked(k2);
+	if (!levels_any(&k2->levels))
+		return false;
+	return likely(!atomic_read(&k2->blocked)) || k2_has_unblocked(k2);
 }
 
 /* --- dispatch -------------------------------------------------------------------------------------------------- */

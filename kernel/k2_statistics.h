@@ -57,7 +57,7 @@ static void k2_show_level(struct seq_file *m, const struct instance *instance, u
 static void k2_show(struct seq_file *m, const struct instance *instance)
 {
 	const struct k2 *k2 = &instance->algorithm;
-	u64 target_sectors = READ_ONCE(k2->target.limit_sectors[READ_ONCE(k2->target.kind)]);
+	u64 target_sectors = READ_ONCE(k2->target.points[READ_ONCE(k2->target.kind)].limit_sectors);
 	unsigned int i;
 
 	k2_print("inflight %llu", inflight_requests(&k2->inflight));

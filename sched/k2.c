@@ -425,18 +425,13 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 /* Before each dispatch: updates the bounds after changes of real-time activity and of the latency target. */
 static noinline void k2_adapt(struct k2 *k2, u64 now)
 {
-	enum target_kind kind = k2->target.kind;
 	bool changed = false;
 
 	if (k2->activity.watched)
 		changed = activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
 					 k2_rt_inflight(k2), now);
-	if (k2->target.on) {
-		k2->target.kind = ahead_foretells(&k2->ahead, now) ? TARGET_PREDICTED :
-								     TARGET_UNPREDICTED;
-		if (target_learn(&k2->target) || k2->target.kind != kind)
-			changed = true;
-	}
+	if (k2->target.on && target_learn(&k2->target, ahead_foretells(&k2->ahead, now)))
+		changed = true;
 	if (changed) {
 		k2_apply(k2);
 		k2_reopen(k2);

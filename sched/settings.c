@@ -57,10 +57,10 @@ static void k2_apply(struct k2 *k2)
 	u64 debt = DEBT_AUTO, lo = AHEAD_LO_SECTORS, fallback = AHEAD_FALLBACK_SECTORS, cap;
 
 	target_change(&k2->target, on && target_ns, target_ns);
-	cap = k2->target.limit_sectors[k2->target.kind];
+	cap = k2->target.points[k2->target.kind].limit_sectors;
 	if (cap != BOUND_NONE) {
-		lo = k2->target.limit_sectors[TARGET_PREDICTED];
-		fallback = k2->target.limit_sectors[TARGET_UNPREDICTED];
+		lo = k2->target.points[TARGET_PREDICTED].limit_sectors;
+		fallback = k2->target.points[TARGET_UNPREDICTED].limit_sectors;
 	}
 	if (requests == KNOB_AUTO)
 		requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;

@@ -87,7 +87,8 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 
 /**
  * struct target_point - an operating point
- * @log: logarithm of the bound
+ * @limit_sectors: the bound; BOUND_NONE: there is none
+ * @log: its logarithm
  * @applied: what it was when the bound was set last
  * @first: requests until the steps are small
  * @calm: requests in time while something was held, since one was late
@@ -97,6 +98,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @late: late ones among @ended
  */
 struct target_point {
+	u64 limit_sectors;
 	int log, applied;
 	int first, calm, credit;
 	int lift;
@@ -121,7 +123,6 @@ struct target_idle {
  * @on: the bound is in force
  * @held: a bound has refused something since it moved
  * @kind: the operating point that is in force
- * @limit_sectors: the bound by operating point; BOUND_NONE: there is none
  * @points: the operating points
  * @latest: class of the latest request
  * @since_probe: requests since one met nothing
@@ -132,7 +133,6 @@ struct target {
 	u64 target_ns;
 	bool on, held;
 	u8 kind, latest;
-	u64 limit_sectors[TARGET_KINDS];
 	struct target_point points[TARGET_KINDS];
 	unsigned int since_probe;
 	u64 probe_until_ns;
@@ -147,20 +147,8 @@ static u64 target_power(int log)
 	return (1ULL << whole) + ((u64)part << whole >> TARGET_LOG_SHIFT);
 }
 
-static void target_apply(struct target *t)
-{
-	unsigned int kind;
-
-	for (kind = 0; kind < TARGET_KINDS; kind++) {
-		struct target_point *p = &t->points[kind];
-
-		p->applied = p->log;
-		WRITE_ONCE(t->limit_sectors[kind], t->on ? target_power(p->log) : BOUND_NONE);
-	}
-}
-
 /**
- * target_change() - what knobs ask for; another target begins anew
+ * target_change() - what knobs ask for, with bounds as they are by now; another target begins anew
  * @t: the drive's target
  * @on: the bound is in force
  * @target_ns: real-time latency, TARGET_AUTO, or 0: there is no target
@@ -168,6 +156,7 @@ static void target_apply(struct target *t)
 static void target_change(struct target *t, bool on, u64 target_ns)
 {
 	const struct target_point first = { .log = TARGET_LOG_FIRST, .first = TARGET_FIRST };
+	struct target_point *p;
 
 	if (t->target_ns != target_ns) {
 		*t = (struct target){ .points = { first, first } };
@@ -176,7 +165,10 @@ static void target_change(struct target *t, bool on, u64 target_ns)
 	t->on = on;
 	if (!on)
 		t->probe_until_ns = 0;
-	target_apply(t);
+	for (p = t->points; p < t->points + TARGET_KINDS; p++) {
+		p->applied = p->log;
+		WRITE_ONCE(p->limit_sectors, on ? target_power(p->log) : BOUND_NONE);
+	}
 }
 
 /* The class of a request that moves data. */
@@ -314,14 +306,16 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 /**
  * target_learn() - before a dispatch: move the bounds by the real-time requests that have ended since
  * @t: the drive's target
+ * @predicted: all real-time requests are predicted now
  *
- * Return: true if a bound has changed.
+ * Return: true if the operating point or a bound has changed: target_change() is to be called.
  */
-static bool target_learn(struct target *t)
+static bool target_learn(struct target *t, bool predicted)
 {
-	bool changed = false;
-	unsigned int kind;
+	enum target_kind kind = predicted ? TARGET_PREDICTED : TARGET_UNPREDICTED;
+	bool changed = t->kind != kind;
 
+	t->kind = kind;
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
 		struct target_point *p = &t->points[kind];
 		int ended, late;
@@ -335,8 +329,6 @@ static bool target_learn(struct target *t)
 		t->held = false;
 		changed |= abs(p->log - p->applied) >= TARGET_LOG_GRAIN;
 	}
-	if (changed)
-		target_apply(t);
 	return changed;
 }
 

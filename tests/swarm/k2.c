@@ -167,7 +167,7 @@ static u64 ask_again(unsigned int list)
 /* The latency target's bound where no request is predicted, in sectors. */
 static u64 target_limit(void)
 {
-	return k2->target.limit_sectors[TARGET_UNPREDICTED];
+	return k2->target.points[TARGET_UNPREDICTED].limit_sectors;
 }
 
 /* A background request is chosen that is not owed: every bound that is set holds. */

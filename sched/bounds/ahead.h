@@ -63,8 +63,6 @@
 /* The drive is full with three quarters of the most that was in it at about the latest 2^AHEAD_PEAK_MEMORY dispatches. */
 #define AHEAD_PEAK_MEMORY 6
 
-#define AHEAD_UNPREDICTED S64_MAX
-
 /**
  * struct ahead_flow - one flow of real-time requests: those of one level and cgroup; times in ns
  * @level: real-time level
@@ -256,7 +254,7 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64
  * @arrived_ns: when it arrived
  * @now_ns: the time
  *
- * Return: how much later than expected it arrived, negative for early; AHEAD_UNPREDICTED: it was not expected.
+ * Return: how much later than expected it arrived, negative for early; K2_UNPREDICTED: it was not expected.
  */
 static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool writes,
 			 u64 arrived_ns, u64 now_ns)
@@ -271,7 +269,7 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool
 	atomic_inc(&flow->inflight);
 	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
 	ahead_predict(a, number, sectors, arrived_ns);
-	return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;
+	return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;
 }
 
 /* A real-time request left the drive; any context. */
@@ -302,18 +300,17 @@ static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 		const struct ahead_flow *flow = &a->flows[__ffs(flows)];
 		s64 ns;
 
-		if (!ahead_is_idle(flow)) {
-			limit = min(limit, a->hi_sectors);
-			continue;
+		if (ahead_is_idle(flow)) {
+			ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
+			if ((s64)(now_ns - overdue_ns) >= 0)
+				continue;
+			ns = due_ns - now_ns - a->lead_ns;
+			limit = min(limit,
+				    a->lo_sectors + (ns > 0 ? rate_sectors(a->slope, ns) : 0));
+			if (limit < a->hi_sectors)
+				*until_ns = min(*until_ns, overdue_ns);
 		}
-		ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
-		if ((s64)(now_ns - overdue_ns) >= 0)
-			continue;
-		ns = due_ns - now_ns - a->lead_ns;
 		limit = min(limit, a->hi_sectors);
-		limit = min(limit, a->lo_sectors + (ns > 0 ? rate_sectors(a->slope, ns) : 0));
-		if (limit < a->hi_sectors)
-			*until_ns = min(*until_ns, overdue_ns);
 	}
 	return limit == BOUND_NONE || now_ns < a->others_until_ns ?
 		       min(limit, a->fallback_sectors) :

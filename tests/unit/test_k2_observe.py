@@ -220,8 +220,8 @@ MUTATIONS = [
     Mutation(
         "error-after-it-learned",
         "errors",
-        "return expected ? (s64)(arrived_ns - due_ns) : AHEAD_UNPREDICTED;",
-        "return expected ? 0 : AHEAD_UNPREDICTED;",
+        "return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;",
+        "return expected ? 0 : K2_UNPREDICTED;",
     ),
     Mutation(
         "an-idle-drive-is-not-held",

@@ -21,9 +21,9 @@ static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 {
 	u64 sectors = k2_kib(k2, K2_KNOB_split_kib);
 
-	if (cap != BOUND_NONE && k2->inflight.requests_max < K2_PIECES_IN_TARGET)
+	if (k2->inflight.requests_max < K2_PIECES_IN_TARGET)
 		cap = div64_u64(cap, k2->inflight.requests_max);
-	else if (cap != BOUND_NONE)
+	else
 		cap = max_t(u64, cap / K2_PIECES_IN_TARGET, K2_PIECE_SECTORS_MIN);
 	cap = max_t(u64, cap - cap % k2->granule_sectors, k2->granule_sectors);
 	if (cap <= K2_PIECE_SECTORS_MAX)

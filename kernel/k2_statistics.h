@@ -37,9 +37,9 @@ static void k2_show_level(struct seq_file *m, const struct instance *instance, u
 	const struct k2 *k2 = &instance->algorithm;
 	u64 dispatched = READ_ONCE(k2->dispatched[level]), merged = READ_ONCE(k2->removed[level]);
 	u64 taken = level == K2_BACKGROUND ? READ_ONCE(k2->taken) : 0, inserted = 0;
-	s64 inflight = level == K2_BACKGROUND ?
-			       inflight_requests(&k2->inflight) - k2_rt_inflight(k2) :
-			       atomic_read(&k2->rt_inflight[level]);
+	s64 inflight = level == K2_BACKGROUND ? inflight_requests(&k2->inflight) -
+							atomic_read(&k2->rt_inflight_all) :
+						atomic_read(&k2->rt_inflight[level]);
 	unsigned int i;
 
 	/* read after the other counters, so that queued is not negative: a request is inserted before it leaves */

@@ -60,12 +60,6 @@ static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_wai
 	f->passed = rt_waits;
 }
 
-/* No request of this kind waits any more. */
-static inline void floor_waits_no_more(struct floor *f, enum floor_kind kind)
-{
-	f->due_ns[kind] = 0;
-}
-
 static inline void floor_change(struct floor *f, unsigned int iops)
 {
 	u64 interval_ns = iops ? div_u64(1000000000, iops) : 0;

@@ -29,8 +29,7 @@ static inline bool k2_unblock(struct k2 *k2, enum k2_release why)
 {
 	if (likely(!atomic_read(&k2->blocked)) || !atomic_xchg(&k2->blocked, 0))
 		return false;
-	if (unlikely(k2_observer()))
-		WRITE_ONCE(k2->released_by, why);
+	WRITE_ONCE(k2->released_by, why);
 	return levels_any(&k2->levels);
 }
 
@@ -321,7 +320,7 @@ static void k2_take_away(struct k2 *k2, struct k2_entry *e)
 {
 	levels_unstage(&k2->levels, e, e->list);
 	if (e->list >= K2_LIST_BACKGROUND && !(k2->levels.filled & 1U << e->list))
-		floor_waits_no_more(&k2->floor, k2_floor_kind(e->list));
+		k2->floor.due_ns[k2_floor_kind(e->list)] = 0;
 }
 
 /* Moves the first entry of a background list to k2->large, if it is too large and may be split. Return: true if it was moved. */
@@ -429,7 +428,7 @@ static noinline void k2_adapt(struct k2 *k2, u64 now)
 
 	if (k2->activity.watched)
 		changed = activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
-					 k2_rt_inflight(k2), now);
+					 atomic_read(&k2->rt_inflight_all), now);
 	if (k2->target.on && target_learn(&k2->target, ahead_foretells(&k2->ahead, now)))
 		changed = true;
 	if (changed) {

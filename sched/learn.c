@@ -7,12 +7,6 @@
 
 #include "k2.h"
 
-/* Number of real-time requests in the drive. */
-static inline unsigned int k2_rt_inflight(const struct k2 *k2)
-{
-	return atomic_read(&k2->rt_inflight_all);
-}
-
 /*
  * Learns from the arrival of a real-time request that is being dispatched. Return: its lateness in ns, negative if it was early, or
  * K2_UNPREDICTED.
@@ -68,7 +62,7 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 			error_ns = k2_learn_arrival(k2, e, now);
 		else if (background)
 			ahead_went(&k2->ahead, e->sectors, inflight_sectors(&k2->inflight),
-				   k2_rt_inflight(k2), now);
+				   atomic_read(&k2->rt_inflight_all), now);
 	}
 	/* where so few may be in the drive that their size is what the bound limits, one at the limit is held by it */
 	if (background && k2->target.on && e->sectors &&

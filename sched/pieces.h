@@ -7,16 +7,10 @@
 
 #include <linux/types.h>
 
-/* Must a request of this size be split? */
+/* Is a request of this size too large? It is split, or does not grow to this size. */
 static inline bool piece_is_exceeded(unsigned int piece, unsigned int sectors)
 {
 	return piece && sectors > piece;
-}
-
-/* May a request of this size grow by @more sectors? */
-static inline bool piece_has_room(unsigned int piece, unsigned int sectors, unsigned int more)
-{
-	return !piece_is_exceeded(piece, sectors + more);
 }
 
 /* Is a bio larger than half a piece? It is then not merged: two of this size would exceed the limit of a request. */

@@ -123,8 +123,9 @@ static bool merge_is_allowed(struct request_queue *q, struct request *rq, struct
 	struct instance *instance = instance_of(q);
 
 	return !this_scheduler.splits ||
-	       piece_has_room(this_scheduler.piece(&instance->algorithm, req_get_ioprio(rq), false),
-			      blk_rq_sectors(rq), bio_sectors(bio));
+	       !piece_is_exceeded(this_scheduler.piece(&instance->algorithm, req_get_ioprio(rq),
+						       false),
+				  blk_rq_sectors(rq) + bio_sectors(bio));
 }
 
 /* request_merged: a bio was merged into @rq. */

@@ -481,7 +481,7 @@ static bool subject_has_work(u32 queue)
 static void check_activity(void)
 {
 	u64 grace_ns = max_t(u64, 2 * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
-	unsigned int level, rt = k2_rt_inflight(k2);
+	unsigned int level, rt = atomic_read(&k2->rt_inflight_all);
 
 	for (level = 0; level < K2_RT_LEVELS; level++)
 		rt += law.queued[level];

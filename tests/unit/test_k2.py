@@ -1080,7 +1080,7 @@ MUTATIONS = [
     Mutation(
         "gone-while-in-the-drive",
         "activity",
-        "K2_MAP_RT,\n\t\t\t\t\t k2_rt_inflight(k2),",
+        "K2_MAP_RT,\n\t\t\t\t\t atomic_read(&k2->rt_inflight_all),",
         "K2_MAP_RT,\n\t\t\t\t\t false,",
     ),
     Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight_all);", ";"),

@@ -231,7 +231,7 @@ MUTATIONS = [
     Mutation(
         "the-end-is-not-seen",
         "in_the_drive",
-        "K2_MAP_RT,\n\t\t\t\t\t k2_rt_inflight(k2),",
+        "K2_MAP_RT,\n\t\t\t\t\t atomic_read(&k2->rt_inflight_all),",
         "K2_MAP_RT,\n\t\t\t\t\t true,",
     ),
     Mutation("no-floor", "floor", "return now_ns >= f->due_ns[kind] &&", "return false &&"),

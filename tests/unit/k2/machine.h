@@ -653,7 +653,7 @@ static void machine_deinit(void)
 			all += k2->wait[level][i];
 	}
 	must(dispatched == all);
-	must(!k2_rt_inflight(k2) && !k2->notes_used);
+	must(!atomic_read(&k2->rt_inflight_all) && !k2->notes_used);
 	for (i = 0; i < k2->levels.ctx_count; i++)
 		free(ctxs[i]);
 	free(k2);

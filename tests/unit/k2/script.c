@@ -223,7 +223,7 @@ static void counters(void)
 {
 	unsigned int i, level;
 
-	unsigned int rt = k2_rt_inflight(k2), all = inflight_requests(&k2->inflight);
+	unsigned int rt = atomic_read(&k2->rt_inflight_all), all = inflight_requests(&k2->inflight);
 
 	printf("%u %u %ld", all, (unsigned int)inflight_sectors(&k2->inflight),
 	       atomic_long_read(&k2->bound_held));

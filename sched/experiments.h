@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Experimental knobs of the look-ahead bound (bounds/ahead.h), in k2_experiments.ko, the simulator and tests. The product has none of
- * them: there all of this is empty.
+ * them: there all of their code is empty.
  *
  * - ahead_lo_kib and others: fixed values for parameters that the bound otherwise learns.
  * - bound_mode ahead: the bound is in force without a latency target too.
@@ -12,6 +12,11 @@
 #define TAILGATE_SCHED_EXPERIMENTS_H
 
 #include <linux/types.h>
+
+/* Statistics can be compiled out, in order to measure their cost. */
+#ifndef K2_STATISTICS
+#define K2_STATISTICS 1
+#endif
 
 struct k2;
 struct ahead;

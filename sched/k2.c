@@ -17,11 +17,6 @@
 #include "learn.c"
 #include "settings.c"
 
-/* Statistics can be compiled out, in order to measure their cost. */
-#ifndef K2_STATISTICS
-#define K2_STATISTICS 1
-#endif
-
 /* --- knobs and set-up ------------------------------------------------------------------------------------------ */
 
 /* Unblocks all lists; any context. Return: true if a hardware queue should be run. */
@@ -123,11 +118,7 @@ static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int le
 		list = K2_LIST_URGENT;
 	else if (unlikely(discards) && level == K2_BACKGROUND && READ_ONCE(k2->discard_sectors))
 		list = K2_LIST_DISCARDS;
-	e->since_ns = now;
-	e->level = level;
-	e->list = list;
-	e->state = K2_QUEUED;
-	e->marks = 0;
+	*e = (struct k2_entry){ .since_ns = now, .level = level, .list = list, .state = K2_QUEUED };
 }
 
 /**
@@ -307,11 +298,10 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 /* The background list whose first request has waited longest. */
 static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int lists)
 {
-	if (lists == K2_MAP_BACKGROUND)
-		return levels_first(&k2->levels, K2_LIST_DISCARDS)->since_ns <
-				       levels_first(&k2->levels, K2_LIST_BACKGROUND)->since_ns ?
-			       K2_LIST_DISCARDS :
-			       K2_LIST_BACKGROUND;
+	if (lists == K2_MAP_BACKGROUND &&
+	    levels_first(&k2->levels, K2_LIST_DISCARDS)->since_ns <
+		    levels_first(&k2->levels, K2_LIST_BACKGROUND)->since_ns)
+		return K2_LIST_DISCARDS;
 	return __ffs(lists);
 }
 

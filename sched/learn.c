@@ -3,8 +3,6 @@
  * Updates what the bounds have learned about the drive and the load, on each dispatch and completion. Included by k2.c. k2_untrack() runs
  * on completion, in any context; all other functions run under the dispatcher's lock.
  */
-#include <linux/kernel.h>
-
 #include "k2.h"
 
 /*
@@ -65,9 +63,8 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 				   atomic_read(&k2->rt_inflight_all), now);
 	}
 	/* where so few may be in the drive that their size is what the bound limits, one at the limit is held by it */
-	if (background && k2->target.on && e->sectors &&
-	    k2->inflight.requests_max < K2_PIECES_IN_TARGET && k2->piece_sectors &&
-	    e->sectors >= k2->piece_sectors)
+	if (background && k2->target.on && k2->inflight.requests_max < K2_PIECES_IN_TARGET &&
+	    k2->piece_sectors && e->sectors >= k2->piece_sectors)
 		k2->target.held = true;
 	if ((k2->target.on || k2->debt.on) && e->sectors && (rt || k2_writes(e)))
 		k2_learn_times(k2, e, rt, now);
@@ -104,6 +101,4 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		atomic_dec(&k2->rt_inflight[e->level]);
 		atomic_dec(&k2->rt_inflight_all);
 	}
-	e->flow = 0;
-	e->note = 0;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* K2's order of dispatch: see levels.h. Included by k2.c. Lock order: the dispatcher's lock, then a ctx's lock. */
-#include <linux/kernel.h>
-
 #include "levels.h"
 
 static void levels_init_lists(struct list_head *lists)

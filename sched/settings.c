@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Converts the knobs into parameters and units of the bounds; no other file does. Included by k2.c. */
-#include <linux/kernel.h>
-#include <linux/math64.h>
-
 #include "k2.h"
 
 static const struct knob k2_knob_infos[K2_KNOB_COUNT] = { K2_KNOBS(KNOB_INFO) };

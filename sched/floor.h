@@ -44,16 +44,14 @@ static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_wai
 /*
  * A request of this kind is dispatched. If it was not due yet, the next is due one interval from now: requests above the floor do not
  * postpone the next one further. If it was late, the next is due one interval after this one was, or now: the floor catches up by at
- * most one request. @still_waits: more requests of the kind wait.
+ * most one request. If no more requests of the kind wait, the caller then sets @due_ns
+ * to 0.
  */
-static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_waits,
-			      bool still_waits, u64 now_ns)
+static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_waits, u64 now_ns)
 {
 	u64 due_ns = f->due_ns[kind];
 
-	if (!still_waits)
-		f->due_ns[kind] = 0;
-	else if (!due_ns || now_ns < due_ns)
+	if (!due_ns || now_ns < due_ns)
 		f->due_ns[kind] = now_ns + f->interval_ns;
 	else
 		f->due_ns[kind] = max(due_ns + f->interval_ns, now_ns);

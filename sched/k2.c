@@ -305,12 +305,12 @@ static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int 
 	return __ffs(lists);
 }
 
-/* Takes a staged entry off its list without dispatching it. */
-static void k2_take_away(struct k2 *k2, struct k2_entry *e)
+/* Takes a staged entry off its list. While none of its kind waits, none is due by the floor. */
+static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int list)
 {
-	levels_unstage(&k2->levels, e, e->list);
-	if (e->list >= K2_LIST_BACKGROUND && !(k2->levels.filled & 1U << e->list))
-		k2->floor.due_ns[k2_floor_kind(e->list)] = 0;
+	levels_unstage(&k2->levels, e, list);
+	if (list >= K2_LIST_BACKGROUND && !(k2->levels.filled & 1U << list))
+		k2->floor.due_ns[k2_floor_kind(list)] = 0;
 }
 
 /* Moves the first entry of a background list to k2->large, if it is too large and may be split. Return: true if it was moved. */
@@ -321,7 +321,7 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 	if (!k2->piece_sectors || list != K2_LIST_BACKGROUND ||
 	    k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
 		return false;
-	k2_take_away(k2, e);
+	k2_take_away(k2, e, list);
 	picked(e);
 	e->state = K2_NEW;
 	list_add_tail(k2_node(e), &k2->large);
@@ -396,15 +396,14 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 	unsigned int level = list == K2_LIST_BACKGROUND ? K2_BACKGROUND : e->level;
 	bool full;
 
-	levels_unstage(&k2->levels, e, list);
+	if (list >= K2_LIST_BACKGROUND)
+		floor_went(&k2->floor, k2_floor_kind(list), k2->levels.filled & K2_MAP_RT, now);
+	k2_take_away(k2, e, list);
 	e->state = K2_INFLIGHT;
 	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);
 	e->marks = 0;
 	k2_count_dispatch(k2, level, e->since_ns, now);
 	full = inflight_went(&k2->inflight, e->sectors);
-	if (list >= K2_LIST_BACKGROUND)
-		floor_went(&k2->floor, k2_floor_kind(list), k2->levels.filled & K2_MAP_RT,
-			   k2->levels.filled & 1U << list, now);
 	if (unlikely(k2->extended) || list != K2_LIST_BACKGROUND)
 		k2_track(k2, e, now);
 	if (full)

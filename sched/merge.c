@@ -56,7 +56,7 @@ static void k2_remove(struct k2 *k2, struct k2_entry *e)
 	/* if a bound refused this entry, it may allow the next one on the list */
 	if (atomic_read(&k2->blocked) & 1U << e->list && atomic_xchg(&k2->blocked, 0))
 		k2->removed_blocked = true;
-	k2_take_away(k2, e);
+	k2_take_away(k2, e, e->list);
 	e->state = K2_NEW;
 	k2->removed[e->level]++;
 }

@@ -51,7 +51,7 @@ ROWS = (
         "what the background got while it was alone counted against its floor, and it starved later",
         (
             *from_swarm("what the background gets while nothing else runs counts against its floor later"),
-            ("if (!still_waits)", "if (false && still_waits)"),
+            ("!(k2->levels.filled & 1U << list))\n\t\tk2->floor", "false)\n\t\tk2->floor"),
         ),
         (f"{K2_FAULTS}the_floor_forgets_what_the_background_got_alone", SWARM),
     ),

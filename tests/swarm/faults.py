@@ -42,8 +42,8 @@ class Fault:
 K2_FAULTS = (
     Fault(
         "what the background gets while nothing else runs counts against its floor later",
-        "else if (!due_ns || now_ns < due_ns)",
-        "else if (!due_ns)",
+        "if (!due_ns || now_ns < due_ns)",
+        "if (!due_ns)",
         found_soon=True,
     ),
     Fault(

@@ -1104,8 +1104,8 @@ MUTATIONS = [
     Mutation(
         "list-of-the-taken-seems-filled",
         "staged",
-        "levels_unstage(&k2->levels, e, e->list);\n\tif (e->list >=",
-        "list_del_init(k2_node(e));\n\tif (e->list >=",
+        "\tk2_take_away(k2, e, list);\n\tpicked(e);",
+        "\tlist_del_init(k2_node(e));\n\tpicked(e);",
     ),
 ]
 

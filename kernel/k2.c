@@ -72,6 +72,11 @@ static inline u64 k2_now(const struct k2 *k2)
 	return ktime_get_ns();
 }
 
+static inline void k2_arm(struct k2 *k2, u64 at_ns)
+{
+	timer_arm(instance_with(k2), at_ns);
+}
+
 #include "k2_observe.h"
 
 #include "../sched/k2.c"
@@ -182,7 +187,7 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 static void k2_begin(struct instance *instance)
 {
 	k2_init(&instance->algorithm, (struct k2_ctx **)instance->queues, instance->queue_count,
-		queue_logical_block_size(instance->q) / SECTOR_SIZE, timer_arm, instance);
+		queue_logical_block_size(instance->q) / SECTOR_SIZE);
 }
 
 static int k2_set_knob(struct instance *instance, unsigned int knob, u64 value)

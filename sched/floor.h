@@ -44,8 +44,7 @@ static inline bool floor_owes(struct floor *f, enum floor_kind kind, bool rt_wai
 /*
  * A request of this kind is dispatched. If it was not due yet, the next is due one interval from now: requests above the floor do not
  * postpone the next one further. If it was late, the next is due one interval after this one was, or now: the floor catches up by at
- * most one request. If no more requests of the kind wait, the caller then sets @due_ns
- * to 0.
+ * most one request. If no more requests of the kind wait, the caller then clears @due_ns.
  */
 static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_waits, u64 now_ns)
 {

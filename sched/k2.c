@@ -58,20 +58,15 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
  * @ctxs: array of @ctx_count pointers to zeroed ctxs; owned by the caller, must outlive @k2
  * @ctx_count: number of hardware queues
  * @block_sectors: size of the drive's logical block, in sectors
- * @arm: sets the timer: see struct k2
- * @argument: passed to @arm
  */
 static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
-		    unsigned int block_sectors, void (*arm)(void *argument, u64 at_ns),
-		    void *argument)
+		    unsigned int block_sectors)
 {
 	unsigned int i;
 
 	for (i = 0; i < K2_KNOB_COUNT; i++)
 		k2->knobs[i] = k2_knob_infos[i].initial;
 	k2->granule_sectors = max_t(unsigned int, K2_GRANULE_SECTORS, block_sectors);
-	k2->arm = arm;
-	k2->argument = argument;
 	spin_lock_init(&k2->lock);
 	INIT_LIST_HEAD(&k2->large);
 	levels_init_lists(k2->levels.lists);
@@ -174,7 +169,7 @@ static void k2_arm_by(struct k2 *k2, u64 at_ns)
 	if (armed_ns && armed_ns <= at_ns)
 		return;
 	WRITE_ONCE(k2->armed_ns, at_ns);
-	k2->arm(k2->argument, at_ns);
+	k2_arm(k2, at_ns);
 }
 
 /**

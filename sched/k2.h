@@ -24,6 +24,8 @@
  *	static u64 k2_key(struct k2_entry *e);			identity of its cgroup: entries of one level and key are a flow
  *	static bool k2_draining(const struct k2 *k2);		is the queue being frozen, so that bounds are ignored? Any context
  *	static u64 k2_now(const struct k2 *k2);			a monotone clock in ns, any context
+ *	static void k2_arm(struct k2 *k2, u64 at_ns);		sets the timer to call k2_tick() then, instead of at an earlier set time; called under
+ *								the dispatcher's lock
  */
 #ifndef TAILGATE_SCHED_K2_H
 #define TAILGATE_SCHED_K2_H
@@ -111,8 +113,6 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @granule_sectors: piece sizes are multiples of this
  * @discard_sectors: most sectors in a background discard; 0: any number
  * @tags_enough: from this many scheduler tags on, k2_limit() need not be applied while nothing is queued
- * @arm: sets the timer to call k2_tick() at this time, replacing an earlier setting; called under @lock
- * @argument: passed to @arm
  * @inflight: the requests and sectors in the drive, and the bounds on them
  * @blocked: bitmap of lists that may not dispatch now
  * @rt_inflight: real-time requests in the drive, by level
@@ -148,8 +148,6 @@ struct k2 {
 	unsigned int granule_sectors;
 	unsigned int discard_sectors;
 	u64 tags_enough;
-	void (*arm)(void *argument, u64 at_ns);
-	void *argument;
 
 	struct inflight inflight ____cacheline_aligned_in_smp;
 	atomic_t blocked;

@@ -23,12 +23,10 @@ static inline void timer_init(struct instance *instance)
 	hrtimer_setup(&instance->timer, timer_function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 }
 
-/* Arms the timer, or changes its time. Any context. @instance: struct instance *, as void * because sched/ calls this. */
-static inline void timer_arm(void *instance, u64 at_ns)
+/* Arms the timer, or changes its time. Any context. */
+static inline void timer_arm(struct instance *instance, u64 at_ns)
 {
-	struct hrtimer *timer = &((struct instance *)instance)->timer;
-
-	hrtimer_start(timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
+	hrtimer_start(&instance->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
 }
 
 /* Cancels the timer, and waits until its callback has returned. */

@@ -50,15 +50,15 @@ static inline u64 k2_now(const struct k2 *k2)
 	return clock_ns();
 }
 
+static inline void k2_arm(struct k2 *k2, u64 at_ns)
+{
+	(void)k2, (void)at_ns;
+}
+
 #include "../../sched/k2.c"
 
 static struct k2 *k2;
 static struct k2_ctx *ctxs[CPUS_MAX];
-
-static void queue_arm(void *argument, u64 at_ns)
-{
-	(void)argument, (void)at_ns;
-}
 
 static void queue_create(unsigned int bound, unsigned int t_kib)
 {
@@ -68,7 +68,7 @@ static void queue_create(unsigned int bound, unsigned int t_kib)
 	k2 = memory(sizeof(*k2));
 	for (i = 0; i < cpu_count; i++)
 		ctxs[i] = memory(sizeof(struct k2_ctx));
-	k2_init(k2, ctxs, cpu_count, 8, queue_arm, NULL);
+	k2_init(k2, ctxs, cpu_count, 8);
 	if (k2_configure(k2, K2_KNOB_inflight_max, bound)) {
 		fprintf(stderr, "bound: expected 1 to 65535\n");
 		exit(2);

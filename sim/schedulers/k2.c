@@ -66,34 +66,41 @@ static inline bool k2_may_split(struct k2_entry *e)
 
 /**
  * struct k2_drive - a drive
+ * @k2: the scheduler
  * @device: the block layer's device
  * @ends: ends of the requests that a bio may be merged into
  * @recent_ends: ends of the latest requests in @ends
  * @ctxs: pointers to the ctxs, for k2_init()
  * @memory: the ctxs
- * @k2: the scheduler
  */
 struct k2_drive {
+	struct k2 k2;
 	struct sim_device *device;
 	struct ends ends;
 	struct recent_ends recent_ends;
 	struct k2_ctx **ctxs;
 	struct k2_ctx *memory;
-	struct k2 *k2;
 };
 
 static inline bool k2_draining(const struct k2 *k2)
 {
-	const struct k2_drive *d = k2->argument;
+	const struct k2_drive *d = container_of(k2, struct k2_drive, k2);
 
 	return d->device->draining;
 }
 
 static inline u64 k2_now(const struct k2 *k2)
 {
-	const struct k2_drive *d = k2->argument;
+	const struct k2_drive *d = container_of(k2, struct k2_drive, k2);
 
 	return *d->device->now_ns;
+}
+
+static inline void k2_arm(struct k2 *k2, u64 at_ns)
+{
+	struct k2_drive *d = container_of(k2, struct k2_drive, k2);
+
+	d->device->arm(d->device, at_ns);
 }
 
 #include "../../sched/k2.c"
@@ -106,19 +113,12 @@ static void k2_run(struct k2_drive *d, u32 queue)
 	d->device->run(d->device, queue);
 }
 
-static void k2_arm(void *argument, u64 at_ns)
-{
-	struct k2_drive *d = argument;
-
-	d->device->arm(d->device, at_ns);
-}
-
 static void k2_timer(void *s, u64 now_ns)
 {
 	struct k2_drive *d = s;
 
 	(void)now_ns;
-	if (k2_tick(d->k2))
+	if (k2_tick(&d->k2))
 		k2_run(d, 0);
 }
 
@@ -134,13 +134,12 @@ static void k2_free(struct k2_drive *d)
 {
 	free(d->ctxs);
 	free(d->memory);
-	free(d->k2);
 	free(d);
 }
 
 static void *k2_create(struct sim_device *device)
 {
-	struct k2_drive *d = calloc(1, sizeof(*d));
+	struct k2_drive *d = k2_zalloc(sizeof(*d));
 	unsigned int i;
 
 	if (!d)
@@ -148,21 +147,20 @@ static void *k2_create(struct sim_device *device)
 	d->device = device;
 	d->ctxs = calloc(device->queues, sizeof(*d->ctxs));
 	d->memory = k2_zalloc(device->queues * sizeof(*d->memory));
-	d->k2 = k2_zalloc(sizeof(*d->k2));
-	if (!d->ctxs || !d->memory || !d->k2) {
+	if (!d->ctxs || !d->memory) {
 		k2_free(d);
 		return NULL;
 	}
 	for (i = 0; i < device->queues; i++)
 		d->ctxs[i] = &d->memory[i];
-	k2_init(d->k2, d->ctxs, device->queues, 1, k2_arm, d);
+	k2_init(&d->k2, d->ctxs, device->queues, 1);
 	return d;
 }
 
 static bool k2_destroy(void *s)
 {
 	struct k2_drive *d = s;
-	bool empty = k2_deinit(d->k2);
+	bool empty = k2_deinit(&d->k2);
 
 	k2_free(d);
 	return empty;
@@ -175,8 +173,8 @@ static int k2_set_knob(void *s, u32 knob, u64 value)
 
 	if (knob == K2_KNOB_split_kib && 2 * value > d->device->max_sectors)
 		return -ERANGE;
-	err = k2_configure(d->k2, knob, value);
-	if (!err && k2_has_work(d->k2))
+	err = k2_configure(&d->k2, knob, value);
+	if (!err && k2_has_work(&d->k2))
 		k2_run(d, 0);
 	return err;
 }
@@ -197,10 +195,10 @@ static void k2_insert_requests(void *s, struct sim_request *rq, bool at_head, u6
 	(void)now_ns;
 	if (!at_head && (rq->op == SIM_READ || rq->op == SIM_WRITE))
 		k2_note_end(d, rq);
-	k2_prepare_request(d->k2, &k2_private(rq)->entry, rq->ioprio, at_head,
+	k2_prepare_request(&d->k2, &k2_private(rq)->entry, rq->ioprio, at_head,
 			   rq->op == SIM_DISCARD, rq->start_ns);
 	list_add_tail(&rq->node, &entries);
-	k2_insert(d->k2, d->ctxs[rq->queue], &entries);
+	k2_insert(&d->k2, d->ctxs[rq->queue], &entries);
 }
 
 static void k2_picked(struct k2_entry *e)
@@ -216,8 +214,8 @@ static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 
 	(void)queue;
 	INIT_LIST_HEAD(&large);
-	e = k2_dispatch(d->k2, now_ns, k2_picked);
-	k2_take_large(d->k2, &large);
+	e = k2_dispatch(&d->k2, now_ns, k2_picked);
+	k2_take_large(&d->k2, &large);
 	for (node = large.next; node != &large; node = next) {
 		next = node->next;
 		d->device->split(d->device, k2_request(k2_entry_of(node)));
@@ -230,7 +228,7 @@ static bool k2_queue_has_work(void *s, u32 queue)
 	struct k2_drive *d = s;
 
 	(void)queue;
-	return k2_has_work(d->k2);
+	return k2_has_work(&d->k2);
 }
 
 static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
@@ -238,7 +236,7 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	struct k2_drive *d = s;
 
 	(void)now_ns;
-	if (k2_finish(d->k2, &k2_private(rq)->entry))
+	if (k2_finish(&d->k2, &k2_private(rq)->entry))
 		k2_run(d, rq->queue);
 }
 
@@ -247,14 +245,14 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	struct k2_drive *d = s;
 
 	(void)sync;
-	return k2_limit_for(d->k2, ioprio, op == SIM_DISCARD, tags);
+	return k2_limit_for(&d->k2, ioprio, op == SIM_DISCARD, tags);
 }
 
 static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 {
 	struct k2_drive *d = s;
 
-	return op == SIM_FLUSH ? 0 : k2_piece_for(d->k2, ioprio, op == SIM_DISCARD);
+	return op == SIM_FLUSH ? 0 : k2_piece_for(&d->k2, ioprio, op == SIM_DISCARD);
 }
 
 static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
@@ -263,10 +261,10 @@ static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op,
 	struct k2_drive *d = s;
 	struct ends_node *node;
 
-	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !levels_any(&d->k2->levels) ||
-	    !k2_merge_begin(d->k2))
+	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !levels_any(&d->k2.levels) ||
+	    !k2_merge_begin(&d->k2))
 		return NULL;
-	k2_merge_end(d->k2);
+	k2_merge_end(&d->k2);
 	for (node = *ends_at(&d->ends, sector); node; node = node->next) {
 		struct k2_private *p = container_of(node, struct k2_private, end);
 		struct sim_request *rq = k2_request(&p->entry);

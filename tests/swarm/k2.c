@@ -59,6 +59,12 @@ static inline u64 k2_now(const struct k2 *k2)
 	return player_now_ns;
 }
 
+static inline void k2_arm(struct k2 *k2, u64 at_ns)
+{
+	(void)k2;
+	player_arm(at_ns);
+}
+
 #include "../../sched/k2.c"
 
 #include "../../sched/binding.h"
@@ -95,12 +101,6 @@ static struct {
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
 } law;
 
-static void arm(void *argument, u64 at_ns)
-{
-	(void)argument;
-	player_arm(at_ns);
-}
-
 static void *zalloc(size_t size)
 {
 	size = (size + 63) / 64 * 64;
@@ -117,7 +117,7 @@ static void subject_create(unsigned int queues)
 		free(ctxs[i]);
 		ctxs[i] = zalloc(sizeof(*ctxs[i]));
 	}
-	k2_init(k2, ctxs, queues, 8, arm, NULL);
+	k2_init(k2, ctxs, queues, 8);
 	memset(&law, 0, sizeof(law));
 }
 

@@ -49,6 +49,7 @@ static bool k2_may_split(struct k2_entry *e)
 
 static bool k2_draining(const struct k2 *k2);
 static u64 k2_now(const struct k2 *k2);
+static void k2_arm(struct k2 *k2, u64 at_ns);
 
 #ifdef K2_OBSERVED
 static unsigned int k2_observer(void);
@@ -283,9 +284,9 @@ static void run_all(bool async)
 		run(ctx, async);
 }
 
-static void machine_arm(void *argument, u64 at_ns)
+static void k2_arm(struct k2 *drive, u64 at_ns)
 {
-	(void)argument;
+	(void)drive;
 	machine_enter();
 	machine.armed_ns = at_ns;
 	machine_changed();
@@ -602,7 +603,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 		memset(ctxs[i], 0, sizeof(*ctxs[i]));
 		spin_lock_init(&sequence_locks[i]);
 	}
-	k2_init(k2, ctxs, ctx_count, 1, machine_arm, NULL);
+	k2_init(k2, ctxs, ctx_count, 1);
 	must(!k2_configure(k2, K2_KNOB_inflight_max, 1 + machine_random(bound_max)));
 	machine.is_active = machine_random(2);
 	must(!k2_configure(k2, K2_KNOB_bound_when, machine.is_active));

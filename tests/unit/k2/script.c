@@ -75,6 +75,12 @@ static bool k2_draining(const struct k2 *k2)
 	return drains;
 }
 
+static void k2_arm(struct k2 *k2, u64 at_ns)
+{
+	(void)k2;
+	printf("arm:%llu ", (unsigned long long)at_ns);
+}
+
 static u64 k2_now(const struct k2 *k2)
 {
 	(void)k2;
@@ -145,11 +151,6 @@ static void picked(struct k2_entry *e)
 		abort();
 }
 
-static void arm(void *argument, u64 at_ns)
-{
-	fprintf(argument, "arm:%llu ", (unsigned long long)at_ns);
-}
-
 struct merge {
 	unsigned int percent;
 };
@@ -191,7 +192,7 @@ static void set_up(unsigned int count)
 		ctxs[i] = aligned_alloc(64, sizeof(**ctxs));
 		memset(ctxs[i], 0, sizeof(**ctxs));
 	}
-	k2_init(k2, ctxs, count, 8, arm, stdout);
+	k2_init(k2, ctxs, count, 8);
 	for (i = 0; i < IOS; i++) {
 		memset(&ios[i], 0, sizeof(ios[i]));
 		ios[i].id = i;

@@ -133,7 +133,7 @@ static struct request *k2_dispatch_request(struct k2 *k2, void *ctx)
 
 static inline bool k2_ended(struct k2 *k2, struct request *rq, bool comes_back)
 {
-	return comes_back ? k2_requeue(k2, k2_entry(rq), true) : k2_finish(k2, k2_entry(rq));
+	return k2_finish(k2, k2_entry(rq), comes_back);
 }
 
 static void k2_offer(struct k2_entry *e, void *merge)

@@ -479,9 +479,19 @@ static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
 
 /* --- completion ------------------------------------------------------------------------------------------------ */
 
-/* Removes an entry from the in-flight counts (completion or requeue). Any context. Return: true if a hardware queue should be run. */
-static inline bool k2_left(struct k2 *k2, struct k2_entry *e)
+/**
+ * k2_finish() - an entry is freed, or the driver returns it
+ * @k2: the drive's scheduler
+ * @e: the entry, in any state but K2_QUEUED; has an effect only if it is in flight
+ * @comes_back: it will be inserted and dispatched again. One that the block layer issues again without the scheduler stays in flight
+ *
+ * Any context. Return: true if a hardware queue should be run; any will do.
+ */
+static inline bool k2_finish(struct k2 *k2, struct k2_entry *e, bool comes_back)
 {
+	if (e->state != K2_INFLIGHT)
+		return false;
+	e->state = comes_back ? K2_RETURNED : K2_NEW;
 	if (unlikely(e->list != K2_LIST_BACKGROUND || e->marks))
 		k2_untrack(k2, e);
 	inflight_ended(&k2->inflight, e->sectors);
@@ -490,38 +500,6 @@ static inline bool k2_left(struct k2 *k2, struct k2_entry *e)
 		return false;
 	atomic_long_inc(&k2->bound_held);
 	return true;
-}
-
-/**
- * k2_finish() - an entry is freed
- * @k2: the drive's scheduler
- * @e: the entry, in any state but K2_QUEUED; has an effect only if it is in flight
- *
- * Any context. Return: true if a hardware queue should be run; any will do.
- */
-static inline bool k2_finish(struct k2 *k2, struct k2_entry *e)
-{
-	if (e->state != K2_INFLIGHT)
-		return false;
-	e->state = K2_NEW;
-	return k2_left(k2, e);
-}
-
-/**
- * k2_requeue() - the driver returns an entry
- * @k2: the drive's scheduler
- * @e: the entry
- * @dispatched_again: the entry will be inserted and dispatched again; otherwise the block layer issues it again without the
- *	scheduler, and it stays in flight
- *
- * Any context. Return: true if a hardware queue should be run; any will do.
- */
-static inline bool k2_requeue(struct k2 *k2, struct k2_entry *e, bool dispatched_again)
-{
-	if (e->state != K2_INFLIGHT || !dispatched_again)
-		return false;
-	e->state = K2_RETURNED;
-	return k2_left(k2, e);
 }
 
 #include "merge.c"

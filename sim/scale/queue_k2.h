@@ -104,7 +104,7 @@ static inline struct io *queue_dispatch(unsigned int cpu)
 
 static inline void queue_finish(unsigned int cpu, struct io *io)
 {
-	if (k2_finish(k2, (struct k2_entry *)io->entry))
+	if (k2_finish(k2, (struct k2_entry *)io->entry, false))
 		cpu_run(cpu); /* the calling CPU */
 }
 

@@ -236,7 +236,7 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	struct k2_drive *d = s;
 
 	(void)now_ns;
-	if (k2_finish(&d->k2, &k2_private(rq)->entry))
+	if (k2_finish(&d->k2, &k2_private(rq)->entry, false))
 		k2_run(d, rq->queue);
 }
 

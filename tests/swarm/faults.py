@@ -131,8 +131,8 @@ K2_FAULTS = (
     ),
     Fault(
         "the slot that a returned request leaves wakes nothing",
-        "	e->state = K2_RETURNED;\n	return k2_left(k2, e);",
-        "	e->state = K2_RETURNED;\n	k2_left(k2, e);\n	return false;",
+        "	if (!k2_unblock(k2, K2_RELEASE_COMPLETION))",
+        "	if (!k2_unblock(k2, K2_RELEASE_COMPLETION) || comes_back)",
         found_soon=True,
     ),
     Fault(

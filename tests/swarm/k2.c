@@ -538,14 +538,15 @@ static void leave(struct io *io)
 static bool subject_finish(struct io *io)
 {
 	leave(io);
-	return k2_finish(k2, (struct k2_entry *)io->elv);
+	return k2_finish(k2, (struct k2_entry *)io->elv, false);
 }
 
 static bool subject_requeue(struct io *io, bool dispatched_again)
 {
-	if (dispatched_again)
-		leave(io);
-	return k2_requeue(k2, (struct k2_entry *)io->elv, dispatched_again);
+	if (!dispatched_again)
+		return false;
+	leave(io);
+	return k2_finish(k2, (struct k2_entry *)io->elv, true);
 }
 
 static bool subject_tick(void)

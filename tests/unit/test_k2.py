@@ -885,18 +885,20 @@ MUTATIONS = [
     Mutation(
         "requeue-does-not-count",
         "script",
-        "e->state = K2_RETURNED;\n\treturn k2_left(k2, e);",
-        "e->state = K2_RETURNED;\n\treturn false;",
+        "e->state = comes_back ? K2_RETURNED : K2_NEW;",
+        "e->state = comes_back ? K2_RETURNED : K2_NEW;\n\tif (comes_back)\n\t\treturn false;",
     ),
-    Mutation("unprepared-counts-as-returned", "script", " || !dispatched_again)", ")"),
     Mutation(
         "finish-counts-whatever-ends",
         "script",
-        "if (e->state != K2_INFLIGHT)\n\t\treturn false;\n\te->state = K2_NEW;",
-        "e->state = K2_NEW;",
+        "if (e->state != K2_INFLIGHT)\n\t\treturn false;\n\te->state = comes_back",
+        "e->state = comes_back",
     ),
     Mutation(
-        "ends-twice", "script", "e->state = K2_NEW;\n\treturn k2_left(k2, e);", "return k2_left(k2, e);"
+        "ends-twice",
+        "script",
+        "e->state = comes_back ? K2_RETURNED : K2_NEW;",
+        "if (comes_back)\n\t\te->state = K2_RETURNED;",
     ),
     Mutation("level-count-drifts", "script", "atomic_dec(&k2->rt_inflight[e->level]);", ";"),
     Mutation("removal-not-counted", "script", "k2->removed[e->level]++;", ""),

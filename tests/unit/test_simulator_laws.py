@@ -40,8 +40,8 @@ MISTAKES = {
         "schedulers/k2.c",
     ),
     "no completion runs a queue": (
-        "if (k2_finish(&d->k2, &k2_private(rq)->entry))",
-        "if (k2_finish(&d->k2, &k2_private(rq)->entry) && false)",
+        "if (k2_finish(&d->k2, &k2_private(rq)->entry, false))",
+        "if (k2_finish(&d->k2, &k2_private(rq)->entry, false) && false)",
         "schedulers/k2.c",
     ),
     "a tag that nobody gets": (

@@ -462,7 +462,7 @@ static void completer(void)
 			machine.discards_in_drive -= may_be_held(io);
 		}
 		machine_leave();
-		if (given_back ? k2_requeue(k2, &io->entry, again) : k2_finish(k2, &io->entry))
+		if ((!given_back || again) && k2_finish(k2, &io->entry, again))
 			run_any();
 		machine_enter();
 		if (again)
@@ -503,7 +503,7 @@ static void merger(unsigned int times)
 			run_any();
 		list_for_each_entry_safe(io, next, &merged, node) {
 			list_del_init(&io->node);
-			must(!k2_finish(k2, &io->entry));
+			must(!k2_finish(k2, &io->entry, false));
 			machine_enter();
 			end(io);
 			machine_leave();

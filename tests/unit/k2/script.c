@@ -314,7 +314,7 @@ static void obey(char *line)
 		}
 	} else if (sscanf(line, "finish %u %u %llu", &a, &b, &value) >= 2) {
 		now_ns = value;
-		if (k2_finish(k2, &ios[a].entry))
+		if (k2_finish(k2, &ios[a].entry, false))
 			printf("%u ", b);
 	} else if (sscanf(line, "whole %u", &a) == 1) {
 		ios[a].whole = true;
@@ -331,7 +331,7 @@ static void obey(char *line)
 	} else if (sscanf(line, "piece %u", &a) == 1) {
 		printf("%u", k2_piece(k2, a, false));
 	} else if (sscanf(line, "requeue %u %u %u", &a, &b, &c) == 3) {
-		if (k2_requeue(k2, &ios[a].entry, c))
+		if (c && k2_finish(k2, &ios[a].entry, true))
 			printf("%u ", b);
 	} else if (sscanf(line, "merge %u %u", &a, &b) == 2) {
 		struct merge merge = { .percent = b };

@@ -279,8 +279,7 @@ static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 	u64 took_ns = now_ns - READ_ONCE(flow->began_ns);
 
 	if (atomic_read(&flow->inflight) == 1)
-		WRITE_ONCE(flow->least_ns,
-			   recent_min(READ_ONCE(flow->least_ns), took_ns, AHEAD_DEVICE_MEMORY));
+		recent_min(&flow->least_ns, took_ns, AHEAD_DEVICE_MEMORY);
 	WRITE_ONCE(flow->arrivals.origin_ns[ARRIVALS_FROM_END], now_ns);
 	smp_mb__before_atomic(); /* pairs with ahead_is_idle() */
 	atomic_dec(&flow->inflight);

@@ -275,8 +275,7 @@ static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns
 	atomic_sub(sectors, &d->written);
 	if (!background)
 		return;
-	WRITE_ONCE(d->least_write_ns,
-		   recent_min(READ_ONCE(d->least_write_ns), took_ns, DEBT_LEAST_MEMORY));
+	recent_min(&d->least_write_ns, took_ns, DEBT_LEAST_MEMORY);
 	atomic_add(min_t(u64, div_u64(took_ns, 1000), 1000000), &d->ack_us);
 	atomic_inc(&d->acks);
 	atomic_add(sectors, &d->acked);

@@ -29,10 +29,15 @@ static inline u64 rate_ns(u32 rate, u64 sectors)
 	return div_u64(sectors << RATE_SHIFT, max(rate, 1U));
 }
 
-/* Minimum of about the latest 2^shift samples: it grows by a factor of 1 + 2^-shift per sample, so old samples lapse. 0: none yet. */
-static inline u64 recent_min(u64 least, u64 sample, unsigned int shift)
+/*
+ * Minimum of about the latest 2^shift samples: it grows by a factor of 1 + 2^-shift per sample, so old samples lapse. 0: none yet. Any
+ * context; two CPUs at a time may lose a sample.
+ */
+static inline void recent_min(u64 *least, u64 sample, unsigned int shift)
 {
-	return least ? min(sample, least + (least >> shift) + 1) : sample;
+	u64 was = READ_ONCE(*least);
+
+	WRITE_ONCE(*least, was ? min(sample, was + (was >> shift) + 1) : sample);
 }
 
 /* Maximum of about the latest 2^shift samples: it shrinks by a factor of 1 - 2^-shift per sample. */

@@ -215,8 +215,7 @@ static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 	u64 typical_ns = READ_ONCE(idle->typical_ns), step_ns = typical_ns >> TARGET_IDLE_MEMORY;
 	unsigned int count = READ_ONCE(idle->count);
 
-	WRITE_ONCE(idle->least_ns,
-		   recent_min(READ_ONCE(idle->least_ns), took_ns, TARGET_LEAST_MEMORY));
+	recent_min(&idle->least_ns, took_ns, TARGET_LEAST_MEMORY);
 	if (!alone)
 		return;
 	if (count < TARGET_PROBES_FIRST)

@@ -99,7 +99,7 @@ static void k2_insert_requests(struct instance *instance, void *ctx, struct list
 		k2_prepare_request(k2, k2_entry(rq), req_get_ioprio(rq), at_head,
 				   req_op(rq) == REQ_OP_DISCARD, rq->start_time_ns);
 	}
-	k2_insert(k2, ctx, requests);
+	levels_insert(&k2->levels, ctx, requests);
 }
 
 static bool k2_requests_wait(const struct k2 *k2, void *ctx)

@@ -96,7 +96,7 @@ static bool k2_deinit(struct k2 *k2)
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
 /**
- * k2_prepare() - choose an entry's list, before k2_insert()
+ * k2_prepare() - choose an entry's list, before levels_insert()
  * @k2: the drive's scheduler
  * @e: an entry in state K2_NEW or K2_RETURNED
  * @level: 0 to K2_LEVELS - 1
@@ -114,19 +114,6 @@ static inline void k2_prepare(struct k2 *k2, struct k2_entry *e, unsigned int le
 	else if (unlikely(discards) && level == K2_BACKGROUND && READ_ONCE(k2->discard_sectors))
 		list = K2_LIST_DISCARDS;
 	*e = (struct k2_entry){ .since_ns = now, .level = level, .list = list, .state = K2_QUEUED };
-}
-
-/**
- * k2_insert() - queue entries; the caller then runs the hardware queue
- * @k2: the drive's scheduler
- * @ctx: hardware queue that the entries were submitted to
- * @entries: one or more prepared entries; empty afterwards
- *
- * Process context. Inserted entries may be dispatched and complete at any time, even before this returns.
- */
-static inline void k2_insert(struct k2 *k2, struct k2_ctx *ctx, struct list_head *entries)
-{
-	levels_insert(&k2->levels, ctx, entries);
 }
 
 /* --- has_work -------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,14 @@ static void levels_init_lists(struct list_head *lists)
 		INIT_LIST_HEAD(&lists[i]);
 }
 
-/* Queues entries in the ctx, and makes them visible to dispatchers. */
+/**
+ * levels_insert() - queue entries, visible to dispatchers; the caller then runs the hardware queue
+ * @l: the queued entries of the drive
+ * @ctx: hardware queue that the entries were submitted to
+ * @entries: entries that k2_prepare() has prepared; empty afterwards
+ *
+ * Process context. Inserted entries may be dispatched and complete at any time, even before this returns.
+ */
 static inline void levels_insert(struct levels *l, struct k2_ctx *ctx, struct list_head *entries)
 {
 	unsigned int bit = ctx->index % BITS_PER_LONG, lists = 0;

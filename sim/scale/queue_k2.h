@@ -82,7 +82,7 @@ static inline void queue_insert(unsigned int cpu, struct io *io)
 	/* the block layer reads the clock when it creates a request; here all requests were created at time 0 */
 	k2_prepare(k2, (struct k2_entry *)io->entry, K2_BACKGROUND, false, false, 0);
 	list_add_tail(&io->node, &entries);
-	k2_insert(k2, ctxs[cpu], &entries);
+	levels_insert(&k2->levels, ctxs[cpu], &entries);
 }
 
 static inline bool queue_has_work(unsigned int cpu)

@@ -198,7 +198,7 @@ static void k2_insert_requests(void *s, struct sim_request *rq, bool at_head, u6
 	k2_prepare_request(&d->k2, &k2_private(rq)->entry, rq->ioprio, at_head,
 			   rq->op == SIM_DISCARD, rq->start_ns);
 	list_add_tail(&rq->node, &entries);
-	k2_insert(&d->k2, d->ctxs[rq->queue], &entries);
+	levels_insert(&d->k2.levels, d->ctxs[rq->queue], &entries);
 }
 
 static void k2_picked(struct k2_entry *e)

@@ -468,7 +468,7 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		if (e->list >= K2_LIST_BACKGROUND)
 			law.background[k2_floor_kind(e->list)].queued++;
 	}
-	k2_insert(k2, ctxs[ios[0]->queue], &entries);
+	levels_insert(&k2->levels, ctxs[ios[0]->queue], &entries);
 }
 
 static bool subject_has_work(u32 queue)

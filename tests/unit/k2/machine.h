@@ -347,7 +347,7 @@ static void insert(struct io *io, bool urgent)
 	list_add_tail(&io->node, &entries);
 	spin_lock(&sequence_locks[io->ctx]);
 	io->sequence = ++sequence[io->ctx];
-	k2_insert(k2, ctxs[io->ctx], &entries);
+	levels_insert(&k2->levels, ctxs[io->ctx], &entries);
 	spin_unlock(&sequence_locks[io->ctx]);
 }
 

@@ -216,7 +216,7 @@ static void insert(char *list)
 		k2_prepare(k2, &ios[id].entry, level, urgent, ios[id].discards, at);
 		list_add_tail(&ios[id].node, &entries);
 	}
-	k2_insert(k2, ctxs[ctx], &entries);
+	levels_insert(&k2->levels, ctxs[ctx], &entries);
 	printf("ok");
 }
 

@@ -290,8 +290,11 @@ static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int 
 /* Takes a staged entry off its list. While none of its kind waits, none is due by the floor. */
 static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int list)
 {
-	levels_unstage(&k2->levels, e, list);
-	if (list >= K2_LIST_BACKGROUND && !(k2->levels.filled & 1U << list))
+	list_del_init(k2_node(e));
+	if (!list_empty(&k2->levels.lists[list]))
+		return;
+	WRITE_ONCE(k2->levels.filled, k2->levels.filled & ~(1U << list));
+	if (list >= K2_LIST_BACKGROUND)
 		k2->floor.due_ns[k2_floor_kind(list)] = 0;
 }
 

@@ -102,11 +102,3 @@ static inline struct k2_entry *levels_first(const struct levels *l, unsigned int
 {
 	return k2_entry_of(l->lists[list].next);
 }
-
-/* Takes a staged entry off its list. */
-static inline void levels_unstage(struct levels *l, struct k2_entry *e, unsigned int list)
-{
-	list_del_init(k2_node(e));
-	if (list_empty(&l->lists[list]))
-		WRITE_ONCE(l->filled, l->filled & ~(1U << list));
-}

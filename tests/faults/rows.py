@@ -51,7 +51,10 @@ ROWS = (
         "what the background got while it was alone counted against its floor, and it starved later",
         (
             *from_swarm("what the background gets while nothing else runs counts against its floor later"),
-            ("!(k2->levels.filled & 1U << list))\n\t\tk2->floor", "false)\n\t\tk2->floor"),
+            (
+                "	if (list >= K2_LIST_BACKGROUND)\n		k2->floor.due_ns",
+                "	if (false)\n		k2->floor.due_ns",
+            ),
         ),
         (f"{K2_FAULTS}the_floor_forgets_what_the_background_got_alone", SWARM),
     ),

@@ -905,8 +905,8 @@ MUTATIONS = [
     Mutation(
         "removal-leaves-the-list-filled",
         "script",
-        "if (list_empty(&l->lists[list]))",
-        "if (list_empty(&l->lists[list]) && e->state != K2_QUEUED)",
+        "if (!list_empty(&k2->levels.lists[list]))",
+        "if (!list_empty(&k2->levels.lists[list]) || e->state == K2_QUEUED)",
     ),
     Mutation("visited-twice", "visits", "k2_entry_of(node)->marks |= K2_MARK_VISITED;", ""),
     Mutation("histogram-in-1024-ns", "script", "div_u64(now - since_ns, 1000)", "(now - since_ns) / 1024"),

@@ -108,13 +108,12 @@ static bool k2_requests_wait(const struct k2 *k2, void *ctx)
 }
 
 /* Splits waiting background requests that became too large: real-time activity began, or pieces became smaller. */
-static noinline void k2_split_staged(struct k2 *k2)
+static noinline void k2_split_staged(struct k2 *k2, struct list_head *large)
 {
 	unsigned int piece = k2_piece(k2, K2_BACKGROUND, false);
-	LIST_HEAD(large);
 
-	if (k2_take_large(k2, &large)) /* piece 0: there is no limit by now */
-		split_take(instance_with(k2)->split, &large, piece ? piece : UINT_MAX);
+	/* piece 0: there is no limit by now */
+	split_take(instance_with(k2)->split, large, piece ? piece : UINT_MAX);
 }
 
 static inline void k2_picked(struct k2_entry *e)
@@ -124,10 +123,11 @@ static inline void k2_picked(struct k2_entry *e)
 
 static struct request *k2_dispatch_request(struct k2 *k2, void *ctx)
 {
-	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns(), k2_picked);
+	LIST_HEAD(large);
+	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns(), k2_picked, &large);
 
-	if (unlikely(READ_ONCE(k2->has_large)))
-		k2_split_staged(k2);
+	if (unlikely(!list_empty(&large)))
+		k2_split_staged(k2, &large);
 	return e ? k2_request(e) : NULL;
 }
 

@@ -68,7 +68,6 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 		k2->knobs[i] = k2_knob_infos[i].initial;
 	k2->granule_sectors = max_t(unsigned int, K2_GRANULE_SECTORS, block_sectors);
 	spin_lock_init(&k2->lock);
-	INIT_LIST_HEAD(&k2->large);
 	levels_init_lists(k2->levels.lists);
 	k2->levels.ctx_count = ctx_count;
 	k2->levels.ctxs = ctxs;
@@ -88,9 +87,8 @@ static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
  */
 static bool k2_deinit(struct k2 *k2)
 {
-	return !levels_queued(&k2->levels) && list_empty(&k2->large) &&
-	       !atomic64_read(&k2->inflight.load) && !atomic_read(&k2->debt.written) &&
-	       !atomic_read(&k2->discard.inflight);
+	return !levels_queued(&k2->levels) && !atomic64_read(&k2->inflight.load) &&
+	       !atomic_read(&k2->debt.written) && !atomic_read(&k2->discard.inflight);
 }
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
@@ -298,8 +296,9 @@ static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int 
 		k2->floor.due_ns[k2_floor_kind(list)] = 0;
 }
 
-/* Moves the first entry of a background list to k2->large, if it is too large and may be split. Return: true if it was moved. */
-static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct k2_entry *e))
+/* Moves the first entry of a background list to @large, if it is too large and may be split. Return: true if it was moved. */
+static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct k2_entry *e),
+			 struct list_head *large)
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
 
@@ -309,15 +308,15 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 	k2_take_away(k2, e, list);
 	picked(e);
 	e->state = K2_NEW;
-	list_add_tail(k2_node(e), &k2->large);
-	WRITE_ONCE(k2->has_large, 1);
+	list_add_tail(k2_node(e), large);
 	k2->taken++;
 	return true;
 }
 
 /* Chooses among several lists, subject to bounds and splitting. Return: the list to dispatch from, or K2_LISTS for none. */
 static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, u64 now,
-					     void (*picked)(struct k2_entry *e))
+					     void (*picked)(struct k2_entry *e),
+					     struct list_head *large)
 {
 	unsigned int background = lists & K2_MAP_BACKGROUND, owed = 0, list;
 
@@ -333,7 +332,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	for (; background; background &= k2->levels.filled) {
 		list = owed & background ? __ffs(owed & background) :
 					   k2_background_list(k2, background);
-		if (k2_set_aside(k2, list, picked))
+		if (k2_set_aside(k2, list, picked, large))
 			continue;
 		if (owed & 1U << list || k2_may_go(k2, list, now))
 			return list;
@@ -343,7 +342,8 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 }
 
 /* Return: the list whose first entry is to be dispatched now, or K2_LISTS for none. */
-static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e))
+static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e),
+				     struct list_head *large)
 {
 	unsigned int blocked = atomic_read(&k2->blocked), lists;
 
@@ -361,7 +361,7 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(stru
 	}
 	if (likely(lists == 1U << K2_LIST_BACKGROUND && !k2->extended))
 		return K2_LIST_BACKGROUND;
-	return k2_choose_among(k2, lists, now, picked);
+	return k2_choose_among(k2, lists, now, picked, large);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
@@ -416,13 +416,14 @@ static noinline void k2_adapt(struct k2 *k2, u64 now)
  * @k2: the drive's scheduler
  * @now: the time, in ns
  * @picked: called under the lock with each entry that is about to leave its list
+ * @large: receives queued entries that exceed a limit which was lowered after their insertion, oldest first; the caller splits them
  *
- * Process context. The caller then calls k2_take_large().
+ * Process context.
  *
  * Return: an entry, now in flight, or NULL if no queued entry may be dispatched.
  */
-static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
-					   void (*picked)(struct k2_entry *e))
+static inline struct k2_entry *
+k2_dispatch(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e), struct list_head *large)
 {
 	struct k2_entry *e = NULL;
 	unsigned int list;
@@ -431,7 +432,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 	levels_collect(&k2->levels);
 	if (unlikely(k2->extended))
 		k2_adapt(k2, now);
-	list = k2_choose(k2, now, picked);
+	list = k2_choose(k2, now, picked, large);
 	if (list != K2_LISTS) {
 		e = levels_first(&k2->levels, list);
 		picked(e);
@@ -445,26 +446,6 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now,
 	}
 	spin_unlock(&k2->lock);
 	return e;
-}
-
-/**
- * k2_take_large() - take queued entries that exceed a limit which was lowered after their insertion; the caller splits them
- * @k2: the drive's scheduler
- * @large: receives the entries, oldest first
- *
- * To be called after each k2_dispatch(). Process context.
- *
- * Return: false if there are no such entries.
- */
-static inline bool k2_take_large(struct k2 *k2, struct list_head *large)
-{
-	if (likely(!READ_ONCE(k2->has_large)))
-		return false;
-	spin_lock(&k2->lock);
-	WRITE_ONCE(k2->has_large, 0);
-	list_splice_tail_init(&k2->large, large);
-	spin_unlock(&k2->lock);
-	return !list_empty(large); /* another dispatcher may have taken them */
 }
 
 /* --- completion ------------------------------------------------------------------------------------------------ */

@@ -128,8 +128,6 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @debt: the bound on write debt
  * @target: the latency target for real-time requests
  * @ahead: the look-ahead bound
- * @large: entries taken off their list to be split, for k2_take_large()
- * @has_large: @large is not empty
  * @removed_blocked: lists were unblocked because a merge removed an entry of a blocked one
  * @held: k2_observer() of the latest reported hold, while the background is held; 0: none was reported
  * @held_ns: when that hold began
@@ -164,8 +162,6 @@ struct k2 {
 	struct debt debt;
 	struct target target;
 	struct ahead ahead;
-	struct list_head large;
-	unsigned int has_large;
 	bool removed_blocked;
 	unsigned int held;
 	u64 held_ns;

@@ -98,8 +98,10 @@ static void queue_picked(struct k2_entry *e)
 
 static inline struct io *queue_dispatch(unsigned int cpu)
 {
+	LIST_HEAD(large); /* stays empty: nothing may be split */
+
 	(void)cpu;
-	return (struct io *)k2_dispatch(k2, clock_ns(), queue_picked);
+	return (struct io *)k2_dispatch(k2, clock_ns(), queue_picked, &large);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)

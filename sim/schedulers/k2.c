@@ -214,8 +214,7 @@ static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 
 	(void)queue;
 	INIT_LIST_HEAD(&large);
-	e = k2_dispatch(&d->k2, now_ns, k2_picked);
-	k2_take_large(&d->k2, &large);
+	e = k2_dispatch(&d->k2, now_ns, k2_picked, &large);
 	for (node = large.next; node != &large; node = next) {
 		next = node->next;
 		d->device->split(d->device, k2_request(k2_entry_of(node)));

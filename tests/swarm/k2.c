@@ -507,8 +507,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 		law.rt_seen_ns = player_now_ns;
 	}
 	(void)queue;
-	e = k2_dispatch(k2, player_now_ns, picked);
-	k2_take_large(k2, large);
+	e = k2_dispatch(k2, player_now_ns, picked, large);
 	for (node = large->next; node != large; node = node->next) {
 		law.taken++;
 		unqueue(list_entry(node, struct io, node));

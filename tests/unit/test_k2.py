@@ -1100,8 +1100,8 @@ MUTATIONS = [
     Mutation(
         "large-in-reverse",
         "staged",
-        "list_add_tail(k2_node(e), &k2->large)",
-        "list_add(k2_node(e), &k2->large)",
+        "list_add_tail(k2_node(e), large)",
+        "list_add(k2_node(e), large)",
     ),
     Mutation(
         "list-of-the-taken-seems-filled",

@@ -223,10 +223,8 @@ static void run_here(unsigned int ctx)
 	(void)ctx;
 	while (k2_has_work(k2)) {
 		LIST_HEAD(large);
-		struct k2_entry *e = k2_dispatch(k2, k2_now(k2), machine_picked);
+		struct k2_entry *e = k2_dispatch(k2, k2_now(k2), machine_picked, &large);
 		struct io *io, *next;
-
-		k2_take_large(k2, &large);
 
 		machine_enter();
 		/* of what is to be split one piece stands for all */

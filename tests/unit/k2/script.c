@@ -302,8 +302,7 @@ static void obey(char *line)
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, now_ns, picked);
-		k2_take_large(k2, &large);
+		e = k2_dispatch(k2, now_ns, picked, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
 		else

@@ -62,6 +62,11 @@ static inline bool k2_may_split(struct k2_entry *e)
 	return split_may_take(instance_of(rq->q)->split, rq, 0);
 }
 
+static inline void k2_picked(struct k2_entry *e)
+{
+	merge_unhash(k2_request(e));
+}
+
 static inline bool k2_draining(const struct k2 *k2)
 {
 	return instance_is_draining(instance_with(k2));
@@ -116,15 +121,10 @@ static noinline void k2_split_staged(struct k2 *k2, struct list_head *large)
 	split_take(instance_with(k2)->split, large, piece ? piece : UINT_MAX);
 }
 
-static inline void k2_picked(struct k2_entry *e)
-{
-	merge_unhash(k2_request(e));
-}
-
 static struct request *k2_dispatch_request(struct k2 *k2, void *ctx)
 {
 	LIST_HEAD(large);
-	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns(), k2_picked, &large);
+	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns(), &large);
 
 	if (unlikely(!list_empty(&large)))
 		k2_split_staged(k2, &large);

@@ -297,8 +297,7 @@ static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int 
 }
 
 /* Moves the first entry of a background list to @large, if it is too large and may be split. Return: true if it was moved. */
-static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct k2_entry *e),
-			 struct list_head *large)
+static bool k2_set_aside(struct k2 *k2, unsigned int list, struct list_head *large)
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
 
@@ -306,7 +305,7 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 	    k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
 		return false;
 	k2_take_away(k2, e, list);
-	picked(e);
+	k2_picked(e);
 	e->state = K2_NEW;
 	list_add_tail(k2_node(e), large);
 	k2->taken++;
@@ -315,7 +314,6 @@ static bool k2_set_aside(struct k2 *k2, unsigned int list, void (*picked)(struct
 
 /* Chooses among several lists, subject to bounds and splitting. Return: the list to dispatch from, or K2_LISTS for none. */
 static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, u64 now,
-					     void (*picked)(struct k2_entry *e),
 					     struct list_head *large)
 {
 	unsigned int background = lists & K2_MAP_BACKGROUND, owed = 0, list;
@@ -332,7 +330,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	for (; background; background &= k2->levels.filled) {
 		list = owed & background ? __ffs(owed & background) :
 					   k2_background_list(k2, background);
-		if (k2_set_aside(k2, list, picked, large))
+		if (k2_set_aside(k2, list, large))
 			continue;
 		if (owed & 1U << list || k2_may_go(k2, list, now))
 			return list;
@@ -342,8 +340,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 }
 
 /* Return: the list whose first entry is to be dispatched now, or K2_LISTS for none. */
-static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e),
-				     struct list_head *large)
+static inline unsigned int k2_choose(struct k2 *k2, u64 now, struct list_head *large)
 {
 	unsigned int blocked = atomic_read(&k2->blocked), lists;
 
@@ -361,7 +358,7 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, void (*picked)(stru
 	}
 	if (likely(lists == 1U << K2_LIST_BACKGROUND && !k2->extended))
 		return K2_LIST_BACKGROUND;
-	return k2_choose_among(k2, lists, now, picked, large);
+	return k2_choose_among(k2, lists, now, large);
 }
 
 static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
@@ -415,15 +412,13 @@ static noinline void k2_adapt(struct k2 *k2, u64 now)
  * k2_dispatch() - pick the next entry for the drive, which may belong to any ctx
  * @k2: the drive's scheduler
  * @now: the time, in ns
- * @picked: called under the lock with each entry that is about to leave its list
  * @large: receives queued entries that exceed a limit which was lowered after their insertion, oldest first; the caller splits them
  *
  * Process context.
  *
  * Return: an entry, now in flight, or NULL if no queued entry may be dispatched.
  */
-static inline struct k2_entry *
-k2_dispatch(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e), struct list_head *large)
+static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now, struct list_head *large)
 {
 	struct k2_entry *e = NULL;
 	unsigned int list;
@@ -432,10 +427,10 @@ k2_dispatch(struct k2 *k2, u64 now, void (*picked)(struct k2_entry *e), struct l
 	levels_collect(&k2->levels);
 	if (unlikely(k2->extended))
 		k2_adapt(k2, now);
-	list = k2_choose(k2, now, picked, large);
+	list = k2_choose(k2, now, large);
 	if (list != K2_LISTS) {
 		e = levels_first(&k2->levels, list);
-		picked(e);
+		k2_picked(e);
 		if (unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND)
 			k2_note_released(k2, now);
 		/* most requests are background: code specialised for that list is a fifth shorter */

@@ -21,6 +21,7 @@
  *	static unsigned int k2_sectors(struct k2_entry *e);	sectors that it reads or writes; 0 for discards, flushes and the like
  *	static bool k2_writes(struct k2_entry *e);
  *	static bool k2_may_split(struct k2_entry *e);		called for a staged background entry that is too large
+ *	static void k2_picked(struct k2_entry *e);		called under the lock with each entry that a dispatcher is about to take off its list
  *	static u64 k2_key(struct k2_entry *e);			identity of its cgroup: entries of one level and key are a flow
  *	static bool k2_draining(const struct k2 *k2);		is the queue being frozen, so that bounds are ignored? Any context
  *	static u64 k2_now(const struct k2 *k2);			a monotone clock in ns, any context

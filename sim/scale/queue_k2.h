@@ -38,6 +38,11 @@ static inline bool k2_may_split(struct k2_entry *e)
 	return false;
 }
 
+static inline void k2_picked(struct k2_entry *e)
+{
+	(void)e;
+}
+
 static inline bool k2_draining(const struct k2 *k2)
 {
 	(void)k2;
@@ -91,17 +96,12 @@ static inline bool queue_has_work(unsigned int cpu)
 	return k2_has_work(k2);
 }
 
-static void queue_picked(struct k2_entry *e)
-{
-	(void)e;
-}
-
 static inline struct io *queue_dispatch(unsigned int cpu)
 {
 	LIST_HEAD(large); /* stays empty: nothing may be split */
 
 	(void)cpu;
-	return (struct io *)k2_dispatch(k2, clock_ns(), queue_picked, &large);
+	return (struct io *)k2_dispatch(k2, clock_ns(), &large);
 }
 
 static inline void queue_finish(unsigned int cpu, struct io *io)

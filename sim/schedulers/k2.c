@@ -64,6 +64,11 @@ static inline bool k2_may_split(struct k2_entry *e)
 	return true;
 }
 
+static inline void k2_picked(struct k2_entry *e)
+{
+	ends_delete(&k2_private(k2_request(e))->end);
+}
+
 /**
  * struct k2_drive - a drive
  * @k2: the scheduler
@@ -201,11 +206,6 @@ static void k2_insert_requests(void *s, struct sim_request *rq, bool at_head, u6
 	levels_insert(&d->k2.levels, d->ctxs[rq->queue], &entries);
 }
 
-static void k2_picked(struct k2_entry *e)
-{
-	ends_delete(&k2_private(k2_request(e))->end);
-}
-
 static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 {
 	struct k2_drive *d = s;
@@ -214,7 +214,7 @@ static struct sim_request *k2_dispatch_request(void *s, u32 queue, u64 now_ns)
 
 	(void)queue;
 	INIT_LIST_HEAD(&large);
-	e = k2_dispatch(&d->k2, now_ns, k2_picked, &large);
+	e = k2_dispatch(&d->k2, now_ns, &large);
 	for (node = large.next; node != &large; node = next) {
 		next = node->next;
 		d->device->split(d->device, k2_request(k2_entry_of(node)));

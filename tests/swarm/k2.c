@@ -59,6 +59,8 @@ static inline u64 k2_now(const struct k2 *k2)
 	return player_now_ns;
 }
 
+static void k2_picked(struct k2_entry *e);
+
 static inline void k2_arm(struct k2 *k2, u64 at_ns)
 {
 	(void)k2;
@@ -307,7 +309,7 @@ static void check_oldest(struct k2_entry *e)
 		player_fail("a background request went before an older one that may go");
 }
 
-static void picked(struct k2_entry *e)
+static void k2_picked(struct k2_entry *e)
 {
 	struct io *io = k2_io(e);
 	u64 *first = &law.first_ns[io->queue][e->list];
@@ -507,7 +509,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 		law.rt_seen_ns = player_now_ns;
 	}
 	(void)queue;
-	e = k2_dispatch(k2, player_now_ns, picked, large);
+	e = k2_dispatch(k2, player_now_ns, large);
 	for (node = large->next; node != large; node = node->next) {
 		law.taken++;
 		unqueue(list_entry(node, struct io, node));

@@ -1106,8 +1106,8 @@ MUTATIONS = [
     Mutation(
         "list-of-the-taken-seems-filled",
         "staged",
-        "\tk2_take_away(k2, e, list);\n\tpicked(e);",
-        "\tlist_del_init(k2_node(e));\n\tpicked(e);",
+        "\tk2_take_away(k2, e, list);\n\tk2_picked(e);",
+        "\tlist_del_init(k2_node(e));\n\tk2_picked(e);",
     ),
 ]
 

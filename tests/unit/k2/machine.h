@@ -47,6 +47,7 @@ static bool k2_may_split(struct k2_entry *e)
 	return true;
 }
 
+static void k2_picked(struct k2_entry *e);
 static bool k2_draining(const struct k2 *k2);
 static u64 k2_now(const struct k2 *k2);
 static void k2_arm(struct k2 *k2, u64 at_ns);
@@ -184,7 +185,7 @@ static u64 k2_now(const struct k2 *drive)
 				  __ATOMIC_RELAXED);
 }
 
-static void machine_picked(struct k2_entry *e)
+static void k2_picked(struct k2_entry *e)
 {
 	struct io *io = (struct io *)e;
 	u64 *last = &picked_sequence[io->ctx][e->list];
@@ -223,7 +224,7 @@ static void run_here(unsigned int ctx)
 	(void)ctx;
 	while (k2_has_work(k2)) {
 		LIST_HEAD(large);
-		struct k2_entry *e = k2_dispatch(k2, k2_now(k2), machine_picked, &large);
+		struct k2_entry *e = k2_dispatch(k2, k2_now(k2), &large);
 		struct io *io, *next;
 
 		machine_enter();

@@ -69,6 +69,12 @@ static u64 now_ns;
 
 static bool drains;
 
+static void k2_picked(struct k2_entry *e)
+{
+	if (e->state != K2_QUEUED)
+		abort();
+}
+
 static bool k2_draining(const struct k2 *k2)
 {
 	(void)k2;
@@ -144,12 +150,6 @@ static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const str
 static struct io ios[IOS];
 static struct k2 *k2;
 static struct k2_ctx **ctxs;
-
-static void picked(struct k2_entry *e)
-{
-	if (e->state != K2_QUEUED)
-		abort();
-}
 
 struct merge {
 	unsigned int percent;
@@ -302,7 +302,7 @@ static void obey(char *line)
 		struct k2_entry *e;
 
 		now_ns = value;
-		e = k2_dispatch(k2, now_ns, picked, &large);
+		e = k2_dispatch(k2, now_ns, &large);
 		if (e)
 			printf("%u", ((struct io *)e)->id);
 		else

@@ -20,13 +20,11 @@ struct discard {
 	u64 dispatched;
 };
 
-/* @quiet_ns: time at which real-time activity may end; 0: there is no activity. */
+/* @quiet_ns: time, later than now, at which real-time activity may end; BOUND_YES: there is no activity. */
 static inline u64 discard_allows(const struct discard *b, struct bound_request *r, u64 quiet_ns)
 {
 	r->why = K2_HOLD_DISCARD;
-	if (atomic_read(&b->inflight))
-		return BOUND_AT_END;
-	return quiet_ns > r->now_ns ? quiet_ns : BOUND_YES;
+	return atomic_read(&b->inflight) ? BOUND_AT_END : quiet_ns;
 }
 
 static inline void discard_went(struct discard *b)

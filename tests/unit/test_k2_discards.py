@@ -218,8 +218,8 @@ MUTATIONS = [
     Mutation(
         "real-time-does-not-hold",
         "activity",
-        "return quiet_ns > r->now_ns ? quiet_ns",
-        "return quiet_ns > ~0ULL - 1 ? quiet_ns",
+        "BOUND_AT_END : quiet_ns;",
+        "BOUND_AT_END : BOUND_YES;",
     ),
     Mutation("nobody-arms", "activity", "if (until_ns != BOUND_AT_END)\n\t\tk2_arm_by(k2, until_ns);", ""),
     Mutation(

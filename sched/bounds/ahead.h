@@ -11,7 +11,7 @@
  *
  * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
  * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
- * AHEAD_LO_SECTORS_MIN, lo is 0, and lead grows by the square of what is missing.
+ * AHEAD_LO_SECTORS_MIN, lo is 0. If it asks for less than AHEAD_LEAD_SECTORS, lead grows as what it asks for shrinks.
  *
  * An idle drive is held free for an expected request for at most twice the longest recent gap between two of them.
  */
@@ -50,6 +50,11 @@
 #define AHEAD_RAMP_PCT 25
 /* A smaller lo lets no request go. */
 #define AHEAD_LO_SECTORS_MIN 8
+/*
+ * With lo below this, the lead is d times this over lo: up to 16 d. Rare long reads of the background then end before the expected request
+ * arrives; the background still gets most of a gap.
+ */
+#define AHEAD_LEAD_SECTORS 16
 /* lo and the fallback without a target. */
 #define AHEAD_LO_SECTORS 0
 #define AHEAD_FALLBACK_SECTORS 128
@@ -134,9 +139,8 @@ static void ahead_apply(struct ahead *a)
 			     AHEAD_HI_SECTORS_MIN);
 	a->lo_sectors = asked >= AHEAD_LO_SECTORS_MIN ? asked : 0;
 	a->lead_ns = a->device_ns;
-	if (asked && !a->lo_sectors)
-		a->lead_ns = div64_u64(a->device_ns * AHEAD_LO_SECTORS_MIN * AHEAD_LO_SECTORS_MIN,
-				       asked * asked);
+	if (asked && asked < AHEAD_LEAD_SECTORS)
+		a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS, asked);
 	a->hi_sectors = a->lo_sectors + more;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A random drive: every number is drawn from a stated range, by a seed.
 
-`tailgate claims` draws the drives on which what was tuned is judged, each time that is changed
-`tailgate claims` judges automatic choices on such drives, and draws new ones each time their code
-changes (claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is
-there; bounds were changed after it was drawn.
-was held out until the bounds were changed after it was drawn.
+`tailgate claims` judges automatic choices on such drives, and draws new ones each time their code changes
+(claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there;
+that drive was held out until the bounds were changed after it was drawn.
 """
 
 import random

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from tailgate.simulator import simulation
 from tailgate.simulator.simulation import Simulation
-from tailgate.spec import experiment as experiments
-from tailgate.targets import sim
-from tailgate.targets.resolve import resolve
+from tailgate.upkeep.claims import simulations
 from tailgate.upkeep.claims.lab import Lab
 from tailgate.upkeep.claims.quantity import exact
 from tailgate.upkeep.claims.results import Figure, Source
@@ -22,17 +20,13 @@ DRIVES = ("970evo", "p3700", "nvmf")
 
 def told(drive: str, duration_s: float) -> dict[str, Simulation]:
     """What `tailgate run mqfq/auto --target sim` simulates on a drive, by label of the scheduler."""
-    path = experiments.find("mqfq/auto")
-    run = resolve(path, "full", None, (1,), "sim", drive=drive)
-    run = replace(run, mode=run.mode.model_copy(update={"duration_s": duration_s}))
-    its = sim.SimTarget(run, path, str(run.spec.machine.simulated))
-    return {point.chunk.scheduler.label: its.plan.simulation(point) for point in its.points}
+    some = simulations.of("mqfq/auto", drive, duration_s=duration_s)
+    return {label: simulated for (_, label, _), simulated in some.items()}
 
 
 def mib_s(simulated: Simulation, **knobs: int) -> float:
     """All flows together, with some knobs set otherwise."""
-    outcome = simulation.simulate(replace(simulated, knobs={**simulated.knobs, **knobs}))
-    return sum(d.bytes * outcome.rate(name) for name, (_, ds) in outcome.flows.items() for d in ds) / 2**20
+    return simulations.mib_s(simulation.simulate(simulations.with_knobs(simulated, knobs)))
 
 
 def least_d(simulated: Simulation, share: float, most: int = 512) -> int:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""K2: what `rt_target_us` finds by itself, beside the best of all settings by hand."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from tailgate.base.command import log
+from tailgate.base.progress import Progress
+from tailgate.simulator import simulation
+from tailgate.simulator.executor import executor
+from tailgate.simulator.simulation import Simulation
+from tailgate.spec import experiment as experiments
+from tailgate.upkeep.claims import front, simulations
+from tailgate.upkeep.claims.lab import KEPT, Lab
+from tailgate.upkeep.claims.quantity import Quantity, exact
+from tailgate.upkeep.claims.results import Figure, Source
+from tailgate.upkeep.claims.simulations import Reader, reader, with_knobs
+from tailgate.upkeep.claims.steps.bounds import HELD_OUT, LAW
+
+EXPERIMENT = "k2/auto"
+DRIVES = ("970evo", "noisy")
+#: Settings that are tried for each load.
+TRIALS = 120
+#: What `auto` aims at: this many times what three of four requests take at most in the idle drive
+#: (sched/bounds/target.h).
+AIM_TIMES, AIM_OF = 2, 0.75
+#: Targets that are given, in times the idle drive's p99.
+TARGETS = (1.5, 2, 4, 8)
+
+#: Starts from cold; the length of each window in which the background is measured, and of a start, s.
+STARTS, WINDOW_S, START_S = 20, 0.25, 8.0
+#: The background has found its place when it has this share of what it has in the second half of the start.
+PLACE = 0.9
+
+Measured = Mapping[str, Quantity]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A load on a drive: idle, under none, under K2 with `auto` and without a knob, and that in short.
+
+    `most_us`: the longest target that is given: a reader that takes longer falls behind its clock.
+    """
+
+    idle: Simulation
+    none: Simulation
+    auto: Simulation
+    k2: Simulation
+    short: Simulation
+    most_us: float
+
+
+def cells(drive: str) -> Iterator[tuple[str, Cell]]:
+    """The loads of a drive, by label; the drive is a file, or the name of one."""
+    long = simulations.of(EXPERIMENT, drive)
+    short = simulations.of(EXPERIMENT, drive, rt_samples=front.SHORT)
+    for sweep in experiments.load(experiments.find(EXPERIMENT)).sweeps:
+        load = sweep.label or ""
+        clock = sweep.arrivals is not None and sweep.arrivals.kind == "periodic"
+        yield (
+            load,
+            Cell(
+                long[load, "auto", 0.0],
+                long[load, "none", 1.0],
+                long[load, "auto", 1.0],
+                replace(long[load, "k2-8", 1.0], knobs={}),
+                replace(short[load, "k2-8", 1.0], knobs={}),
+                sweep.arrivals.period_of(0) if sweep.arrivals and clock else float("inf"),
+            ),
+        )
+
+
+def measure(cell: Cell) -> dict[str, Quantity]:
+    """The figures of a cell."""
+    idle, ours = reader(cell.idle), reader(cell.auto)
+    best = front.Front(cell.k2, front.search(cell.short, TRIALS, 1))
+    aim_us = AIM_TIMES * idle.latency.percentile(AIM_OF)
+    possible_us = max(aim_us, idle.latency.percentile(0.99))
+    out = {
+        "none/mib_s": reader(cell.none).background,
+        "idle/p99": idle.us(0.99),
+        "auto/p99": ours.us(0.99),
+        "auto/mib_s": ours.background,
+        "auto/p99-over-aim": ours.us(0.99) / possible_us,
+    }
+    out |= {f"auto/{name}": quantity for name, quantity in beside(ours, best).items()}
+    for times in TARGETS:
+        target_us = round(times * idle.latency.percentile(0.99))
+        if target_us > cell.most_us:
+            continue
+        ours = reader(with_knobs(cell.k2, {"rt_tags": 25, "rt_target_us": target_us}))
+        start = f"target-{times:g}"
+        reach = "" if best.at(target_us) else "-out-of-reach"
+        out[f"{start}/p99-off{reach}"] = ours.us(0.99) / float(target_us) - 1
+        out |= {f"{start}/{name}": quantity for name, quantity in beside(ours, best).items()}
+    return out
+
+
+def beside(ours: Reader, best: front.Front) -> dict[str, Quantity]:
+    """The background, and p99.9, over those of the best setting by hand with no higher p99."""
+    by_hand = best.at(ours.latency.percentile(0.99))
+    if by_hand is None:
+        return {}
+    return {
+        "background-over-by-hand": ours.background / by_hand.reader.background,
+        "p99.9-over-by-hand": ours.us(0.999) / by_hand.reader.us(0.999),
+    }
+
+
+def kept(cell: Cell) -> dict[str, Quantity]:
+    """`measure`, once for each simulator, load and search."""
+    digest = hashlib.sha256(repr(cell).encode())
+    for file in (__file__, front.__file__, simulations.__file__):
+        digest.update(Path(file).read_bytes())
+    path = KEPT / "auto" / f"{digest.hexdigest()[:16]}.json"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps({name: asdict(q) for name, q in measure(cell).items()}))
+        new.replace(path)
+    return {name: Quantity(**q) for name, q in json.loads(path.read_text()).items()}
+
+
+def side_by_side(work: Callable[[Cell], Measured], some: Mapping[str, Cell]) -> dict[str, Measured]:
+    """The work on each cell, in as many processes as there are CPUs."""
+    progress = Progress(log())
+    progress.begin(len(some), len(some))
+    found: dict[str, Measured] = {}
+    with executor(min(os.cpu_count() or 1, len(some)), None) as pool:
+        futures = {pool.submit(work, cell): name for name, cell in some.items()}
+        for future in as_completed(futures):
+            found[futures[future]] = future.result()
+            progress.point(futures[future], 1)
+    progress.end()
+    return {name: found[name] for name in some}
+
+
+def auto(lab: Lab) -> Iterator[Figure]:
+    """K2: `rt_target_us` as `auto` and as a number, beside a search of all settings by hand, five drives."""
+    held_out = list(lab.held_out(LAW, HELD_OUT))
+    drives = [(name, name, None) for name in DRIVES] + [(n, str(path), law) for n, path, law in held_out]
+    some = {f"{name}/{load}": cell for name, file, _ in drives for load, cell in cells(file)}
+    found = side_by_side(kept, some)
+    laws = {name: law for name, _, law in drives}
+    for place, figures in found.items():
+        source = Source("tailgate claims auto", "sim", "virtual", (1,), laws[place.partition("/")[0]])
+        for name, quantity in figures.items():
+            yield Figure(f"auto/sim/{place}/{name}", quantity, source)
+    yield from summary(found, Source("tailgate claims auto", "sim", "virtual", (1,)))
+
+
+def summary(found: Mapping[str, Measured], source: Source) -> Iterator[Figure]:
+    """The median and the worst over all cells, for `auto` and for each target."""
+    for kind in ("auto", *(f"target-{times:g}" for times in TARGETS)):
+        shares = [
+            figures[f"{kind}/background-over-by-hand"].value
+            for figures in found.values()
+            if f"{kind}/background-over-by-hand" in figures
+        ]
+        start = f"auto/sim/all/{kind}/background-over-by-hand"
+        yield Figure(f"{start}/median", exact(median(shares), len(shares)), source)
+        yield Figure(f"{start}/worst", exact(min(shares), len(shares)), source)
+
+
+def mib_until(simulated: Simulation, end_s: float) -> float:
+    """What the background has read by then, MiB."""
+    outcome = simulation.simulate(replace(simulated, limit_ns=round(end_s * 1e9)))
+    return outcome.flows["background"][1][0].bytes / 2**20
+
+
+def found_after_s(simulated: Simulation) -> float:
+    """When the background has found its place: the end of the first window in which it has its share."""
+    windows = round(START_S / WINDOW_S)
+    read = [0.0, *(mib_until(simulated, i * WINDOW_S) for i in range(1, windows // 2 + 1))]
+    steady = (mib_until(simulated, START_S) - read[-1]) / (windows - windows // 2)
+    return next(
+        (i * WINDOW_S for i in range(1, len(read)) if read[i] - read[i - 1] >= PLACE * steady), START_S
+    )
+
+
+def auto_found(lab: Lab) -> Iterator[Figure]:
+    """K2: how soon `rt_target_us` `auto` finds its place, from a cold start, 500 requests a second."""
+    seeds = tuple(range(1, STARTS + 1))
+    source = Source("tailgate claims auto_found", "sim", "virtual", seeds)
+    samples = round(600 * START_S)
+    starts = {seed: simulations.of(EXPERIMENT, "970evo", seed=seed, rt_samples=samples) for seed in seeds}
+    for load in ("4k-closed", "4k-clock", "4k-poisson", "64k-closed"):
+        with executor(os.cpu_count() or 1, None) as pool:
+            took = list(pool.map(found_after_s, [starts[seed][load, "auto", 1.0] for seed in seeds]))
+        yield Figure(f"auto-found/sim/970evo/{load}/median-s", exact(median(took), STARTS), source)
+        yield Figure(f"auto-found/sim/970evo/{load}/worst-s", exact(max(took), STARTS), source)
+
+
+STEPS = (auto, auto_found)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The search for the best settings by hand, and what is set beside it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tailgate.simulator.simulation import Simulation
+from tailgate.upkeep.claims import front, simulations
+from tailgate.upkeep.claims.quantity import EXACT, INTERVAL
+from tailgate.upkeep.claims.simulations import Reader, reader, with_knobs
+from tailgate.upkeep.claims.steps import auto
+
+LOAD = "64k-poisson"
+TRIALS = len(front.BY_HAND) + 4
+
+
+@pytest.fixture(scope="module")
+def points() -> dict[simulations.Key, Simulation]:
+    return simulations.of(auto.EXPERIMENT, "970evo", rt_samples=400)
+
+
+@pytest.fixture(scope="module")
+def load(points: dict[simulations.Key, Simulation]) -> Simulation:
+    return replace(points[LOAD, "k2-8", 1.0], knobs={})
+
+
+@pytest.fixture(scope="module")
+def settings(load: Simulation) -> list[front.Setting]:
+    return front.search(load, TRIALS, 1)
+
+
+def test_settings_of_people_are_tried_and_more(settings: list[front.Setting]) -> None:
+    assert len(settings) == TRIALS
+    tried = [s.knobs for s in settings]
+    assert {**front.COMMON, **front.fixed(128, 0)} in tried
+    assert {**front.COMMON, **front.ahead(63, 384, 400, 30, 384, 4)} in tried
+    assert len({tuple(sorted(knobs.items())) for knobs in tried}) == TRIALS
+
+
+def test_a_search_gives_the_same_again(load: Simulation, settings: list[front.Setting]) -> None:
+    assert [s.knobs for s in front.search(load, TRIALS, 1)] == [s.knobs for s in settings]
+
+
+def test_the_best_setting_has_no_higher_latency(load: Simulation, settings: list[front.Setting]) -> None:
+    best = front.Front(load, settings)
+    limit = sorted(s.p99 for s in settings)[TRIALS // 2]
+    found = best.at(limit)
+    assert found is not None
+    assert found.p99 <= limit
+    # the simulations are as long here as in the search, so that their latencies are known
+    assert found.reader.mib_s == max(s.reader.mib_s for s in settings if s.p99 <= limit)
+    assert best.at(1.0) is None
+
+
+def test_a_reader_has_latencies_and_a_background(points: dict[simulations.Key, Simulation]) -> None:
+    idle, full = reader(points[LOAD, "none", 0.0]), reader(points[LOAD, "none", 1.0])
+    assert idle.mib_s == 0
+    assert full.mib_s > 500
+    assert full.us(0.99).value > 10 * idle.us(0.99).value
+    assert (full.us(0.99).how, full.background.how) == (INTERVAL, EXACT)
+    assert full.us(0.99).low <= full.us(0.99).value <= full.us(0.99).high
+
+
+def test_knobs_are_set_over_others(load: Simulation) -> None:
+    changed = with_knobs(with_knobs(load, {"inflight_max": 4, "split_kib": 8}), {"split_kib": 16})
+    assert changed.knobs == {"inflight_max": 4, "split_kib": 16}
+
+
+def test_figures_stand_beside_the_best_setting(load: Simulation, settings: list[front.Setting]) -> None:
+    best = front.Front(load, settings)
+    ours = max(settings, key=lambda s: s.reader.mib_s).reader
+    found = auto.beside(ours, best)
+    assert found["background-over-by-hand"].value == 1
+    half = Reader(ours.latency, ours.mib_s / 2)
+    assert auto.beside(half, best)["background-over-by-hand"].value == 0.5
+    fast = Reader(replace(ours.latency, values_us=ours.latency.values_us / 1e3), ours.mib_s)
+    assert auto.beside(fast, best) == {}
+
+
+def test_the_place_is_found_when_the_background_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(simulated: object, end_s: float) -> float:
+        # 10 MiB/s in the first second, then 100
+        return 10 * min(end_s, 1.0) + 100 * max(end_s - 1.0, 0.0)
+
+    monkeypatch.setattr(auto, "mib_until", read)
+    assert auto.found_after_s(None) == 1.0 + auto.WINDOW_S  # type: ignore[arg-type]
+
+
+def test_a_reader_that_would_fall_behind_its_clock_has_no_such_target() -> None:
+    loads = dict(auto.cells("970evo"))
+    assert len(loads) == 12
+    assert loads["64k-clock"].most_us == 2000
+    assert loads["64k-closed"].most_us == float("inf")
+    assert not loads["4k-poisson"].k2.knobs

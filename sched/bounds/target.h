@@ -61,7 +61,7 @@
 /* The bound is set anew when it has moved by a hundredth, as that changes the other bounds as well, which takes time. */
 #define TARGET_LOG_GRAIN (1 << TARGET_LOG_SHIFT >> 6)
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
-#define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 3) / 100)
+#define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 4) / 100)
 #define TARGET_ODDS 99
 /* The same for the first TARGET_FIRST requests of an operating point. */
 #define TARGET_FIRST 128

@@ -185,6 +185,16 @@ static void debt_set_rate(struct debt *d, u64 rate)
 	debt_apply(d);
 }
 
+/*
+ * Puts what takes @ns to program into the bucket. Real-time writes are never held, and pauses may follow each other: so that the background is
+ * not held for ever, a bucket with more than any drive's buffer takes nothing.
+ */
+static void debt_charge(struct debt *d, u64 ns, u64 now_ns)
+{
+	if (debt_in_bucket(d, now_ns) < max_t(u64, d->limit_sectors, DEBT_WINDOW_SECTORS))
+		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + ns);
+}
+
 /* The rate was too high, so the debt is larger than computed: lowers the rate, and pauses writes for at least @least_ns to drain it. */
 static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 {
@@ -198,7 +208,7 @@ static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),
 		       max(2 * d->pause_ns, least_ns));
 	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);
-	WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + d->pause_ns);
+	debt_charge(d, d->pause_ns, now_ns);
 }
 
 /* Is the rate well below the latest rate that was too high? */
@@ -266,7 +276,7 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 	if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
 		debt_end_window(d, now_ns);
 	if (d->rate)
-		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + rate_ns(d->rate, sectors));
+		debt_charge(d, rate_ns(d->rate, sectors), now_ns);
 }
 
 /* Accounts for a write that completed after @took_ns; any context. */

@@ -7,7 +7,7 @@
  *
  * bytes in the drive. rate is what the drive was seen to serve. The limit is the least over all flows that may be next: a flow whose
  * request is in the drive restricts nothing until that request ends, and an overdue flow is not waited for. While a flow is present that
- * cannot be predicted, the limit is at most the fallback; where none is expected, it is the fallback.
+ * cannot be predicted, the limit is at most the fallback; where none is expected, it is the fallback, and at most hi if one was predicted.
  *
  * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
  * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
@@ -290,12 +290,13 @@ static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 }
 
 /*
- * The limit now, in sectors. @until_ns: if it is low because a request is expected, when the first such request is overdue; otherwise
- * BOUND_AT_END.
+ * The limit now, in sectors; at most hi while a flow is predicted, also when all are overdue: it then rises at no time that nothing has named.
+ * @until_ns: if it is low because a request is expected, when the first such request is overdue; otherwise BOUND_AT_END.
  */
 static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 {
-	u64 limit = BOUND_NONE, due_ns, overdue_ns;
+	u64 limit = a->predicted ? a->hi_sectors : BOUND_NONE, due_ns, overdue_ns;
+	bool expected = false;
 	unsigned long flows;
 
 	*until_ns = BOUND_AT_END;
@@ -313,11 +314,9 @@ static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 			if (limit < a->hi_sectors)
 				*until_ns = min(*until_ns, overdue_ns);
 		}
-		limit = min(limit, a->hi_sectors);
+		expected = true;
 	}
-	return limit == BOUND_NONE || now_ns < a->others_until_ns ?
-		       min(limit, a->fallback_sectors) :
-		       limit;
+	return expected && now_ns >= a->others_until_ns ? limit : min(limit, a->fallback_sectors);
 }
 
 static u64 ahead_allows(struct ahead *a, struct bound_request *r)

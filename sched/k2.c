@@ -275,14 +275,18 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 	return false;
 }
 
-/* The background list whose first request has waited longest. */
-static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int lists)
+/* Of these background lists, the one that is due first if they are @owed; otherwise, the one whose first request has waited longest. */
+static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int lists, bool owed)
 {
-	if (lists == K2_MAP_BACKGROUND &&
-	    levels_first(&k2->levels, K2_LIST_DISCARDS)->since_ns <
-		    levels_first(&k2->levels, K2_LIST_BACKGROUND)->since_ns)
+	const u64 *due_ns = k2->floor.due_ns;
+
+	if (lists != K2_MAP_BACKGROUND)
+		return __ffs(lists);
+	if (owed ? due_ns[FLOOR_DISCARDS] < due_ns[FLOOR_REQUESTS] :
+		   levels_first(&k2->levels, K2_LIST_DISCARDS)->since_ns <
+			    levels_first(&k2->levels, K2_LIST_BACKGROUND)->since_ns)
 		return K2_LIST_DISCARDS;
-	return __ffs(lists);
+	return K2_LIST_BACKGROUND;
 }
 
 /* Takes a staged entry off its list. While none of its kind waits, none is due by the floor. */
@@ -328,8 +332,8 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	if (lists)
 		background = owed;
 	for (; background; background &= k2->levels.filled) {
-		list = owed & background ? __ffs(owed & background) :
-					   k2_background_list(k2, background);
+		list = owed & background ? k2_background_list(k2, owed & background, true) :
+					   k2_background_list(k2, background, false);
 		if (k2_set_aside(k2, list, large))
 			continue;
 		if (owed & 1U << list || k2_may_go(k2, list, now))

@@ -212,8 +212,8 @@ MUTATIONS = [
     Mutation(
         "youngest-first",
         "age",
-        "since_ns <\n\t\t    levels_first",
-        "since_ns >\n\t\t    levels_first",
+        "since_ns <\n\t\t\t    levels_first",
+        "since_ns >\n\t\t\t    levels_first",
     ),
     Mutation(
         "real-time-does-not-hold",

@@ -112,22 +112,15 @@ static bool k2_requests_wait(const struct k2 *k2, void *ctx)
 	return k2_has_work(k2);
 }
 
-/* Splits waiting background requests that became too large: real-time activity began, or pieces became smaller. */
-static noinline void k2_split_staged(struct k2 *k2, struct list_head *large)
-{
-	unsigned int piece = k2_piece(k2, K2_BACKGROUND, false);
-
-	/* piece 0: there is no limit by now */
-	split_take(instance_with(k2)->split, large, piece ? piece : UINT_MAX);
-}
-
 static struct request *k2_dispatch_request(struct k2 *k2, void *ctx)
 {
 	LIST_HEAD(large);
 	struct k2_entry *e = k2_dispatch(k2, ktime_get_ns(), &large);
 
+	/* waiting background requests became too large: real-time activity began, or pieces became smaller; 0: there is no limit by now */
 	if (unlikely(!list_empty(&large)))
-		k2_split_staged(k2, &large);
+		split_take(instance_with(k2)->split, &large,
+			   k2_piece(k2, K2_BACKGROUND, false) ?: UINT_MAX);
 	return e ? k2_request(e) : NULL;
 }
 

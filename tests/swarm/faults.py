@@ -41,6 +41,21 @@ class Fault:
 
 K2_FAULTS = (
     Fault(
+        "of discards and other background that are owed, discards always go last",
+        "owed ? due_ns[FLOOR_DISCARDS] < due_ns[FLOOR_REQUESTS] :",
+        "owed ? false :",
+    ),
+    Fault(
+        "real-time writes and pauses fill the bucket of the debt without end",
+        "	if (debt_in_bucket(d, now_ns) < max_t(u64, d->limit_sectors, DEBT_WINDOW_SECTORS))",
+        "	if (true)",
+    ),
+    Fault(
+        "the bound that looks ahead rises when a request is overdue, and nothing runs a queue",
+        "a->predicted ? a->hi_sectors : BOUND_NONE",
+        "BOUND_NONE",
+    ),
+    Fault(
         "what the background gets while nothing else runs counts against its floor later",
         "if (!due_ns || now_ns < due_ns)",
         "if (!due_ns)",

@@ -100,6 +100,9 @@ static struct {
 		rt_gap_ns; /* the latest dispatch that saw real-time requests, and the longest time between two */
 	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
 	u64 debt_limit_most; /* largest limit of the debt, in sectors */
+	u64 pause_most_ns; /* longest pause of the debt */
+	u64 write_most; /* largest write, in sectors */
+	u64 bucket_most_ns; /* what it took to program as much as may be owed, at the lowest rate */
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
 } law;
 
@@ -151,17 +154,22 @@ static u64 most_requests(void)
 	return bounds_are_on() ? most : BOUND_NONE;
 }
 
-/* What K2's bounds say of a background list, without leaving a trace. */
-static u64 ask_again(unsigned int list)
+/* What K2's bounds say of a background list at a time, if nothing happens until then; without leaving a trace. */
+static u64 ask_at(unsigned int list, u64 at_ns)
 {
 	static char copy[sizeof(struct k2)];
 	struct bound_request r;
 	u64 until_ns;
 
 	memcpy(copy, k2, sizeof(*k2));
-	until_ns = k2_ask(k2, list, player_now_ns, &r);
+	until_ns = k2_ask(k2, list, at_ns, &r);
 	memcpy(k2, copy, sizeof(*k2));
 	return until_ns;
+}
+
+static u64 ask_again(unsigned int list)
+{
+	return ask_at(list, player_now_ns);
 }
 
 /* --- laws of a request that is chosen -------------------------------------------------------------------------- */
@@ -323,6 +331,8 @@ static void k2_picked(struct k2_entry *e)
 	*first = io->inserted_ns;
 	if (list_empty(k2_node(e)))
 		return; /* it is taken to be split */
+	if (io->op == IO_WRITE)
+		law.write_most = max_t(u64, law.write_most, k2_sectors(e));
 	check_oldest(e);
 	see_waiting();
 	if (law.requests >= most_requests())
@@ -342,18 +352,31 @@ static u64 rounding_ns(void)
 	return k2->debt.rate ? 3 * rate_ns(k2->debt.rate, 1) : 0;
 }
 
-/*
- * docs/k2/bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. What is in the bucket
- * may have gone while the limit was larger.
- */
+/* The bucket of the debt takes nothing while it has more than its limit and than any drive's buffer: then at most a write and a pause are above. */
+static void check_bucket(void)
+{
+	const struct debt *d = &k2->debt;
+	u64 most = max_t(u64, law.debt_limit_most, DEBT_WINDOW_SECTORS) + law.write_most;
+
+	if (d->limit_sectors != BOUND_NONE)
+		law.debt_limit_most = max(law.debt_limit_most, d->limit_sectors);
+	law.pause_most_ns = max(law.pause_most_ns, d->pause_ns);
+	/* the rate may have been lower when they were charged */
+	if (d->rate)
+		law.bucket_most_ns = max(law.bucket_most_ns, rate_ns(d->rate, most));
+	if (debt_in_bucket(d, player_now_ns) &&
+	    d->empty_ns - player_now_ns > law.bucket_most_ns + law.pause_most_ns)
+		player_fail("the debt of writes takes %llu us, which no drive owes",
+			    (unsigned long long)(d->empty_ns - player_now_ns) / 1000);
+}
+
+/* docs/k2/bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. */
 static u64 longest_hold_ns(void)
 {
-	u64 sectors = debt_in_bucket(&k2->debt, player_now_ns), pause = DEBT_PAUSE_NS_MAX;
-	u64 most = 2 * max_t(u64, law.debt_limit_most, 2 * 65536);
+	u64 most = 2 * max_t(u64, law.debt_limit_most, DEBT_WINDOW_SECTORS) + law.write_most;
 
-	if (k2->debt.rate && sectors > most + mul_u64_u32_shr(pause, k2->debt.rate, 32))
-		return 0;
-	return 2 * ACTIVITY_PERIOD_NS_MAX + (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
+	return 2 * ACTIVITY_PERIOD_NS_MAX + 2 * DEBT_PAUSE_NS_MAX +
+	       (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
 }
 
 /* A background list whose first entry waits while the drive has a slot: is there a reason, and does something ask again? */
@@ -372,8 +395,8 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns())
 		player_fail("a background request is held for %llu us",
 			    (unsigned long long)(until_ns - player_now_ns) / 1000);
-	/* else its end asks again */
-	if (until_ns && !law.requests)
+	/* else its end asks again; a bound may name a time at which another one refuses */
+	if (until_ns && !law.requests && until_ns != BOUND_AT_END && !ask_at(list, until_ns))
 		*wish_ns = min(*wish_ns, until_ns);
 }
 
@@ -415,8 +438,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 			(unsigned long long)inflight_sectors(&k2->inflight),
 			(unsigned long long)law.requests, (unsigned long long)law.sectors);
 	check_knobs();
-	if (k2->debt.limit_sectors != BOUND_NONE)
-		law.debt_limit_most = max(law.debt_limit_most, k2->debt.limit_sectors);
+	check_bucket();
 	if (!runs)
 		check_waiting(armed_ns);
 }

@@ -21,6 +21,7 @@
 #define RUN_NS 2000 /* until a worker runs a hardware queue */
 #define KICK_NS_MAX 40000 /* the same, if the scheduler itself asks for it */
 #define BUSY_NS 3000000 /* BLK_MQ_RESOURCE_DELAY */
+#define START_NS 1000000000ULL
 #define DRAIN_NS (300ULL * 1000000000) /* all has ended by then, or a request is stranded */
 #define NEVER (~0ULL)
 
@@ -400,7 +401,7 @@ static void wake_task(u32 number)
 {
 	struct task *task = &now.tasks[number];
 
-	if (player_now_ns >= min(1000 * task->values[TASK_END], now.time_ns))
+	if (player_now_ns >= min_t(u64, START_NS + 1000 * task->values[TASK_END], now.time_ns))
 		return;
 	if (task->waiting < 64)
 		task->waiting++;
@@ -534,7 +535,7 @@ static void set_up(const struct scenario *s)
 	memset(&now, 0, sizeof(now));
 	now.s = s;
 	heap_count = 0;
-	player_now_ns = 1000000000;
+	player_now_ns = START_NS;
 	player_drains = false;
 	for (free_count = 0; free_count < IOS_MAX; free_count++)
 		free_ios[free_count] = IOS_MAX - 1 - free_count;
@@ -569,7 +570,6 @@ static void set_up(const struct scenario *s)
 static void begin(const struct scenario *s)
 {
 	static const u64 no_faults[SCENARIO_FIELDS];
-	u64 start_ns = player_now_ns;
 	u32 i;
 
 	now.faults = now.faults ? now.faults : no_faults;
@@ -587,10 +587,10 @@ static void begin(const struct scenario *s)
 			subject->set(values[KNOB_NUMBER], values[KNOB_VALUE]);
 			break;
 		case SCENARIO_SET:
-			push(start_ns + 1000 * values[SET_AT], EVENT_SET, i);
+			push(START_NS + 1000 * values[SET_AT], EVENT_SET, i);
 			break;
 		case SCENARIO_FREEZE:
-			push(start_ns + 1000 * values[FREEZE_AT], EVENT_FREEZE, i);
+			push(START_NS + 1000 * values[FREEZE_AT], EVENT_FREEZE, i);
 			break;
 		case SCENARIO_TASK:
 			if (now.task_count == TASKS_MAX)
@@ -599,7 +599,7 @@ static void begin(const struct scenario *s)
 			task->queue = now.task_count % now.queues;
 			for (j = 0; j < (values[TASK_OPEN] ? 1 : values[TASK_DEPTH]) && j < 256;
 			     j++)
-				push(start_ns + 1000 * values[TASK_BEGIN], EVENT_TASK,
+				push(START_NS + 1000 * values[TASK_BEGIN], EVENT_TASK,
 				     now.task_count);
 			now.task_count++;
 			break;

@@ -4,6 +4,7 @@
 A failure prints the seed, the law, and the shortest scenario found; `swarm SCHEDULER -` plays that again.
 """
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.swarm.faults import FAULTS, Fault, compile_swarm, find, with_fault
 from tests.unit.programs import SANITIZED, SEED
 
 SCENARIOS = 2000
+#: Requests that a scenario has on average, at least: with next to none, laws hold easily.
+REQUESTS = 1000
 #: Scenarios under sanitizers: they take ten times as long.
 SANITIZED_SCENARIOS = 150
 #: Faults that are found soon; `make swarm-faults` looks for all of them.
@@ -40,6 +43,9 @@ def play(program: Path, *arguments: str, scenario: str = "") -> subprocess.Compl
 def test_laws_hold(swarm: Path, scheduler: str) -> None:
     done = play(swarm, scheduler, str(SEED), str(SCENARIOS))
     assert done.returncode == 0, done.stdout
+    said = re.search(r"(\d+) requests: every law held", done.stdout)
+    assert said
+    assert int(said[1]) > REQUESTS * SCENARIOS
 
 
 @SCHEDULERS

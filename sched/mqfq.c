@@ -238,6 +238,7 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	u64 key = READ_ONCE(flow->key), had = READ_ONCE(m->accounts[e->flow].key);
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
 	struct share_path path;
+	u64 price;
 
 	mqfq_tick(m, period);
 	WRITE_ONCE(flow->period, period);
@@ -247,7 +248,11 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	if (e->flow == FLOWS_SHARED)
 		return;
 	where(e, &path);
-	WRITE_ONCE(flow->price, shares_price(&m->shares, &path, period, competes));
+	price = shares_price(&m->shares, &path, period, competes);
+	if (price == READ_ONCE(flow->price))
+		return;
+	WRITE_ONCE(flow->price, price);
+	flow_break(flow);
 }
 
 /* Cost of a number of sectors to a flow, in units of tags. */

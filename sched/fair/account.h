@@ -80,8 +80,7 @@ struct account {
 static inline void account_window(struct account *a, const struct account_sample *now, u64 vt,
 				  unsigned int number)
 {
-	bool same = a->was.key == now->key && a->was.price == now->price &&
-		    a->was.breaks == now->breaks;
+	bool same = a->was.key == now->key && a->was.breaks == now->breaks;
 	bool whole = tag_after(now->end, vt) && !now->passed;
 
 	if (a->was.key != now->key)

@@ -159,6 +159,11 @@ K2_FAULTS = (
 
 MQFQ_FAULTS = (
     Fault(
+        "a weight that changes and comes back within a window counts as unchanged",
+        "	WRITE_ONCE(flow->price, price);\n	flow_break(flow);",
+        "	WRITE_ONCE(flow->price, price);",
+    ),
+    Fault(
         "T is twice as large",
         "atomic64_read(&m->vt) + READ_ONCE(m->t));",
         "atomic64_read(&m->vt) + 2 * m->t);",

@@ -62,7 +62,8 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 
 	k2_print("inflight %llu", inflight_requests(&k2->inflight));
 	k2_print("inflight_kib %llu", inflight_sectors(&k2->inflight) / 2);
-	k2_print("constrains %d", READ_ONCE(k2->inflight.requests_max) != BOUND_NONE);
+	k2_print("constrains %d",
+		 READ_ONCE(k2->inflight.requests_max) != BOUND_NONE || READ_ONCE(k2->target.on));
 	k2_print("piece_kib %u", READ_ONCE(k2->piece_sectors) / 2);
 	k2_print("rt_activations %llu", READ_ONCE(k2->activity.begun));
 	k2_print("rt_period_us %llu", div_u64(READ_ONCE(k2->activity.period_ns), 1000));

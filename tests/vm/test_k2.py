@@ -59,7 +59,7 @@ CONDITIONS = (
 #: host's speed changes nothing. Parts that patch the kernel's text (tracepoints) run there too, as emulation
 #: in several threads may execute an instruction that is not there any more.
 TIMES = (
-    *("bounds", "ahead", "flows", "debt", "target", "observe", "reserve", "starve", "returned"),
+    *("bounds", "ahead", "flows", "debt", "target", "found", "observe", "reserve", "starve", "returned"),
     *("auto", "discard", "passthrough"),
 )
 #: The same for mqfq and for the example: what their own code does with requests. Of what modules share

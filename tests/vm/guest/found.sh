@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Tests that rt_target_us auto finds its place within a second of real-time activity, from a cold start: in the second second the
+# background gets nearly what it gets later, in most of five starts. Time is virtual.
+vflash read_ns=$((54000 * SLOW)) read_fixed_ns=$((23000 * SLOW)) transfer_ns=$((334 * SLOW)) depth=255
+attach vflash0
+K=/sys/block/vflash0/queue/iosched
+SECOND=$((1000000 * SLOW)) # us
+LOAD="$QUIET --filename=/dev/vflash0 --rw=randread --bs=64k --norandommap $FOREVER --thread"
+begin background fio $LOAD --name=b --ioengine=libaio --iodepth=32 --numjobs=3
+read_kib() { # what vflash0 has read
+	awk '{ print int($3 / 2) }' /sys/block/vflash0/stat
+}
+active() {
+	[ "$(counted vflash0 constrains)" = 1 ]
+}
+good=0
+for start in 1 2 3 4 5; do
+	scheduler vflash0 none
+	scheduler vflash0 $SCHEDULER
+	echo auto > $K/inflight_max
+	echo auto > $K/rt_target_us
+	progress vflash0
+	begin rt fio $LOAD --name=rt --ioengine=psync --prioclass=1 --thinktime=$((2000 * SLOW))
+	await "no real-time activity" active
+	usleep $SECOND
+	first=$(read_kib)
+	usleep $SECOND
+	second=$(read_kib)
+	usleep $((2 * SECOND))
+	later=$((($(read_kib) - second) / 2)) second=$((second - first))
+	of_rt 9
+	end rt 137
+	echo "start $start: $((second / 1024)) MiB in the second second, later $((later / 1024)) a second"
+	[ $((second * 10)) -lt $((later * 9)) ] || good=$((good + 1))
+done
+[ $good -ge 3 ] || fail "auto has found its place within a second in $good of 5 starts"
+go_on 100
+stop background
+account vflash0

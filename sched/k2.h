@@ -108,7 +108,7 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 /**
  * struct k2 - one drive
  * @knobs: values of the knobs
- * @extended: more than the order, inflight_max and the floor is in use. The default configuration uses no more, and costs tests of this only
+ * @extended: more than the order, inflight_max and the floor is in use; false by default, when dispatch only tests it
  * @bounded: bounds other than inflight_max are in force
  * @piece_sectors: most sectors in a background request; 0: any number
  * @granule_sectors: piece sizes are multiples of this

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that rt_target_us auto finds its place within a second of real-time activity, from a cold start: in the second second the
-# background gets nearly what it gets later, in most of five starts. Time is virtual.
+# background gets at least 0.8 of what it gets in the third, in most of three starts (one on a kernel that looks for faults). Time is
+# virtual.
 vflash read_ns=$((54000 * SLOW)) read_fixed_ns=$((23000 * SLOW)) transfer_ns=$((334 * SLOW)) depth=255
 attach vflash0
 K=/sys/block/vflash0/queue/iosched
@@ -13,8 +14,8 @@ read_kib() { # what vflash0 has read
 active() {
 	[ "$(counted vflash0 constrains)" = 1 ]
 }
-good=0
-for start in 1 2 3 4 5; do
+good=0 starts=$((SLOW > 1 ? 1 : 3))
+for start in $(seq $starts); do
 	scheduler vflash0 none
 	scheduler vflash0 $SCHEDULER
 	echo auto > $K/inflight_max
@@ -26,14 +27,14 @@ for start in 1 2 3 4 5; do
 	first=$(read_kib)
 	usleep $SECOND
 	second=$(read_kib)
-	usleep $((2 * SECOND))
-	later=$((($(read_kib) - second) / 2)) second=$((second - first))
+	usleep $SECOND
+	third=$(($(read_kib) - second)) second=$((second - first))
 	of_rt 9
 	end rt 137
-	echo "start $start: $((second / 1024)) MiB in the second second, later $((later / 1024)) a second"
-	[ $((second * 10)) -lt $((later * 9)) ] || good=$((good + 1))
+	echo "start $start: $((second / 1024)) MiB in the second second, $((third / 1024)) in the third"
+	[ $((second * 10)) -lt $((third * 8)) ] || good=$((good + 1))
 done
-[ $good -ge 3 ] || fail "auto has found its place within a second in $good of 5 starts"
+[ $((good * 2)) -gt $starts ] || fail "auto has found its place within a second in $good of $starts starts"
 go_on 100
 stop background
 account vflash0

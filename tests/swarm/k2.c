@@ -447,12 +447,14 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 
 static bool subject_set(unsigned int knob, u64 value)
 {
+	u64 interval_ns = floor_interval_ns();
+
 	if (k2_configure(k2, knob, value))
 		player_fail("knob %s refused %llu", k2_knob_infos[knob].name,
 			    (unsigned long long)value);
 	if (knob == K2_KNOB_discard_kib_max)
 		law.discards_set = true;
-	if (knob == K2_KNOB_be_floor_iops)
+	if (floor_interval_ns() != interval_ns)
 		law.background[FLOOR_REQUESTS].waits = law.background[FLOOR_DISCARDS].waits = false;
 	return true;
 }

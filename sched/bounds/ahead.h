@@ -321,7 +321,7 @@ static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 
 static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 {
-	u64 until_ns, held_until_ns;
+	u64 until_ns, held_until_ns, others_ns = BOUND_AT_END;
 
 	if (!a->on || !r->sectors)
 		return BOUND_YES;
@@ -332,15 +332,17 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 	/* a drive that is held back does not show what it can do */
 	if (until_ns != BOUND_AT_END)
 		a->full_sectors = 0;
+	/* the limit may rise then, as no flow is present any more that is not predicted */
+	if (r->now_ns < a->others_until_ns)
+		others_ns = a->others_until_ns;
 	if (r->requests || r->met)
-		return r->now_ns < a->others_until_ns ? min(until_ns, a->others_until_ns) :
-							until_ns;
+		return min(until_ns, others_ns);
 	if (until_ns == BOUND_AT_END || r->sectors > a->hi_sectors)
 		return BOUND_YES;
 	if (!a->held_ns)
 		a->held_ns = r->now_ns;
 	held_until_ns = a->held_ns + a->patience_ns + 1;
-	return r->now_ns < held_until_ns ? min(until_ns, held_until_ns) : BOUND_YES;
+	return r->now_ns < held_until_ns ? min(min(until_ns, held_until_ns), others_ns) : BOUND_YES;
 }
 
 /**

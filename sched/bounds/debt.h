@@ -187,7 +187,7 @@ static void debt_set_rate(struct debt *d, u64 rate)
 
 /*
  * Puts what takes @ns to program into the bucket. Real-time writes are never held, and pauses may follow each other: so that the background is
- * not held for ever, a bucket with more than any drive's buffer takes nothing.
+ * not held without end, a bucket that has more than the limit and than a window takes nothing.
  */
 static void debt_charge(struct debt *d, u64 ns, u64 now_ns)
 {

@@ -352,7 +352,7 @@ static u64 rounding_ns(void)
 	return k2->debt.rate ? 3 * rate_ns(k2->debt.rate, 1) : 0;
 }
 
-/* The bucket of the debt takes nothing while it has more than its limit and than any drive's buffer: then at most a write and a pause are above. */
+/* The bucket of the debt takes nothing while it has more than its limit and than a window: then at most a write and a pause are above. */
 static void check_bucket(void)
 {
 	const struct debt *d = &k2->debt;
@@ -366,7 +366,7 @@ static void check_bucket(void)
 		law.bucket_most_ns = max(law.bucket_most_ns, rate_ns(d->rate, most));
 	if (debt_in_bucket(d, player_now_ns) &&
 	    d->empty_ns - player_now_ns > law.bucket_most_ns + law.pause_most_ns)
-		player_fail("the debt of writes takes %llu us, which no drive owes",
+		player_fail("the debt of writes takes %llu us, more than its bucket may have",
 			    (unsigned long long)(d->empty_ns - player_now_ns) / 1000);
 }
 

@@ -29,16 +29,6 @@ struct k2;
 struct k2_entry;
 struct bound_request;
 
-/* The bound that refuses a request, by its knob. */
-enum k2_hold {
-	K2_HOLD_COUNT, /* inflight_max */
-	K2_HOLD_BYTES, /* inflight_kib_max */
-	K2_HOLD_DEBT, /* write_debt_kib_max */
-	K2_HOLD_AHEAD, /* the bound that rt_target_us sets */
-	K2_HOLD_TARGET, /* held to measure the idle drive */
-	K2_HOLD_DISCARD, /* discard_kib_max */
-};
-
 /* Why the dispatcher asked the bounds again. */
 enum k2_release {
 	K2_RELEASE_COMPLETION,
@@ -46,8 +36,6 @@ enum k2_release {
 	K2_RELEASE_KNOB,
 	K2_RELEASE_RUN, /* something else ran the queue, such as an insertion */
 };
-
-#define K2_UNPREDICTED S64_MAX
 
 /* Most real-time requests in the drive that are observed at a time; any others are not observed. */
 #define K2_NOTES 64

@@ -68,6 +68,9 @@
 /* The drive is full with three quarters of the most that was in it at about the latest 2^AHEAD_PEAK_MEMORY dispatches. */
 #define AHEAD_PEAK_MEMORY 6
 
+/* How late a request arrived that was not predicted. */
+#define K2_UNPREDICTED S64_MAX
+
 /**
  * struct ahead_flow - one flow of real-time requests: those of one level and cgroup; times in ns
  * @level: real-time level

@@ -15,14 +15,22 @@
 
 #include <linux/types.h>
 
-#include "../observe.h"
-
 /* The request may be dispatched. */
 #define BOUND_YES 0ULL
 /* Ask again when a request has completed. */
 #define BOUND_AT_END (~0ULL)
 /* Value of a limit: no limit. */
 #define BOUND_NONE (~0ULL)
+
+/* The bound that refuses a request, by its knob. */
+enum k2_hold {
+	K2_HOLD_COUNT, /* inflight_max */
+	K2_HOLD_BYTES, /* inflight_kib_max */
+	K2_HOLD_DEBT, /* write_debt_kib_max */
+	K2_HOLD_AHEAD, /* the bound that rt_target_us sets */
+	K2_HOLD_TARGET, /* held to measure the idle drive */
+	K2_HOLD_DISCARD, /* discard_kib_max */
+};
 
 /**
  * struct bound_request - the next background request, and the present load of the drive

@@ -430,6 +430,18 @@ def check_what_was_expected_is_not_waited_for(script: Script) -> None:
     assert len(lab.in_drive) == 2
 
 
+def check_a_hold_ends_when_the_unpredicted_are_gone(script: Script) -> None:
+    """While a flow is present that is not predicted, the idle drive is held for the one that is."""
+    gone_us = 395_000 + 100_000
+    flows = [Flow(0, ticks(30_000)), Flow(1, ticks(30_000), first_us=395_000, until_us=0)]
+    lab = Lab(script, flows, {"ahead_fallback_kib": 1, "ahead_ramp_pct": 1})
+    lab.play(520_000)
+    assert lab.predicted() == 1
+    went = [us for us, _ in lab.depths]
+    assert not any(gone_us - 1_000 < us < gone_us for us in went), "the drive is held free"
+    assert any(gone_us <= us < gone_us + 100 for us in went)
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
@@ -453,6 +465,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "kept": check_a_place_is_kept_while_under_way,
     "anew": check_a_new_flow_begins_anew,
     "departure": check_what_was_expected_is_not_waited_for,
+    "unpredicted-gone": check_a_hold_ends_when_the_unpredicted_are_gone,
     "one-at-a-time": check_the_rate_is_not_what_holding_leaves,
 }
 
@@ -526,6 +539,12 @@ MUTATIONS = [
         "patience",
         "held_until_ns = a->held_ns + a->patience_ns + 1;",
         "held_until_ns = BOUND_NONE;",
+    ),
+    Mutation(
+        "held-for-the-predicted-only",
+        "unpredicted-gone",
+        "min(min(until_ns, held_until_ns), others_ns)",
+        "min(until_ns, held_until_ns)",
     ),
     Mutation("any-load", "much", "rate_of(sectors, a->gap_ns) > a->rate / AHEAD_LOAD_SHARE", "false"),
     Mutation("long-gaps-of-overtaken", "overtaken", "clamp_t(s64, arrived_ns -", "clamp_t(u64, arrived_ns -"),

@@ -68,6 +68,9 @@ static const struct flash_parameter_info *flash_check(struct flash_parameters *p
 	} else if (p->buffer_kib < p->program_kib) {
 		wrong = &p->buffer_kib;
 		*expected = "at least program_kib";
+	} else if (p->stall_kib && p->stall_kib < p->program_kib) {
+		wrong = &p->stall_kib;
+		*expected = "0, or at least program_kib";
 	} else if (p->erase_kib && p->erase_kib < p->program_kib) {
 		wrong = &p->erase_kib;
 		*expected = "0, or at least program_kib";
@@ -95,6 +98,12 @@ static inline u64 flash_random(struct flash *f)
 {
 	f->random += 0x9e3779b97f4a7c15ULL;
 	return flash_mix(f->random);
+}
+
+/* A share in parts per million as a share of 2^32. */
+static inline u32 flash_share(u32 ppm)
+{
+	return min_t(u64, div_u64((u64)ppm << 32, 1000000), ~0U);
 }
 
 /* Lays out an array of @size bytes behind struct flash, aligned to 8 bytes. Return: its offset in bytes. */
@@ -208,7 +217,7 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 					    100);
 	f->read_unit_ns = k * p->read_more_ns * p->unit_kib;
 	f->read_varies = p->read_spread_percent || p->read_rare_ppm;
-	f->read_rare = min_t(u64, div_u64((u64)p->read_rare_ppm << 32, 1000000), ~0U);
+	f->read_rare = flash_share(p->read_rare_ppm);
 	f->read_rare_ns = k * p->read_rare_ns;
 	f->read_half_fixed_ns = k * p->read_fixed_ns / 2;
 	f->random = flash_mix(p->seed);
@@ -218,12 +227,18 @@ static void flash_init(struct flash *f, const struct flash_parameters *p)
 	f->open_die = 1;
 	f->program_units = p->program_kib / p->unit_kib;
 	f->write_fixed_ns = k * p->write_fixed_ns;
+	f->write_rare = flash_share(p->write_rare_ppm);
+	f->write_rare_ns = k * p->write_rare_ns;
 	f->program_ns = k * p->program_ns;
 	f->erase_programs = p->erase_kib / p->program_kib;
 	f->erase_ns = k * p->erase_ns;
 	/* as on a used drive, dies do not all erase at the same time */
 	for (i = 1; i <= f->die_count; i++)
 		f->dies[i].programs_left = (flash_random(f) >> 32) * f->erase_programs >> 32;
+	f->drain_unit_ns = k * p->drain_kib_ns * p->unit_kib;
+	f->stall_programs = p->stall_kib / p->program_kib;
+	f->stall_left = f->stall_programs;
+	f->stall_ns = k * p->stall_ns;
 	f->slc_programs = div_u64((u64)p->slc_mib << 10, p->program_kib);
 	f->slc_full_program_ns = k * p->slc_full_program_ns;
 	f->slc_drain_ns = k * p->slc_drain_ns;
@@ -355,6 +370,17 @@ static u32 flash_first_free(const struct flash *f)
 	return first;
 }
 
+/* When the room of the open units is free: once they are programmed, and garbage collection has made room for them elsewhere. */
+static u64 flash_drain(struct flash *f, u64 start_ns, u64 programmed_ns)
+{
+	f->drained_ns = max(f->drained_ns, start_ns) + f->open_units * f->drain_unit_ns;
+	if (f->stall_programs && !--f->stall_left) {
+		f->drained_ns += f->stall_ns;
+		f->stall_left = f->stall_programs;
+	}
+	return max(f->drained_ns, programmed_ns);
+}
+
 /* Gives the open units, full program or not, to the die that will be free first. Return: the time at which they are programmed. */
 static u64 flash_program(struct flash *f, u64 start_ns)
 {
@@ -371,7 +397,8 @@ static u64 flash_program(struct flash *f, u64 start_ns)
 	}
 	end = flash_occupy(f, f->open_die, FLASH_DIE_PROGRAM, start_ns, flash_program_ns(f));
 	f->programmed_ns = max(f->programmed_ns, end);
-	flash_push(&f->programs, (struct flash_event){ .at_ns = end, .units = f->open_units });
+	flash_push(&f->programs, (struct flash_event){ .at_ns = flash_drain(f, start_ns, end),
+						       .units = f->open_units });
 	f->statistics.programs++;
 	f->open_units = 0;
 	f->open_die = f->open_die == f->die_count ? 1 : f->open_die + 1;
@@ -413,6 +440,8 @@ static void flash_write(struct flash *f, struct flash_command *c)
 	f->link_in_free_ns = max(f->link_in_free_ns, max(f->controller_free_ns, f->now_ns)) +
 			     c->sectors * f->write_transfer_ns / FLASH_SECTORS_PER_KIB;
 	end = f->link_in_free_ns + f->write_fixed_ns;
+	if (f->write_rare && (u32)flash_random(f) < f->write_rare)
+		end += f->write_rare_ns;
 	f->buffered_units += units;
 	for (; units; units--, unit++) {
 		f->places[unit] = flash_place(f, unit);

@@ -51,6 +51,9 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 		"time of a read in the controller: half before the dies, half after") \
 	parameter(write_fixed_ns, "ns", 0, 1000000000, 12000, \
 		"time from the transfer of a write to its acknowledgement") \
+	parameter(write_rare_ppm, "ppm", 0, 1000000, 0, \
+		"share of writes that are acknowledged write_rare_ns later") \
+	parameter(write_rare_ns, "ns", 0, 1000000000, 0, "time added to the share write_rare_ppm of writes") \
 	parameter(transfer_ns, "ns/KiB", 0, 1000000, 0, \
 		"transfer time on the link to the host; one command at a time in each direction") \
 	parameter(write_transfer_ns, "ns/KiB", 0, 1000000, 0, \
@@ -65,6 +68,12 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 	parameter(erase_kib, "KiB", 0, 1048576, 8192, \
 		"a die erases once for this many KiB programmed; 0 never") \
 	parameter(erase_ns, "ns", 0, 1000000000, 3000000, "time of a die's erase") \
+	parameter(drain_kib_ns, "ns/KiB", 0, 1000000, 0, \
+		"the buffer frees room no faster than this: garbage collection makes room for what is programmed; " \
+		"0: as soon as it is programmed") \
+	parameter(stall_kib, "KiB", 0, 16777216, 0, \
+		"each time that this much was programmed, the buffer frees no room for stall_ns; 0 never") \
+	parameter(stall_ns, "ns", 0, 1000000000, 0, "time for which the buffer frees no room") \
 	parameter(slc_mib, "MiB", 0, 16777216, 0, "size of the SLC cache; 0 none") \
 	parameter(slc_full_program_ns, "ns", 0, 1000000000, 0, \
 		"time of a die's program while the SLC cache is full") \
@@ -193,6 +202,8 @@ struct flash_statistics {
  * @place_seed: seed of the random places
  * @page_mask: a unit whose number has none of these bits begins a page; 0 if units are scattered
  * @read_unit_ns: time of a die's read for each further unit of a page
+ * @write_rare: share of writes, times 2^32
+ * @write_rare_ns: time after which these are acknowledged later than others
  * @programs: programs that hold room in the buffer, by their end
  * @held: commands that wait for room in the buffer, or behind a command that does
  * @buffer_units: size of the buffer, in mapping units
@@ -200,6 +211,10 @@ struct flash_statistics {
  * @open_units: units in the buffer that were not given to a die yet
  * @open_die: the die that programs @open_units, unless another one is free earlier
  * @programmed_ns: end of the last program
+ * @drain_unit_ns: least time between two units that leave the buffer
+ * @drained_ns: when garbage collection has made room for all that was programmed
+ * @stall_programs: programs from one stall to the next; 0: no stalls
+ * @stall_left: programs before the next stall
  * @busy_ns: end of the last operation of any die
  * @idle_ns: time without an operation of any die, not yet used to empty the SLC cache
  * @slc_programs: size of the SLC cache, in programs; 0: no SLC cache
@@ -241,6 +256,8 @@ struct flash {
 	u64 read_half_fixed_ns;
 	u64 random;
 
+	u32 write_rare;
+	u64 write_rare_ns;
 	struct flash_events programs;
 	struct list_head held;
 	bool in_order;
@@ -254,6 +271,12 @@ struct flash {
 	u64 programmed_ns;
 	u32 erase_programs; /* 0: never */
 	u64 erase_ns;
+
+	u64 drain_unit_ns;
+	u64 drained_ns;
+	u32 stall_programs;
+	u32 stall_left;
+	u64 stall_ns;
 
 	u64 busy_ns;
 	u64 idle_ns;

@@ -58,6 +58,15 @@ MISTAKES = {
         "!flash_is_write(c)",
     ),
     "a time that is not dilated": ("f->erase_ns = k * p->erase_ns;", "f->erase_ns = p->erase_ns;"),
+    "garbage collection that takes no time": ("f->open_units * f->drain_unit_ns", "0"),
+    "garbage collection that is idle in the past": (
+        "max(f->drained_ns, start_ns) + f->open",
+        "f->drained_ns + f->open",
+    ),
+    "no stalls": ("f->drained_ns += f->stall_ns;", ""),
+    "a stall each time": ("f->stall_left = f->stall_programs;\n\t}", "f->stall_left = 1;\n\t}"),
+    "a stall that is not dilated": ("f->stall_ns = k * p->stall_ns;", "f->stall_ns = p->stall_ns;"),
+    "no rare writes": ("end += f->write_rare_ns;", ""),
     "writes as fast as reads": ("c->sectors * f->write_transfer_ns", "c->sectors * f->transfer_ns"),
     "reads as slow as writes": (
         "first->command->sectors * f->transfer_ns",

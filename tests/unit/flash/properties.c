@@ -85,6 +85,11 @@ static void draw_parameters(struct flash_parameters *p)
 	p->buffer_kib = p->program_kib + below(p->program_kib * 20);
 	p->erase_kib = below(4) ? p->program_kib * (1 + below(30)) : 0;
 	p->erase_ns = even_below(4000000);
+	p->write_rare_ppm = below(2) ? below(1000001) : 0;
+	p->write_rare_ns = even_below(100000);
+	p->drain_kib_ns = below(2) ? even_below(20000) : 0;
+	p->stall_kib = below(2) ? p->program_kib * (1 + below(20)) : 0;
+	p->stall_ns = even_below(2000000);
 	p->slc_mib = below(3);
 	p->slc_full_program_ns = even_below(2000000);
 	p->slc_drain_ns = even_below(2000000);
@@ -498,6 +503,35 @@ static void known_times(void)
 		free(f);
 	}
 
+	/* room comes at the rate of garbage collection, and after each second program a stall later; a flush waits for programs alone */
+	p = small();
+	p.dies = 4;
+	p.buffer_kib = 32;
+	p.transfer_ns = 0;
+	p.drain_kib_ns = 10000;
+	p.stall_kib = 64;
+	p.stall_ns = 1000000;
+	start = 5000000;
+	f = make(&p);
+	for (i = 0; i < 4; i++) {
+		c[i] = command(FLASH_WRITE, i * 32, 32);
+		flash_submit(f, 0, &c[i], start);
+	}
+	require(next_done(f, &done) == start + 8000 && done == &c[0]);
+	require(next_done(f, &done) == start + 328000 && done == &c[1]);
+	require(next_done(f, &done) == start + 640000 + 1000000 + 8000 && done == &c[2]);
+	require(next_done(f, &done) == start + 640000 + 1000000 + 320000 + 8000 && done == &c[3]);
+	require(alone(f, command(FLASH_FLUSH, 0, 0)) == 200000 - 8000);
+	free(f);
+
+	/* rare long writes */
+	p = small();
+	p.write_rare_ppm = 1000000;
+	p.write_rare_ns = 5000;
+	f = make(&p);
+	require(alone(f, command(FLASH_WRITE, 0, 4)) == 8000 + 5000 + 4 * 100);
+	free(f);
+
 	/* all of the buffer is used */
 	p = small();
 	p.buffer_kib = 64;
@@ -623,7 +657,7 @@ static void refusals(void)
 		WRONG(slots, 0),      WRONG(unit_kib, 3),      WRONG(fetch_kib, 2),
 		WRONG(fetch_kib, 24), WRONG(program_kib, 30),  WRONG(buffer_kib, 16),
 		WRONG(erase_kib, 16), WRONG(dilation, 0),      WRONG(trimmed_percent, 101),
-		WRONG(placement, 3),  WRONG(program_kib, ~0U),
+		WRONG(placement, 3),  WRONG(program_kib, ~0U), WRONG(stall_kib, 16),
 	};
 	const struct flash_parameter_info *info;
 	struct flash_parameters p;

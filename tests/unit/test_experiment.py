@@ -11,6 +11,7 @@ from tailgate.base.errors import UsageError
 from tailgate.load import fiojob
 from tailgate.runs import statistics as analysis
 from tailgate.spec import drive, experiment, paper
+from tailgate.spec.grid import words
 from tailgate.spec.sweep import expand
 
 FIG8 = paths.EXPERIMENTS / "k2" / "fig8.toml"
@@ -251,6 +252,30 @@ def test_axes_refused_in_one_line(tmp_path: Path, more: str, message: str) -> No
     (tmp_path / "bad.toml").write_text(f"{text}\n{more}")
     with refused(f"{tmp_path / 'bad.toml'}: {message}"):
         experiment.load(tmp_path / "bad.toml")
+
+
+def test_a_grid_is_every_combination() -> None:
+    spec = experiment.load(paths.EXPERIMENTS / "kyber" / "r1-w256.toml")
+    none, *cells = spec.schedulers
+    assert (none.name, len(cells)) == ("none", 90)
+    assert [s.label for s in cells[9:11]] == ["kyber-50us-100ms", "kyber-100us-20us"]
+    first = cells[0]
+    assert first.knobs == {"read_lat_nsec": 50_000, "write_lat_nsec": 20_000}
+    assert (first.name, first.dilated) == ("kyber", ("read_lat_nsec", "write_lat_nsec"))
+
+
+@pytest.mark.parametrize("grid", ["7", "{}", "{ d = [] }", "{ d = 8 }"])
+def test_what_is_no_grid_is_refused(tmp_path: Path, grid: str) -> None:
+    text = "[[schedulers]]\nlabel = 'mqfq'\nname = 'mqfq'\ngrid = {}\n"
+    (tmp_path / "bad.toml").write_text(text.format(grid))
+    expected = "schedulers[0].grid: expected a table of knobs, each with an array of values"
+    with refused(f"{tmp_path / 'bad.toml'}: {expected}"):
+        experiment.load(tmp_path / "bad.toml")
+
+
+def test_a_value_of_a_grid_is_a_word_of_the_label() -> None:
+    knobs = {"read_lat_nsec": 2_500_000, "d": "auto", "rt_target_us": 300, "write_lat_nsec": 1}
+    assert [words(*knob) for knob in knobs.items()] == ["2500us", "auto", "300", "1ns"]
 
 
 def test_the_text_and_table_3_of_the_k2_split_paper_disagree() -> None:

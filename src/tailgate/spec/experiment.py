@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, model_validator
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import EXPERIMENTS
 from tailgate.spec import cgroups
+from tailgate.spec.grid import expand_grids
 from tailgate.spec.scheduler import Knob, Label, Scheduler
 from tailgate.spec.sweep import Share, Sweep, expand
 from tailgate.spec.toml import parse_toml
@@ -107,8 +108,9 @@ class Paper(BaseModel, extra="forbid", frozen=True):
 class Experiment(BaseModel, extra="forbid", frozen=True):
     """A whole experiment file. `name` is `family/name`; `path` is the file.
 
-    In the file `axes` may stand for sweeps; `load` writes those out (`expand`). An experiment that repeats
-    no published figure has no `paper`; then neither its loads nor its schedulers name anything of a paper's.
+    In the file `axes` may stand for sweeps, and a scheduler may have a grid; `load` writes both out. An
+    experiment that repeats no published figure has no `paper`; then neither its loads nor its schedulers
+    name anything of a paper's.
     """
 
     title: str
@@ -244,7 +246,7 @@ def find(name: str) -> Path:
 
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
-    spec = parse_toml(path, Experiment, expand)
+    spec = parse_toml(path, Experiment, lambda data: expand_grids(expand(data)))
     for key, file in spec.files_beside:
         if not (path.parent / file).is_file():
             raise UsageError(

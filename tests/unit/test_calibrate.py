@@ -175,7 +175,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path: Path, capsys: pytest.Capture
         (
             'name = "970evo"',
             'name = "other"',
-            "no figures of a drive other; expected 970evo, foresee-emmc, p3700 or nvmf",
+            "no figures of a drive other; expected 970evo, foresee-emmc, p3700, nvmf or 980pro",
         ),
     ):
         (tmp_path / "drive.toml").write_text(text.replace(old, new), encoding="utf-8")

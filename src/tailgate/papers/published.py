@@ -15,11 +15,13 @@ from tailgate.base.paths import ROOT
 #: Units of paper.csv in the model's: I/O per second, MiB/s, microseconds.
 _UNITS = {
     "kIOPS": 1e3,
+    "KIOPS": 1e3,
     "K IOP/s": 1e3,
     "million IOP/s": 1e6,
     "MB/s": 1e6 / 2**20,
     "MiB/s": 1.0,
     "ms": 1e3,
+    "us": 1.0,
 }
 
 
@@ -27,8 +29,9 @@ _UNITS = {
 class CalibrationCell:
     """A figure of the paper, and the load on the model that gives the same figure.
 
-    `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive,
-    `figure` is a key of its output. `group` is the group of `free` that is fitted to it, "" if none is.
+    `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive, or
+    `label` is that of a load of the experiment (Facts.experiment); `figure` is a key of the output. `group`
+    is the group of `free` that is fitted to it, "" if none is.
     """
 
     title: str
@@ -36,6 +39,7 @@ class CalibrationCell:
     load: Mapping[str, int]
     figure: str
     group: str = ""
+    label: str = ""
 
     def like(self, other: "CalibrationCell", value: float) -> float:
         """This cell's value as one of the other's kind: a throughput as commands a second, or as the time
@@ -60,12 +64,15 @@ class Facts:
 
     `free` are parameters that are fitted together, group by group, in this order. `contradictions` are
     cells that no one drive can meet together, by title, and why; if one of them is fitted, it is the second.
+    `experiment`: the figures are those of its simulation without a scheduler, on its machine: where the
+    paper's figures are the processor's as much as the drive's. Otherwise closed_loop.c gives them.
     """
 
     paper: Path
     cells: tuple[CalibrationCell, ...]
     free: Mapping[str, tuple[str, ...]]
     contradictions: tuple[tuple[str, str, str], ...]
+    experiment: str = ""
 
     def published(self) -> dict[str, float]:
         """The paper's value of each cell, by its title: I/O per second, MiB/s or microseconds."""
@@ -354,5 +361,55 @@ def _peak(kib: int, threads: int, parallelism: int, row: Mapping[str, str]) -> F
 _P3700 = _peak(4, 24, 64, {"source": "Section 4.2", "workload": "MQ-SSD setup"})
 _NVMF = _peak(1, 32, 128, {"source": "Section 4.2 / Figure 8", "workload": "NVMf setup"})
 
+# --- drives/980pro.toml -------------------------------------------------------------------------------------
+
+
+def _table_2(load: str, flow: str, figure: str, fitted: bool = True) -> CalibrationCell:
+    metric = f"{flow}_throughput" if figure == "iops" else f"{flow}_p99_latency"
+    row = {"scheduler": "none", "workload": load, "access_pattern": f"random {flow}", "metric": metric}
+    return CalibrationCell(
+        f"Table 2: {load}, {flow}s, {'a second' if figure == 'iops' else figure}",
+        {"source": f"Table 2 row {_ROWS.index(load) + 1}", **row},
+        {},
+        f"{flow}.{figure}",
+        "all" if fitted else "",
+        load.lower(),
+    )
+
+
+_ROWS = ("R1", "R256", "W1", "W256", "R1-W1", "R1-W256", "R256-W1", "R256-W256")
+#: The p99 of a lone writer beside reads: the model's writes do not meet them.
+_LEFT_OVER = (("R1-W1", "write"), ("R256-W1", "write"))
+_PRO = Facts(
+    paper=ROOT / "experiments" / "kyber" / "paper.csv",
+    cells=tuple(
+        _table_2(load, flow, figure, figure == "iops" or (load, flow) not in _LEFT_OVER)
+        for load in _ROWS
+        for flow in ("read", "write")
+        if flow[0].upper() in load
+        for figure in ("iops", "p99")
+    ),
+    free={
+        "all": (
+            "read_ns",
+            "read_fixed_ns",
+            "write_fixed_ns",
+            "write_rare_ns",
+            "program_ns",
+            "drain_kib_ns",
+            "stall_kib",
+            "stall_ns",
+        )
+    },
+    contradictions=(),
+    experiment="kyber/table2",
+)
+
 #: By the drive's name.
-FACTS: Mapping[str, Facts] = {"970evo": _EVO, "foresee-emmc": _FORESEE, "p3700": _P3700, "nvmf": _NVMF}
+FACTS: Mapping[str, Facts] = {
+    "970evo": _EVO,
+    "foresee-emmc": _FORESEE,
+    "p3700": _P3700,
+    "nvmf": _NVMF,
+    "980pro": _PRO,
+}

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Fit a drive file's free parameters to what a paper measured on that drive; print what is left.
 
-`closed_loop.c` puts the paper's loads on the drive model (`flash/`), without a computer around it.
+`closed_loop.c` puts the paper's loads on the drive model (`flash/`), without a computer around it. Where the
+computer decides as much, the paper's loads are an experiment, which is simulated.
 `published.py` says which figures are fitted; every other one is left for the model to predict. The structure
 of the model was chosen with all of them in sight: docs/model.md.
 """
 
+import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -21,8 +24,12 @@ from pathlib import Path
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.papers.published import FACTS, CalibrationCell, Facts
+from tailgate.runs.histogram import merge
+from tailgate.simulator import simulation
 from tailgate.spec.drive import OF_DRIVER, Drive
 from tailgate.spec.toml import parse_toml
+from tailgate.targets.sim_point import histogram
+from tailgate.upkeep.claims import simulations
 
 SOURCE = Path(__file__).with_name("closed_loop.c")
 
@@ -63,6 +70,10 @@ class ClosedLoop:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
+    def figures(self, cell: CalibrationCell, parameters: Mapping[str, int], samples: int) -> dict[str, float]:
+        """The load of a cell on a drive of these parameters, with so many real-time requests, if any."""
+        return self.run({**parameters, **cell.load, "rt_samples": samples})
+
     def run(self, keys: Mapping[str, int]) -> dict[str, float]:
         """One run: its figures, those of the real-time process as "rt.p99.9" and so on, in microseconds.
 
@@ -81,32 +92,57 @@ class ClosedLoop:
         return figures
 
 
+class Simulated:
+    """The loads of an experiment without a scheduler."""
+
+    def __init__(self, experiment: str, drive: str) -> None:
+        self._loads = {
+            load: simulated
+            for (load, scheduler, _), simulated in simulations.of(experiment, drive, "quick").items()
+            if scheduler == "none"
+        }
+
+    def figures(self, cell: CalibrationCell, parameters: Mapping[str, int], _: int) -> dict[str, float]:
+        """One load: requests a second and the p99 in us of each flow, as "read.iops" and "read.p99"."""
+        simulated = self._loads[cell.label]
+        drive = {**simulated.drive, **parameters}
+        outcome = simulation.simulate(dataclasses.replace(simulated, drive=drive))
+        found: dict[str, float] = {}
+        for flow, (_runtime, directions) in outcome.flows.items():
+            latencies = merge([histogram(d.latency) for d in directions])
+            found[f"{flow}.iops"] = outcome.rate(flow) * latencies.n
+            found[f"{flow}.p99"] = latencies.percentile(0.99)
+        return found
+
+
+Model = ClosedLoop | Simulated
+
+
 def residuals(
-    loop: ClosedLoop,
+    model: Model,
     parameters: Mapping[str, int],
     cells: Sequence[CalibrationCell],
     paper: Mapping[str, float],
     samples: int,
 ) -> list[Residual]:
     """The model beside the paper; loads with real-time requests have `samples` of them."""
-    loads: list[dict[str, int]] = []
+    loads: list[tuple[Mapping[str, int], str]] = []
+    asked: list[CalibrationCell] = []
     for cell in cells:
-        load = {**cell.load, "rt_samples": samples}
-        if load not in loads:
-            loads.append(load)
+        if (cell.load, cell.label) not in loads:
+            loads.append((cell.load, cell.label))
+            asked.append(cell)
     drive = {k: v for k, v in parameters.items() if k != "queues" and k not in OF_DRIVER}  # one a process
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda load: loop.run({**drive, **load}), loads))
+        results = list(pool.map(lambda cell: model.figures(cell, drive, samples), asked))
     return [
-        Residual(
-            cell, paper[cell.title], results[loads.index({**cell.load, "rt_samples": samples})][cell.figure]
-        )
+        Residual(cell, paper[cell.title], results[loads.index((cell.load, cell.label))][cell.figure])
         for cell in cells
     ]
 
 
 def fit(
-    loop: ClosedLoop,
+    model: Model,
     parameters: Mapping[str, int],
     free: Sequence[str],
     facts: Facts,
@@ -135,7 +171,7 @@ def fit(
         best = minimize(
             lambda x, cells, before, chosen: sum(
                 math.log(r.ratio) ** 2
-                for r in residuals(loop, before | _values(chosen, x), cells, paper, samples)
+                for r in residuals(model, before | _values(chosen, x), cells, paper, samples)
             ),
             start,
             args=(cells, dict(fitted), chosen),
@@ -208,11 +244,16 @@ def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -
         raise UsageError(
             f"{file}: {unknown[0]} is marked as fitted; what can be fitted is {', '.join(known)}"
         )
-    with ClosedLoop() as loop:
+    with contextlib.ExitStack() as stack:
+        model: Model
+        if facts.experiment:
+            model = Simulated(facts.experiment, drive.name)
+        else:
+            model = stack.enter_context(ClosedLoop())
         if not check:
-            parameters = fit(loop, parameters, free, facts, samples, evaluations, print)
+            parameters = fit(model, parameters, free, facts, samples, evaluations, print)
         paper = facts.published()
-        print(report(residuals(loop, parameters, facts.cells, paper, samples), facts))
+        print(report(residuals(model, parameters, facts.cells, paper, samples), facts))
     if write:
         text = file.read_text(encoding="utf-8")
         file.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")

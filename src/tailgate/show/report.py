@@ -19,7 +19,7 @@ from tailgate.papers.answers import published_in, read_points
 from tailgate.runs.folder import read_run
 from tailgate.runs.measurements import Measurement
 from tailgate.runs.points import Point
-from tailgate.show import paper_rows, rows, sentences, shares, waits
+from tailgate.show import flows, grids, paper_rows, rows, sentences, shares, waits
 from tailgate.show.plots.drawing import Drawing, draw
 from tailgate.spec import paper
 from tailgate.spec.plan import Run
@@ -181,6 +181,11 @@ def _points(loaded: Loaded) -> PointTables:
         loads = [(here[0].sweep.words, rows.of_shares(here, points)) for here in shares.loads(points)]
         return PointTables(run.target, loads, rows.marks_of(points), meaning=shares.NOTE)
     main = [p for p in points if p.variant is None]
+    if run.spec.plot == "grid" or flows.alone(run, points):
+        rest, matrices = grids.split(run, points)
+        tables = [("", rows.of_flows(rest))] if rest else []
+        tables += [(m.title, rows.of_matrix(m)) for m in matrices]
+        return PointTables(run.target, tables, rows.marks_of(main), meaning=flows.NOTE)
     return PointTables(
         run.target,
         [("", rows.of_points(run.spec, main))],
@@ -201,11 +206,7 @@ def _how(loaded: Loaded) -> How:
         "Drive": f"{spec.drive}: {about.get('drive_title', '')}",
         "Samples": f"{samples} ({run.mode_name}), seeds {', '.join(map(str, run.mode.seeds))}",
         "Queue": ", ".join(f"{k} {v}" for k, v in spec.queue.items()),
-        "Knobs": "; ".join(
-            f"{s.label}: {', '.join(f'{k} {v}' for k, v in s.knobs.items())}"
-            for s in run.schedulers
-            if s.knobs
-        ),
+        "Knobs": _knobs(run),
         "Machine": ", ".join(filter(None, (about.get("qemu", ""), f"{spec.machine.smp} CPU"))),
         "Load": f"fio {about.get('fio', '')}",
         "Measured": about.get("finished"),
@@ -218,3 +219,17 @@ def _how(loaded: Loaded) -> How:
         [sentences.where_measured(run, loaded.points), sentences.machine_words(modes)],
         [(name, str(text)) for name, text in facts.items() if text],
     )
+
+
+def _knobs(run: Run) -> str:
+    """Each scheduler's knobs; those of a grid together, each knob with all of its values."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for s in run.schedulers:
+        for knob, value in s.knobs.items():
+            knobs = found.setdefault(s.name if run.spec.plot == "grid" else s.label, {})
+            knobs.setdefault(knob, {})[str(value)] = None
+    told = {
+        label: ", ".join(f"{knob} {' / '.join(values)}" for knob, values in knobs.items())
+        for label, knobs in found.items()
+    }
+    return "; ".join(f"{label}: {knobs}" for label, knobs in told.items())

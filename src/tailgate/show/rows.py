@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tailgate.runs.points import Point
-from tailgate.show import sentences, shares, waits
+from tailgate.show import flows, sentences, shares, waits
+from tailgate.show.grids import Matrix
 from tailgate.show.words import interval_words, load_words, ms
 from tailgate.spec.experiment import Experiment
 
@@ -129,3 +130,19 @@ def of_shares(here: Sequence[Point], points: Sequence[Point]) -> Table:
     headings = [*texts("scheduler"), *map(Heading, shares.headings(here, points))]
     rows = [Row(p.scheduler.label, [TableCell(text) for text in shares.row(p, here, points)]) for p in here]
     return Table("Table of a load", headings, rows)
+
+
+def of_flows(points: Sequence[Point]) -> Table:
+    """These points, each flow by itself."""
+    headings = [*texts("scheduler"), *map(Heading, flows.headings(points))]
+    rows = [Row(p.scheduler.label, [TableCell(text) for text in flows.row(p, points)]) for p in points]
+    return Table("Table of flows", headings, rows)
+
+
+def of_matrix(matrix: Matrix) -> Table:
+    """One figure of one flow: a row for each value of the first knob, a column for each of the second."""
+    corner = Heading([f"{matrix.knobs[0]} ↓", f"{matrix.knobs[1]} →"], text=True)
+    rows = [
+        Row(name, [*map(TableCell, cells)]) for name, cells in zip(matrix.rows, matrix.texts, strict=True)
+    ]
+    return Table(matrix.title, [corner, *numbers(*matrix.columns)], rows)

@@ -67,7 +67,11 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
     """Where latency is taken, here and in the paper, and by how much the two differ on the idle drive."""
     if any(p.blocked for p in points):
         return "The time of an fdatasync is fio's: from the system call to its return."
-    text = "Latency here is fio's clat of the synchronous task: from its system call to the call's return."
+    text = (
+        "Latency here is fio's clat of the synchronous task: from its system call to the call's return."
+        if any(p.real_time for p in points)
+        else "Latency here is fio's clat: from a request's submission to its completion."
+    )
     if run.spec.paper:
         text += f" The paper's is the {run.spec.paper.latency}."
     alone = [(p.block_us, p.rt.lat_us["mean"]) for p in points if p.block_us and p.rt]

@@ -12,7 +12,7 @@ from rich.table import Table
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in
 from tailgate.runs.points import Point, PointFlow
-from tailgate.show import sentences, shares, waits
+from tailgate.show import flows, grids, sentences, shares, waits
 from tailgate.show.words import load_words, ms
 from tailgate.spec.plan import Run
 from tailgate.spec.sweep import Sweep
@@ -25,7 +25,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
 
     An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One with
-    file systems shows which tasks wait for them.
+    file systems shows which tasks wait for them, one whose schedulers are a grid has matrices.
     """
     if any(p.blocked for p in points):
         _show_waits(console, points)
@@ -35,6 +35,9 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         return
     if run.spec.plot == "none" and folder and all(published_in(folder, run.spec).values()):
         _show_cells(console, run, points, folder)
+        return
+    if run.spec.plot == "grid" or flows.alone(run, points):
+        _show_flows(console, run, points)
         return
     wide = console.width >= WIDE
     main = [p for p in points if p.variant is None]
@@ -51,13 +54,17 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         console.print(escape(f"{title}, {sentence}"), highlight=False)
     for sentence in cells.changed(p.scheduler.name for p in main if p.published):
         console.print(escape(sentence), highlight=False)
+    _show_dilation(console, points)
+    for i, mark in enumerate(marks, 1):
+        console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
+    console.print(escape(sentences.where_measured(run, points)), style="dim", highlight=False)
+
+
+def _show_dilation(console: Console, points: Sequence[Point]) -> None:
     dilations = sorted({p.dilation for p in points if p.dilation > 1})
     if dilations:
         times = " or ".join(map(str, dilations))
         console.print(f"Time dilated {times} times where the report says so; all figures are undilated.")
-    for i, mark in enumerate(marks, 1):
-        console.print(f"[yellow]({i})[/yellow] {escape(mark)}", highlight=False)
-    console.print(escape(sentences.where_measured(run, points)), style="dim", highlight=False)
 
 
 def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
@@ -134,6 +141,40 @@ def _show_shares(console: Console, run: Run, points: Sequence[Point]) -> None:
         about = dict.fromkeys(f"{p.scheduler.label}, {p.sweep.label}" for p in points if mark in p.marks)
         console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
     console.print(shares.NOTE, style="dim", highlight=False)
+
+
+def _show_flows(console: Console, run: Run, points: Sequence[Point]) -> None:
+    """Each flow by itself: the schedulers of a grid as matrices over its two knobs, the others a row each."""
+    rest, matrices = grids.split(run, points)
+    if rest:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        table.add_column("scheduler", no_wrap=True)
+        for lines in flows.headings(rest):
+            table.add_column("\n".join(lines), justify="right", no_wrap=True)
+        for p in rest:
+            table.add_row(*map(escape, (p.scheduler.label, *flows.row(p, rest))))
+        console.print(table)
+    for matrix in matrices:
+        _show_matrix(console, matrix)
+    for first, second in dict.fromkeys(m.knobs for m in matrices):
+        console.print(f"Rows of a matrix: {first}; columns: {second}.", highlight=False)
+    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
+        about = list(dict.fromkeys(p.scheduler.label for p in points if mark in p.marks))
+        words = ", ".join(about[:3]) + (f" and {len(about) - 3} more" if len(about) > 3 else "")
+        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(words)}", highlight=False)
+    _show_dilation(console, points)
+    where = f"{flows.NOTE} {sentences.where_measured(run, points)}"
+    console.print(escape(where), style="dim", highlight=False)
+
+
+def _show_matrix(console: Console, matrix: grids.Matrix) -> None:
+    console.print(f"[bold]{escape(matrix.title)}[/bold]", highlight=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for heading in ("", *matrix.columns):
+        table.add_column(escape(heading), justify="right", no_wrap=True)
+    for name, texts in zip(matrix.rows, matrix.texts, strict=True):
+        table.add_row(f"[dim]{escape(name)}[/dim]", *texts)
+    console.print(table)
 
 
 def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:

@@ -6,11 +6,16 @@ import math
 from tailgate.runs.statistics import Interval
 
 
+def digits(value: float | None) -> str:
+    """Three significant digits, but no exponent; a dash for no value or NaN."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(max(value, 0.001))))}f}" if value else "0"
+
+
 def ms(us: float | None) -> str:
     """Microseconds as milliseconds with three significant digits."""
-    if us is None or math.isnan(us):
-        return "–"
-    return f"{us / 1000:.{max(0, 2 - math.floor(math.log10(max(us, 1) / 1000)))}f}" if us else "0"
+    return digits(None if us is None else us / 1000)
 
 
 def interval_words(ci: Interval, n: int) -> str:

@@ -22,7 +22,7 @@ from tailgate.spec.toml import parse_toml
 
 ModeName = Literal["quick", "full", "claims"]
 Cells = Literal["highest throughput", "highest latency"]
-Plot = Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "none"]
+Plot = Literal["bandwidth-latency", "medians", "sizes", "ccdf", "shares", "grid", "none"]
 CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*$")]
 
 
@@ -101,7 +101,7 @@ class Paper(BaseModel, extra="forbid", frozen=True):
     #: Which of our points stands beside the paper's: Table II has the highest throughput with the latency
     #: there, Table III the highest latency with the throughput there.
     cells: Cells = "highest throughput"
-    #: How the paper draws it; its tables are not drawn, and shares are a table.
+    #: How the paper draws it; its tables are not drawn, and shares are a table. A grid has two varying knobs.
     plot: Plot = "bandwidth-latency"
 
 

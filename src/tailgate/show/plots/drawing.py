@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailgate.show.plots import ccdf, curves, legends, medians, sizes
+from tailgate.show.plots import ccdf, curves, grids, legends, medians, sizes
 from tailgate.show.plots.legends import Legend
 from tailgate.show.plots.panel import Panel, Published, Runs
 from tailgate.spec.experiment import Experiment
@@ -12,11 +12,14 @@ from tailgate.spec.experiment import Experiment
 
 @dataclass(frozen=True)
 class Drawing:
-    """What the report draws of an experiment. `axes` are the words at x and y; () where panels have them."""
+    """What the report draws of an experiment. `axes` are the words at x and y; () where panels have them.
+    `large`: panels with a value written in each cell, two beside each other at most.
+    """
 
     legend: Legend
     panels: Sequence[Panel]
     axes: Sequence[str] = ()
+    large: bool = False
 
 
 def draw(spec: Experiment, runs: Runs, published: Published) -> Drawing | None:
@@ -32,4 +35,6 @@ def draw(spec: Experiment, runs: Runs, published: Published) -> Drawing | None:
             return Drawing(legends.of_lines(runs), sizes.panels(runs), (x, y))
         case "ccdf":
             return Drawing(legends.of_lines(runs), ccdf.panels(runs), (x, y))
+        case "grid" if panels := grids.panels(runs):
+            return Drawing(legends.of_grids(), panels, (x, y), large=True)
     return None

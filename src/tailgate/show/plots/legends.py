@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailgate.show.plots import curves, medians
+from tailgate.show.plots import curves, grids, medians
 from tailgate.show.plots.panel import COLOURS, Runs, labels, line_colour
 
 
@@ -20,12 +20,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Legend:
-    """`ramp`: the colours from no load to full load, if they tell the load. `scales`: whether a reader may
-    choose the scale of the latency axis.
+    """`ramp`: colours from one of `ends` to the other, if they tell a load or a value. `scales`: whether a
+    reader may choose the scale of the latency axis.
     """
 
     entries: Sequence[Entry]
     ramp: Sequence[str] = ()
+    ends: tuple[str, str] = ("no load", "full load")
     scales: bool = False
 
 
@@ -56,3 +57,9 @@ def of_lines(runs: Runs) -> Legend:
     """Which line is which scheduler's: of `sizes` and `ccdf`."""
     every = labels(runs)
     return Legend([Entry("dot", label, line_colour(every, label)) for label in every])
+
+
+def of_grids() -> Legend:
+    """What the colours of cells say, and which cells have an outline."""
+    corners = Entry("open", "both knobs at their lowest or highest value", grids.CORNER)
+    return Legend([corners], ramp=grids.SCALE, ends=("lowest in the panel", "highest"))

@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,16 @@ class Simulated:
 
 
 Model = ClosedLoop | Simulated
+
+
+@contextlib.contextmanager
+def model_of(facts: Facts, drive: str) -> Iterator[Model]:
+    """What gives a drive's figures."""
+    if facts.experiment:
+        yield Simulated(facts.experiment, drive)
+    else:
+        with ClosedLoop() as loop:
+            yield loop
 
 
 def residuals(
@@ -244,12 +254,7 @@ def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -
         raise UsageError(
             f"{file}: {unknown[0]} is marked as fitted; what can be fitted is {', '.join(known)}"
         )
-    with contextlib.ExitStack() as stack:
-        model: Model
-        if facts.experiment:
-            model = Simulated(facts.experiment, drive.name)
-        else:
-            model = stack.enter_context(ClosedLoop())
+    with model_of(facts, drive.name) as model:
         if not check:
             parameters = fit(model, parameters, free, facts, samples, evaluations, print)
         paper = facts.published()

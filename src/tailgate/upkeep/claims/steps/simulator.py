@@ -16,7 +16,7 @@ from tailgate.papers.published import FACTS
 from tailgate.runs.folder import read_run
 from tailgate.spec.drive import load as load_drive
 from tailgate.spec.drive import values
-from tailgate.upkeep.calibrate import ClosedLoop, residuals
+from tailgate.upkeep.calibrate import model_of, residuals
 from tailgate.upkeep.claims.lab import Answer, Lab, noted
 from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
@@ -62,11 +62,11 @@ SAMPLES = 8000
 
 def drives(lab: Lab) -> Iterator[Figure]:
     """The models of drives beside what papers measured on them: each figure, and its error."""
-    with ClosedLoop() as loop:
-        for name, facts in FACTS.items():
-            source = Source(f"tailgate calibrate drives/{name}.toml --check", "model", "virtual")
-            parameters = values(load_drive(name)[1], {})
-            for found in residuals(loop, parameters, facts.cells, facts.published(), SAMPLES):
+    for name, facts in FACTS.items():
+        source = Source(f"tailgate calibrate drives/{name}.toml --check", "model", "virtual")
+        parameters = values(load_drive(name)[1], {})
+        with model_of(facts, name) as of_drive:
+            for found in residuals(of_drive, parameters, facts.cells, facts.published(), SAMPLES):
                 title = re.sub(r"[^a-z0-9.]+", "-", found.cell.title.lower())
                 yield Figure(f"drives/{name}/{title}/model", exact(found.model), source)
                 yield Figure(f"drives/{name}/{title}/error", exact(found.ratio - 1), source)

@@ -199,7 +199,8 @@ NB_MODULE(_core, m)
 		.def_ro("events", &Result::events)
 		.def_ro("idle", &Result::idle)
 		.def_ro("drive", &Result::drive)
-		.def_ro("found", &Result::found);
+		.def_ro("found", &Result::found)
+		.def_ro("state", &Result::state);
 	m.def("simulate", &simulate, nb::arg("config"), nb::call_guard<nb::gil_scoped_release>(),
 	      "Run a simulation to its end. UsageError for what is not possible.");
 	m.def("schedulers", &schedulers,

@@ -210,6 +210,17 @@ std::map<std::string, uint64_t> BlockLayer::found(const Scheduler &scheduler) co
 	return out;
 }
 
+std::map<std::string, uint64_t> BlockLayer::state() const
+{
+	std::map<std::string, uint64_t> out;
+
+	if (!scheduler_ || !scheduler_->state_names)
+		return out;
+	for (uint32_t i = 0; scheduler_->state_names[i]; i++)
+		out[scheduler_->state_names[i]] = scheduler_->state(elevator_.get(), i);
+	return out;
+}
+
 Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 {
 	if (!scheduler_ || !scheduler_->bounds)

@@ -100,6 +100,9 @@ class BlockLayer
 	/// Present values of the knobs that are set to "auto", by name.
 	std::map<std::string, uint64_t> found(const Scheduler &scheduler) const;
 
+	/// Numbers that tell the scheduler's present state, by name; none for most schedulers.
+	std::map<std::string, uint64_t> state() const;
+
 	uint64_t completed = 0; ///< requests completed
 	uint64_t submitted = 0; ///< requests created
 	const flash_statistics &statistics() const

@@ -252,6 +252,7 @@ Result simulate(const Config &config)
 	result.ios = layer.completed;
 	result.events = engine.events;
 	result.found = layer.found(config.scheduler);
+	result.state = layer.state();
 	const flash_statistics &drive = layer.statistics();
 	result.drive = {
 		{ "commands", drive.commands },	  { "slots_used_max", drive.slots_used_max },

@@ -214,6 +214,7 @@ struct Result {
 	double idle = 1; ///< idle share of the processors' time while flow 0 ran
 	std::map<std::string, uint64_t> drive; ///< struct flash_statistics
 	std::map<std::string, uint64_t> found; ///< final values of knobs set to "auto", by name
+	std::map<std::string, uint64_t> state; ///< the scheduler's state at the end, by name
 };
 
 /// A knob: name, least, most, value of "auto" (0 if it has none); for a choice, the names of the values.

@@ -173,6 +173,16 @@ static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 
 	return NULL;
 }
 
+/* As the kernel's files in debugfs are called that show them. */
+static const char *const kyber_state_names[] = { "read_tokens", "write_tokens", NULL };
+
+static u64 kyber_state(void *s, u32 i)
+{
+	struct kyber_drive *d = s;
+
+	return d->kyber.tokens[i == 0 ? KYBER_READ : KYBER_WRITE].depth;
+}
+
 const struct sim_scheduler sim_kyber = {
 	.name = "kyber",
 	.knob_count = KYBER_KNOB_COUNT,
@@ -180,6 +190,8 @@ const struct sim_scheduler sim_kyber = {
 	.create = kyber_create,
 	.destroy = kyber_destroy,
 	.configure = kyber_set_knob,
+	.state_names = kyber_state_names,
+	.state = kyber_state,
 	.insert = kyber_insert_request,
 	.dispatch = kyber_dispatch_request,
 	.has_work = kyber_queue_has_work,

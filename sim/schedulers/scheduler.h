@@ -97,6 +97,8 @@ struct sim_device {
  * @configure: sets knobs[knob] to a value within its range; returns a negative error if it refuses the value, which
  *	changes nothing
  * @found: the present value of a knob that is set to "auto"; NULL: not supported
+ * @state_names: names of the numbers that @state returns, ended by NULL; NULL: none
+ * @state: a number that tells its present state, such as what it has adjusted
  * @insert: inserts a request; at_head: before all others
  * @dispatch: returns the next request for the drive, or NULL
  * @has_work: whether @dispatch may return a request
@@ -120,6 +122,8 @@ struct sim_scheduler {
 	bool (*destroy)(void *s);
 	int (*configure)(void *s, u32 knob, u64 value);
 	u64 (*found)(void *s, u32 knob);
+	const char *const *state_names;
+	u64 (*state)(void *s, u32 i);
 	void (*insert)(void *s, struct sim_request *rq, bool at_head, u64 now_ns);
 	struct sim_request *(*dispatch)(void *s, u32 queue, u64 now_ns);
 	bool (*has_work)(void *s, u32 queue);

@@ -153,7 +153,7 @@ def test_the_drives_of_mqfq_reach_their_peaks(loop: ClosedLoop, name: str, reach
 
 
 def test_the_drive_of_the_kyber_paper_is_as_near_as_the_documents_say() -> None:
-    """What is fitted; and beside reads a lone writer has the p99 that it has alone, which is not the paper's."""
+    """What is fitted; and beside reads a lone writer has the p99 that it has alone, unlike the paper's."""
     facts = FACTS["980pro"]
     with calibrate.model_of(facts, "980pro") as model:
         found = calibrate.residuals(model, values_of("980pro"), facts.cells, facts.published(), samples=0)

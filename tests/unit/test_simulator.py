@@ -525,6 +525,16 @@ def test_nothing_is_lost_and_no_law_is_broken(
         assert counted == sum(p.ios_max for p in alike), f"{command}\n{job}"
 
 
+def test_the_tokens_of_kyber_are_told() -> None:
+    """Reads miss their target, writes meet theirs with a fourth of it: their tokens are taken down to one."""
+    reader = Process(depth=64, runtime_ns=3_000_000_000)
+    writer = dataclasses.replace(reader, share=(0, 100))
+    knobs = {"read_lat_nsec": 1, "write_lat_nsec": 10_000_000_000}
+    told = run(reader, writer, scheduler="kyber", knobs=knobs).state
+    assert told == {"read_tokens": 256, "write_tokens": 1}
+    assert run(READER).state == {}
+
+
 def test_what_knobs_find_is_told() -> None:
     """A drive of two dies needs few requests at a time, whatever waits. What is set is not found."""
     few = DRIVE | {"dies": 2, "read_fixed_ns": 0}

@@ -93,6 +93,8 @@ class Outcome:
     events: int
     drive: Mapping[str, int]
     found: Mapping[str, int]
+    #: The scheduler's state at the end, where it tells of one: kyber's tokens as read_tokens, write_tokens.
+    state: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def rate(self, flow: str) -> float:
         """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
@@ -168,7 +170,7 @@ def simulate(simulation: Simulation) -> Outcome:
         for name, flow in zip(simulation.flows, result.flows, strict=True)
     }
     counts = (result.idle, result.now_ns, result.ios, result.events)
-    return Outcome(flows, *counts, dict(result.drive), dict(result.found))
+    return Outcome(flows, *counts, dict(result.drive), dict(result.found), dict(result.state))
 
 
 def _config(sim: ModuleType, simulation: Simulation) -> Any:

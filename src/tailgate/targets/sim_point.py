@@ -101,6 +101,7 @@ class SimPlan:
                 "ios": outcome.ios,
                 "events": outcome.events,
                 **{f"drive.{name}": count for name, count in outcome.drive.items()},
+                **{f"scheduler.{name}": count for name, count in outcome.state.items()},
             },
         )
 

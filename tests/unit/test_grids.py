@@ -228,6 +228,7 @@ def test_a_run_of_a_grid_has_a_report(own: Path, capsys: pytest.CaptureFixture[s
     [results] = (out / "own" / "own").glob("*/results.json")
     page = results.with_name("report.html").read_text()
     words = page[page.index("<main>") : page.index("</main>")]
-    assert words.count('class="plot"') == 4
-    assert words.count("<table") == 5  # none, and a matrix for each heat map
+    assert words.count('class="plot"') == 6
+    assert "read_tokens" in words
+    assert words.count("<table") == 7  # none, and a matrix for each heat map
     assert "kyber-50us-20us</th>" not in words

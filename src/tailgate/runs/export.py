@@ -75,6 +75,7 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
                 "dilation": p.dilation,
                 "idle": _round(p.idle),
                 "status": p.status,
+                **({"state": {name: _round(value) for name, value in p.state.items()}} if p.state else {}),
                 **({"blocked": {"task": p.blocked.task, "us": _round(p.blocked.us)}} if p.blocked else {}),
             }
             for p in points

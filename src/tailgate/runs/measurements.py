@@ -9,6 +9,8 @@ from tailgate.spec.plan import PlannedPoint, Run
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
 
+#: What the names of counters begin with that are the scheduler's state at the end of a point.
+STATE = "scheduler."
 #: Below this idle share of the virtual CPU the CPU, not the drive, is what was measured.
 IDLE_REFUSED = 0.65
 

@@ -2,12 +2,12 @@
 """Points over all their seeds, with intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tailgate.runs import statistics as analysis
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram, merge, merge_some
-from tailgate.runs.measurements import IDLE_REFUSED, Blocked, Measurement
+from tailgate.runs.measurements import IDLE_REFUSED, STATE, Blocked, Measurement
 from tailgate.spec import paper
 from tailgate.spec.experiment import Experiment
 from tailgate.spec.scheduler import Scheduler
@@ -75,6 +75,8 @@ class Point:
     published: paper.Published | None
     real_time: tuple[str, ...]
     background: tuple[str, ...]
+    #: The scheduler's state at the end, mean over the seeds: kyber's read_tokens, write_tokens.
+    state: Mapping[str, float] = field(default_factory=dict)
 
     def flow(self, name: str) -> PointFlow | None:
         """The flow of this name, if it ran."""
@@ -145,9 +147,15 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
                 published=None,
                 real_time=spec.real_time(first.sweep),
                 background=spec.background(first.sweep),
+                state=_state([m.counters for m in seeds]),
             )
         )
     return points
+
+
+def _state(counters: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    names = [name for name in counters[0] if name.startswith(STATE)]
+    return {name.removeprefix(STATE): sum(c[name] for c in counters) / len(counters) for name in names}
 
 
 def _merge_flow(flows: Sequence[Flow]) -> PointFlow:

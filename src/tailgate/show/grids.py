@@ -43,7 +43,8 @@ class _Grid:
 
 
 def matrices(run: Run, points: Sequence[Point]) -> list[Matrix]:
-    """Two matrices for each grid, load and flow, throughput in kIOPS and p99; none without a grid.
+    """For each grid and load: throughput in kIOPS and p99 of each flow, and each number that the schedulers
+    tell of their state; none without a grid.
 
     Schedulers that were not chosen have no row or column of their own.
     """
@@ -60,6 +61,9 @@ def matrices(run: Run, points: Sequence[Point]) -> list[Matrix]:
         for flow in run.spec.flows_in(here[0].sweep):
             cells = [[p.flow(flow) if p else None for p in row] for row in pairs]
             found += _of_flow(", ".join([*where, flow]), grid, cells)
+        for state in dict.fromkeys(name for row in pairs for p in row if p for name in p.state):
+            numbers = [[p.state.get(state) if p else None for p in row] for row in pairs]
+            found.append(_matrix(", ".join([*where, state]), grid, numbers))
     return found
 
 
@@ -79,14 +83,18 @@ def _of_flow(title: str, grid: _Grid, cells: Sequence[Sequence[PointFlow | None]
     """Throughput and p99 of a flow. The p99 is in us where all of it is below 1 ms, or else in ms."""
     p99_us = [[f.lat_us["p99"] if f and f.histogram.n else None for f in row] for row in cells]
     unit, us = ("us", 1) if all(v is None or v < 1000 for row in p99_us for v in row) else ("ms", 1000)
-    rows, columns = ([words(k, v) for v in vs] for k, vs in zip(grid.knobs, grid.values, strict=True))
     return [
-        Matrix(f"{title}: {figure}", grid.knobs, rows, columns, values)
+        _matrix(f"{title}: {figure}", grid, values)
         for figure, values in (
             ("kIOPS", [[f.iops / 1000 if f else None for f in row] for row in cells]),
             (f"p99, {unit}", [[None if v is None else v / us for v in row] for row in p99_us]),
         )
     ]
+
+
+def _matrix(title: str, grid: _Grid, values: Sequence[Sequence[float | None]]) -> Matrix:
+    rows, columns = ([words(k, v) for v in vs] for k, vs in zip(grid.knobs, grid.values, strict=True))
+    return Matrix(title, grid.knobs, rows, columns, values)
 
 
 def _grids(run: Run) -> dict[str, _Grid]:

@@ -5,7 +5,7 @@ from tailgate.load import fiojob, workload
 from tailgate.load.loads import Loads
 from tailgate.runs.flow import Flow, with_total
 from tailgate.runs.histogram import Histogram, from_ns
-from tailgate.runs.measurements import Conditions, Measurement, status
+from tailgate.runs.measurements import STATE, Conditions, Measurement, status
 from tailgate.simulator.settings import check_scheduler, machine_values, queue_settings, weights
 from tailgate.simulator.simulation import DIRECTIONS, Latencies, Outcome, Simulation
 from tailgate.spec import drive as drives
@@ -101,7 +101,7 @@ class SimPlan:
                 "ios": outcome.ios,
                 "events": outcome.events,
                 **{f"drive.{name}": count for name, count in outcome.drive.items()},
-                **{f"scheduler.{name}": count for name, count in outcome.state.items()},
+                **{f"{STATE}{name}": count for name, count in outcome.state.items()},
             },
         )
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kyber: what its paper observes, and the cells that its text states, beside the simulator's grids."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tailgate.upkeep.claims.lab import Answer, Lab, Point, flow, us
+from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
+from tailgate.upkeep.claims.results import Figure
+
+#: Targets of reads and writes, ns: Section 5's least and greatest.
+READ_LEAST, WRITE_LEAST, MOST = 50_000, 20_000, 100_000_000
+#: Below these nothing changes any more (O-6), ns.
+DEAD_READ, DEAD_WRITE = 10_000_000, 5_000_000
+US = 1e-3  # of ns
+
+Cell = tuple[int, int]
+
+#: What the text states of cells on the 980 PRO: load, cell, flow, figure, value (thousands a second; us).
+STATED: tuple[tuple[str, Cell, str, str, float], ...] = (
+    ("r1-w256", (READ_LEAST, MOST), "read", "p99", 1_400),
+    ("r1-w256", (READ_LEAST, MOST), "write", "iops", 74.6),
+    ("r1-w256", (READ_LEAST, WRITE_LEAST), "write", "iops", 152.1),
+    ("r256-w256", (MOST, WRITE_LEAST), "read", "iops", 2.6),
+    ("r256-w256", (READ_LEAST, WRITE_LEAST), "read", "iops", 181.1),
+)
+#: Ranges that it states over the whole grid of R1-W1, us.
+STATED_RANGES = (("read", 1_300, 1_600), ("write", 23.4, 27.3))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid: its run, its cells by the two targets, ns, and the point without a scheduler."""
+
+    answer: Answer
+    cells: Mapping[Cell, Point]
+    none: Point
+
+    def iops(self, cell: Cell, name: str) -> Quantity:
+        """A flow's requests a second, in thousands."""
+        return iops(self.cells[cell], name)
+
+    def p99(self, cell: Cell, name: str) -> Quantity:
+        """A flow's p99, us."""
+        return us(self.cells[cell], name, "p99")
+
+    @property
+    def reads(self) -> list[int]:
+        """The targets of reads, ns, ascending."""
+        return sorted({read for read, _ in self.cells})
+
+    @property
+    def writes(self) -> list[int]:
+        """The targets of writes, ns, ascending."""
+        return sorted({write for _, write in self.cells})
+
+
+def iops(point: Point, name: str) -> Quantity:
+    """A flow's requests a second, in thousands: the same in every run in virtual time."""
+    return exact(flow(point, name)["iops"] / 1e3)
+
+
+def grid(lab: Lab, load: str) -> Grid:
+    """Measure a grid."""
+    found = lab.run(f"kyber/{load}", "--full", "--target", "sim")
+    cells = {
+        (p["knobs"]["read_lat_nsec"], p["knobs"]["write_lat_nsec"]): p
+        for p in found.points
+        if p["scheduler"] == "kyber"
+    }
+    return Grid(found, cells, next(p for p in found.points if p["scheduler"] == "none"))
+
+
+def kyber_none(lab: Lab) -> Iterator[Figure]:
+    """Kyber, Table 2: reads and writes alone and together, without a scheduler (O-1 to O-3)."""
+    found = lab.run("kyber/table2", "--full", "--target", "sim")
+    at = found.by("load")
+    start = "kyber/sim/none"
+    for load, point in at.items():
+        for name in ("read", "write"):
+            if any(f["flow"] == name for f in point["flows"]):
+                yield found.figure(f"{start}/{load}/{name}/thousands", iops(point, name))
+                yield found.figure(f"{start}/{load}/{name}/p99", us(point, name, "p99"))
+    alone = iops(at["r256"], "read") / iops(at["w256"], "write")
+    yield found.figure(f"{start}/o-1/reads-over-writes", alone)
+    for load, before in (("r1-w1", "r1"), ("r1-w256", "r1"), ("r256-w256", "r256")):
+        rate = iops(at[load], "read") / iops(at[before], "read")
+        yield found.figure(f"{start}/o-2/{load}/reads-over-alone", rate)
+    for load in ("r1-w1", "r1-w256"):
+        p99 = us(at[load], "read", "p99") / us(at["r1"], "read", "p99")
+        yield found.figure(f"{start}/o-2/{load}/p99-over-alone", p99)
+    for load in ("r1-w1", "r256-w1"):
+        p99 = us(at[load], "write", "p99") / us(at["w1"], "write", "p99")
+        yield found.figure(f"{start}/o-3/{load}/p99-over-alone", p99)
+
+
+def kyber_grids(lab: Lab) -> Iterator[Figure]:
+    """Kyber, Figures 2 and 3: the two targets over 90 cells, for four loads (O-4 to O-6)."""
+    grids = {load: grid(lab, load) for load in ("r1-w1", "r1-w256", "r256-w1", "r256-w256")}
+    yield from without_effect(grids["r1-w1"])
+    yield from reads_protected(grids["r1-w256"])
+    yield from shares(grids["r256-w256"])
+    yield from stated(grids)
+
+
+def without_effect(g: Grid) -> Iterator[Figure]:
+    """O-4: with one read and one write at a time the targets have no effect."""
+    for name in ("read", "write"):
+        p99s = [g.p99(cell, name) for cell in g.cells]
+        spread = exact(max(q.value for q in p99s) / min(q.value for q in p99s))
+        yield g.answer.figure(f"kyber/sim/o-4/{name}/highest-p99-over-lowest", spread)
+
+
+def reads_protected(g: Grid) -> Iterator[Figure]:
+    """O-5: a low target of reads and a high one of writes protect the reader, and cost writes."""
+    cell = (READ_LEAST, MOST)
+    p99 = g.p99(cell, "read")
+    yield g.answer.figure("kyber/sim/o-5/p99-over-none", p99 / us(g.none, "read", "p99"))
+    lowest = smallest([g.p99(other, "read") for other in g.cells])
+    yield g.answer.figure("kyber/sim/o-5/p99-over-lowest", exact(p99.value / lowest.value))
+    most = largest([g.iops(other, "write") for other in g.cells])
+    yield g.answer.figure("kyber/sim/o-5/writes-over-most", g.iops(cell, "write") / most)
+
+
+def shares(g: Grid) -> Iterator[Figure]:
+    """O-6: the target of reads moves throughput between reads and writes, and where it does not."""
+    column = [g.iops((read, WRITE_LEAST), "read") for read in g.reads]
+    yield g.answer.figure("kyber/sim/o-6/reads-least-target-over-most", column[0] / column[-1])
+    steps = [
+        low.value / high.value
+        for write in g.writes
+        for low, high in pairwise([g.iops((read, write), "read") for read in g.reads])
+    ]
+    yield g.answer.figure("kyber/sim/o-6/least-step", exact(min(steps)))
+    for name in ("read", "write"):
+        dead = [g.iops(cell, name) for cell in g.cells if cell[0] < DEAD_READ and cell[1] < DEAD_WRITE]
+        spread = largest(dead) / smallest(dead)
+        yield g.answer.figure(f"kyber/sim/o-6/dead/{name}/most-over-least", spread)
+
+
+def stated(grids: Mapping[str, Grid]) -> Iterator[Figure]:
+    """Every cell that the paper's text states: ours over the paper's, and the median of these."""
+    ratios = []
+    for load, cell, name, figure, value in STATED:
+        g = grids[load]
+        ours = (g.iops if figure == "iops" else g.p99)(cell, name)
+        where = f"{load}/{cell[0] * US:g}us-{cell[1] * US:g}us"
+        ratios.append(ours.value / value)
+        yield g.answer.figure(f"kyber/sim/stated/{where}/{name}/{figure}-over-paper", ours / value)
+    g = grids["r1-w1"]
+    for name, low, high in STATED_RANGES:
+        p99s = [g.p99(cell, name) for cell in g.cells]
+        for end, ours, value in (("lowest", smallest(p99s), low), ("highest", largest(p99s), high)):
+            ratios.append(ours.value / value)
+            yield g.answer.figure(f"kyber/sim/stated/r1-w1/{name}/{end}-p99-over-paper", ours / value)
+    yield g.answer.figure("kyber/sim/stated/median-over-paper", exact(statistics.median(ratios)))
+
+
+STEPS = (kyber_none, kyber_grids)

@@ -158,4 +158,28 @@ def stated(grids: Mapping[str, Grid]) -> Iterator[Figure]:
     yield g.answer.figure("kyber/sim/stated/median-over-paper", exact(statistics.median(ratios)))
 
 
-STEPS = (kyber_none, kyber_grids)
+def kyber_optane(lab: Lab) -> Iterator[Figure]:
+    """Kyber on a drive where reads and writes hardly meet (O-7, O-8)."""
+    found = lab.run("kyber/optane", "--full", "--target", "sim")
+    at = found.by("load", "label")
+    none, equal, first = "none", "kyber-10us-10us", "kyber-10us-100ms"
+    start = "kyber/sim/optane"
+    for label in (none, first):
+        point = at["r1-w256", label]
+        yield found.figure(f"{start}/r1-w256/{label}/read/p99", us(point, "read", "p99"))
+        yield found.figure(f"{start}/r1-w256/{label}/write/thousands", iops(point, "write"))
+    yield found.figure(f"{start}/r1/none/read/p99", us(at["r1", none], "read", "p99"))
+    for label in (equal, first):
+        for name in ("read", "write"):
+            figure = iops(at["r256-w256", label], name)
+            yield found.figure(f"{start}/r256-w256/{label}/{name}/thousands", figure)
+    p99 = us(at["r1-w256", first], "read", "p99") / us(at["r1-w256", none], "read", "p99")
+    yield found.figure("kyber/sim/o-7/p99-over-none", p99)
+    writes = iops(at["r1-w256", first], "write") / iops(at["r1-w256", none], "write")
+    yield found.figure("kyber/sim/o-7/writes-over-none", writes)
+    for name in ("read", "write"):
+        rate = iops(at["r256-w256", first], name) / iops(at["r256-w256", equal], name)
+        yield found.figure(f"kyber/sim/o-8/reads-first/{name}s-over-equal", rate)
+
+
+STEPS = (kyber_none, kyber_grids, kyber_optane)

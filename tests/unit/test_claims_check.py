@@ -448,6 +448,20 @@ def test_a_cell_shows_a_result_in_the_form_that_it_asks_for(place: str, value: f
     assert row == f"| {text} |"
 
 
+@pytest.mark.parametrize(("value", "text"), [(1.1, "yes"), (1.2, "no")])
+def test_a_cell_says_whether_a_result_holds(
+    value: float, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = {"x": topic(tmp_path, CLAIM + CLAIM.replace('"tail"', '"loose"').replace("<= 1.1", "<= 2"))}
+    monkeypatch.setattr(model, "read", lambda: topics)
+    table = tables.Table(columns=("x",), rows=(("{holds:x/a/tail}",),))
+    *_, row = tables.rendered(table, stored(figure("x/a/tail", exact(value))), "sample")
+    assert row == f"| {text} |"
+    table = tables.Table(columns=("x",), rows=(("{holds:x/a/mean}",),))
+    with pytest.raises(UsageError, match="no claim has a bound for the result x/a/mean"):
+        list(tables.rendered(table, stored(figure("x/a/mean", exact(value))), "sample"))
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_a_point_in_a_row_stands_for_the_figures_of_the_table(together: bool) -> None:
     table = tables.Table(

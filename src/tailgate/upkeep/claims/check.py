@@ -91,6 +91,16 @@ def check(
     return Report(tuple(verdicts), tuple(broken), tuple(missing))
 
 
+def holds(topics: Mapping[str, Topic], result: Result) -> bool:
+    """Whether a result keeps the bound of each claim that speaks of it. UsageError if none does."""
+    name = result.figure.id
+    entries = [entry for topic in topics.values() for entry in topic.entries]
+    claims = [e for e in entries if isinstance(e, Claim) and matches(e.results, name)]
+    if not claims:
+        raise UsageError(f"no claim has a bound for the result {name}")
+    return all(Verdict(claim, result).holds for claim in claims)
+
+
 def _old_drives(result: Result, commit_of: Callable[[str], str]) -> str:
     if result.run.law is None:
         return ""

@@ -7,11 +7,11 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
 {million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
-it, {step:id} the `tailgate claims` that does. What claims do not measure, a table names a run for:
-{./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in us; a load
-without a label is "-". A flow may be a pattern: the largest percentile of all flows that it matches. A cell
-./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each, or one cell if they
-are to be `together`.
+it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. What claims do
+not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one
+point's `mib_s` or percentile in us; a load without a label is "-". A flow may be a pattern: the largest
+percentile of all flows that it matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of
+that point, a cell each, or one cell if they are to be `together`.
 
 A block stays as it is where there is no such file, and until all its results are measured.
 """
@@ -48,6 +48,7 @@ _FORMS: Mapping[str, Callable[[Result], str]] = {
     "percent": lambda result: _percent(result.figure.value),
     "command": lambda result: f"`{result.run.command}`",
     "step": lambda result: f"`tailgate claims {result.step_name}`",
+    "holds": lambda result: "yes" if check.holds(model.read(), result) else "no",
 }
 _PLACE = re.compile(rf"\{{(?:({'|'.join(_FORMS)}):)?([^{{}}]+)\}}")
 

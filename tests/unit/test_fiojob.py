@@ -79,13 +79,6 @@ def test_derived_job_ends_with_the_reader(tmp_path: Path) -> None:
     assert derived["rt"]["thinktime"] == "2000us"
 
 
-@pytest.mark.parametrize(("own", "used"), [("2s", "8000000us"), ("1ms", "200000us")])
-def test_a_longer_ramp_time_of_the_job_stays(tmp_path: Path, own: str, used: str) -> None:
-    parsed = job(tmp_path, f"[background]\nramp_time={own}\n")
-    load = replace(LOAD, real_time=(), rt_samples=0, dilation=4)
-    assert options(derive(parsed, load))["background"]["ramp_time"] == used
-
-
 def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
     parsed = job(
         tmp_path,

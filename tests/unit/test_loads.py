@@ -65,6 +65,15 @@ def test_without_a_real_time_flow_time_ends_a_point() -> None:
         assert "number_ios" not in options(job, "load")
 
 
+def test_a_longer_ramp_time_of_the_background_is_the_lead() -> None:
+    made, chunks = loads("kyber/r1-w256")
+    [chunk] = chunks.values()
+    assert made.lead_s(chunk.sweep) == 3
+    assert options(made.derive(chunk, 1.0, 4), "write")["ramp_time"] == "12000000us"
+    made, chunks = loads("k2/table1")
+    assert {made.lead_s(chunk.sweep) for chunk in chunks.values()} == {0.05}
+
+
 def test_flows_that_take_no_part_are_left_out() -> None:
     made, chunks = loads("k2/fig11")
     assert sections(made.derive(chunks["one"], 1.0)) == ["background", "rt1"]

@@ -249,8 +249,8 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
     Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
     its samples, if that is how a point ends; sections that are no flow's are left out. The lead is a
     startdelay of the real-time sections, and a ramp_time of the background only: fio 3.33 does not take what
-    a job with thinktime did during ramp_time out of its figures. A longer ramp_time of the job's own stays.
-    UsageError for threads that were to enter a cgroup.
+    a job with thinktime did during ramp_time out of its figures. UsageError for threads that were to enter a
+    cgroup.
     """
     k = load.dilation
     lead_us = round(load.lead_s * 1e6) * k
@@ -277,9 +277,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
         # The cap must reach beyond the lead, which fio counts neither for startdelay nor for ramp_time.
         options["runtime"] = f"{math.ceil(load.limit_s * 1e6) * k}us"
         if is_background:
-            own = section.options.get("ramp_time")
-            ramp_us = time_us(job, "ramp_time", own) * k if own else 0
-            options["ramp_time"] = f"{max(lead_us, ramp_us)}us"
+            options["ramp_time"] = f"{lead_us}us"
             if load.background_mib_s is not None:
                 options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:

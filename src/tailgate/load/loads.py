@@ -14,8 +14,8 @@ from tailgate.spec.plan import Chunk, Run
 from tailgate.spec.scheduler import Knob
 from tailgate.spec.sweep import Sweep
 
-#: The background runs alone for so long before the real-time flow starts: the drive's queues are full by
-#: then.
+#: The background runs alone for so long before the real-time flow starts, or for its own ramp_time if that is
+#: longer: the drive's queues are full by then.
 LEAD_S = 0.05
 #: Settings of the queue that are times.
 QUEUE_TIMES = ("wbt_lat_usec",)
@@ -103,6 +103,13 @@ class Loads:
         spec = self.run.spec
         return self.section(sweep, (*spec.real_time(sweep), *spec.background(sweep))[0])
 
+    def lead_s(self, sweep: Sweep) -> float:
+        """How long (undilated) the background of a load runs before anything is counted."""
+        job = self.jobs[sweep.label]
+        options = [self.section(sweep, name).options for name in self.run.spec.background(sweep)]
+        ramps = [fiojob.time_us(job, "ramp_time", o["ramp_time"]) for o in options if "ramp_time" in o]
+        return max([LEAD_S, *(us / 1e6 for us in ramps)])
+
     def derive(
         self,
         chunk: Chunk,
@@ -131,7 +138,7 @@ class Loads:
                 limit_s=chunk.duration_s or self.run.mode.limit_s,
                 seed=chunk.seed,
                 dilation=dilation,
-                lead_s=LEAD_S,
+                lead_s=self.lead_s(sweep),
                 sampler=sampler,
                 cgroups={
                     self.section(sweep, name).name: mount + path
@@ -193,7 +200,7 @@ class Loads:
             if sweep.arrivals:
                 think_s, waiting = sweep.arrivals.period_of(0) / 1e6, 0.0
             seconds = min(samples * (think_s + waiting), self.run.mode.limit_s)
-        return samples + (seconds + LEAD_S) * iops * background_rate, seconds
+        return samples + (seconds + self.lead_s(sweep)) * iops * background_rate, seconds
 
 
 @lru_cache(maxsize=64)

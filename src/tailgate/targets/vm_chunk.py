@@ -15,7 +15,7 @@ from tailgate.guest import machine
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.qemu import VirtualMachine
 from tailgate.load import fiojob
-from tailgate.load.loads import LEAD_S, Loads
+from tailgate.load.loads import Loads
 from tailgate.spec import drive as drives
 from tailgate.spec.drive import Drive
 from tailgate.spec.experiment import MachineSettings
@@ -148,7 +148,8 @@ class GuestPlan:
             stock += [mounted.type, "crc32c_generic"]
             needed = FILE_SYSTEM_PROGRAMS[mounted.type]
         point_s = attempt.chunk.duration_s or self.run.mode.limit_s
-        limit_s = 30 + sum((point_s + LEAD_S) * attempt.dilation + 5 for _ in attempt.chunk.points)
+        point_s += self.loads.lead_s(attempt.chunk.sweep)
+        limit_s = 30 + sum(point_s * attempt.dilation + 5 for _ in attempt.chunk.points)
         return machine.Job(
             script=self.guest_script(attempt),
             files=self.files(attempt),

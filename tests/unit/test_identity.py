@@ -19,8 +19,8 @@ from tailgate.targets.resolve import resolve
 SHARED = {
     *("load/arrivals.py", "load/fiojob.py", "load/loads.py"),
     *("runs/flow.py", "runs/histogram.py", "runs/measurements.py"),
-    *("spec/arrivals.py", "spec/cgroups.py", "spec/drive.py", "spec/experiment.py", "spec/plan.py"),
-    *("spec/scheduler.py", "spec/sweep.py"),
+    *("spec/arrivals.py", "spec/cgroups.py", "spec/drive.py", "spec/experiment.py", "spec/grid.py"),
+    *("spec/plan.py", "spec/scheduler.py", "spec/sweep.py"),
 }
 OF_SIM = {
     *("load/files.py", "load/options.py", "load/pattern.py", "load/priorities.py", "load/process.py"),

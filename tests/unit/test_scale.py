@@ -35,7 +35,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
 @pytest.mark.parametrize("count", [1, 4])
 def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
+    """On a busy host no thread may have had a CPU for 50 ms: they get longer then."""
     figures = scale.threads(programs, contender, count, ms=50)
+    if not figures["operations_per_s"]:
+        figures = scale.threads(programs, contender, count, ms=20_000)
     assert figures["operations_per_s"] > 0
     assert figures["cpu_share"] > 0
 

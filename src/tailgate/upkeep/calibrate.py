@@ -71,7 +71,7 @@ class ClosedLoop:
         self._folder.cleanup()
 
     def figures(self, cell: CalibrationCell, parameters: Mapping[str, int], samples: int) -> dict[str, float]:
-        """The load of a cell on a drive of these parameters, with so many real-time requests, if any."""
+        """Run a cell's load on a drive of these parameters. `samples`: real-time requests, if it has any."""
         return self.run({**parameters, **cell.load, "rt_samples": samples})
 
     def run(self, keys: Mapping[str, int]) -> dict[str, float]:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `tailgate claims kyber` makes of grids: effects and their sizes, from invented points."""
+
+from typing import Any
+
+import pytest
+
+from tailgate.upkeep.claims.lab import Answer
+from tailgate.upkeep.claims.results import Source
+from tailgate.upkeep.claims.steps import kyber
+from tailgate.upkeep.claims.steps.kyber import MOST, READ_LEAST, WRITE_LEAST, Cell, Grid
+
+ANSWER = Answer(Source("tailgate run x", "sim", "virtual", (1,)), ())
+
+
+def point(kiops: tuple[float, float], p99_us: tuple[float, float]) -> dict[str, Any]:
+    return {
+        "flows": [
+            {
+                "flow": name,
+                "ios": 1000,
+                "iops": 1e3 * kiops[i],
+                "lat_us": {"p99": p99_us[i]},
+                "ci_us": {"p99": (p99_us[i], p99_us[i])},
+            }
+            for i, name in enumerate(("read", "write"))
+        ]
+    }
+
+
+#: Reads that go first are quick, and cost half of the writes; writes that go first leave few reads.
+CELLS: dict[Cell, dict[str, Any]] = {
+    (READ_LEAST, WRITE_LEAST): point((100, 70), (14_000, 16_000)),
+    (READ_LEAST, MOST): point((300, 35), (2_000, 4_000)),
+    (MOST, WRITE_LEAST): point((2.5, 70), (84_000, 16_000)),
+    (MOST, MOST): point((100, 70), (14_000, 16_000)),
+}
+GRID = Grid(ANSWER, CELLS, point((60, 70), (16_000, 16_000)))
+
+
+def test_a_protected_reader_has_its_gain_and_its_price() -> None:
+    made = {f.id.removeprefix("kyber/sim/o-5/"): f.quantity.value for f in kyber.reads_protected(GRID)}
+    assert made == {"p99-over-none": 0.125, "p99-over-lowest": 1.0, "writes-over-most": 0.5}
+
+
+def test_shares_move_with_the_read_target() -> None:
+    made = {f.id.removeprefix("kyber/sim/o-6/"): f.quantity.value for f in kyber.shares(GRID)}
+    assert made["reads-least-target-over-most"] == 40
+    assert made["least-step"] == 3  # of the two columns: 300 over 100, and 100 over 2.5
+    assert made["dead/read/most-over-least"] == made["dead/write/most-over-least"] == 1
+
+
+def test_the_spread_is_of_all_cells() -> None:
+    made = {f.id.removeprefix("kyber/sim/o-4/"): f.quantity.value for f in kyber.without_effect(GRID)}
+    assert made == {"read/highest-p99-over-lowest": 42, "write/highest-p99-over-lowest": 4}
+
+
+def test_each_stated_cell_stands_beside_the_papers() -> None:
+    made = {
+        f.id: f.quantity.value
+        for f in kyber.stated({load: GRID for load, *_ in kyber.STATED} | {"r1-w1": GRID})
+    }
+    assert made["kyber/sim/stated/r1-w256/50us-100ms/read/p99-over-paper"] == pytest.approx(2_000 / 1_400)
+    assert made["kyber/sim/stated/r256-w256/100ms-20us/read/iops-over-paper"] == pytest.approx(2.5 / 2.6)
+    assert made["kyber/sim/stated/r1-w1/write/highest-p99-over-paper"] == pytest.approx(16_000 / 27.3)
+    assert len(made) == 10

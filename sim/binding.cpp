@@ -6,7 +6,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "simulate.hpp"
@@ -203,6 +202,16 @@ NB_MODULE(_core, m)
 		.def_ro("state", &Result::state);
 	m.def("simulate", &simulate, nb::arg("config"), nb::call_guard<nb::gil_scoped_release>(),
 	      "Run a simulation to its end. UsageError for what is not possible.");
-	m.def("schedulers", &schedulers,
-	      "By scheduler, its knobs: (name, least, most, value of auto or 0, words of a choice by value).");
+	nb::class_<Knob>(m, "Knob")
+		.def_ro("name", &Knob::name)
+		.def_ro("unit", &Knob::unit)
+		.def_ro("least", &Knob::least)
+		.def_ro("most", &Knob::most)
+		.def_ro("step", &Knob::step)
+		.def_ro("initial", &Knob::initial)
+		.def_ro("scale", &Knob::scale)
+		.def_ro("words", &Knob::words)
+		.def_ro("automatic", &Knob::automatic)
+		.def_ro("what", &Knob::what);
+	m.def("schedulers", &schedulers, "By scheduler, its knobs.");
 }

@@ -80,22 +80,23 @@ flash_parameters parameters_of(const std::map<std::string, uint32_t> &drive)
 
 } // namespace
 
-std::map<std::string, std::vector<KnobInfo>> schedulers()
+std::map<std::string, std::vector<Knob>> schedulers()
 {
-	std::map<std::string, std::vector<KnobInfo>> all{ { "none", {} } };
+	std::map<std::string, std::vector<Knob>> all{ { "none", {} } };
 
 	for (const sim_scheduler *const *s = sim_schedulers; *s; s++) {
 		auto &knobs = all[(*s)->name];
 
 		for (uint32_t i = 0; i < (*s)->knob_count; i++) {
 			const struct knob &knob = (*s)->knobs[i];
-
 			std::vector<std::string> words;
 
 			for (uint64_t value = 0; knob.words && value <= knob.most; value++)
 				words.emplace_back(knob.words[value]);
-			knobs.emplace_back(knob.name, knob.least, knob.most,
-					   knob.flags & KNOB_MAY_BE_AUTO ? KNOB_AUTO : 0, words);
+			knobs.push_back({ knob.name, knob.unit, knob.least, knob.most, knob.step,
+					  knob.initial, knob.scale, words,
+					  knob.flags & KNOB_MAY_BE_AUTO ? KNOB_AUTO : 0,
+					  knob.what });
 		}
 	}
 	return all;

@@ -7,7 +7,6 @@
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -217,11 +216,18 @@ struct Result {
 	std::map<std::string, uint64_t> state; ///< the scheduler's state at the end, by name
 };
 
-/// A knob: name, least, most, value of "auto" (0 if it has none); for a choice, the names of the values.
-using KnobInfo = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::vector<std::string>>;
+/// A knob as its scheduler declares it: struct knob in sched/knobs.h. `automatic` is the value of "auto", 0 if it has none.
+struct Knob {
+	std::string name, unit;
+	uint64_t least, most, step, initial;
+	std::string scale;
+	std::vector<std::string> words;
+	uint64_t automatic;
+	std::string what;
+};
 
 /// The knobs of each scheduler, by the scheduler's name.
-std::map<std::string, std::vector<KnobInfo>> schedulers();
+std::map<std::string, std::vector<Knob>> schedulers();
 
 /// Runs a simulation. Throws UsageError for an invalid configuration and, with `check`, std::logic_error for a broken invariant.
 Result simulate(const Config &config);

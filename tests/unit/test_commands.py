@@ -52,6 +52,7 @@ def refused(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str
 def test_the_commands_that_there_are() -> None:
     assert {" ".join(words) for words in every_command()} == {
         "list",
+        "knobs",
         "run",
         "report",
         "simulate",

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From what users set to what the simulator is told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tailgate.base.errors import UsageError, one_of
+from tailgate.simulator import knobs as knobs_of
 from tailgate.simulator import simulation
 from tailgate.spec import cgroups
 from tailgate.spec.machines import SimulatedMachine
@@ -67,27 +68,26 @@ def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, 
 
 def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[str, int]:
     """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for what does not exist."""
-    known: Mapping[str, Sequence[tuple[str, int, int, int, Sequence[str]]]] = simulation.module().schedulers()
-    if name not in known:
+    if name not in (known := simulation.module().schedulers()):
         raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
-    ranges = {knob: (least, most, automatic, words) for knob, least, most, automatic, words in known[name]}
+    # `none` has a setting of the queue in place of a knob.
+    declared = {} if name == "none" else knobs_of.declared()[name]
     out = {}
     for knob, value in knobs.items():
-        if knob not in ranges:
-            expected = f"expected {one_of(list(ranges))}" if ranges else "it has none"
+        if knob not in declared:
+            expected = f"expected {one_of(list(declared))}" if declared else "it has none"
             raise UsageError(f"{where}: {name} has no knob {knob} in the simulator; {expected}")
-        least, most, automatic, words = ranges[knob]
-        if words:
-            if value not in words:
-                raise UsageError(f"{where}: {knob}: expected {one_of(words)}, got {value!r}")
-            out[knob] = words.index(str(value))
-            continue
-        if value == "auto" and automatic:
-            out[knob] = automatic
-            continue
-        if not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"{where}: {knob}: expected a number, {least} to {most}, got {value!r}")
-        out[knob] = value
+        k = declared[knob]
+        if k.words:
+            if value not in k.words:
+                raise UsageError(f"{where}: {knob}: expected {one_of(k.words)}, got {value!r}")
+            out[knob] = k.words.index(str(value))
+        elif value == knobs_of.AUTO and k.automatic:
+            out[knob] = k.automatic
+        elif isinstance(value, int) and k.least <= value <= k.most:
+            out[knob] = value
+        else:
+            raise UsageError(f"{where}: {knob}: expected a number, {k.least} to {k.most}, got {value!r}")
     return out
 
 

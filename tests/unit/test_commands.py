@@ -56,6 +56,7 @@ def test_the_commands_that_there_are() -> None:
         "run",
         "report",
         "simulate",
+        "tune",
         "vm",
         "doctor",
         "new experiment",

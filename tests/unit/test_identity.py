@@ -25,7 +25,7 @@ SHARED = {
 OF_SIM = {
     *("load/files.py", "load/options.py", "load/pattern.py", "load/priorities.py", "load/process.py"),
     *("load/section.py", "load/traces.py", "load/workload.py"),
-    *("simulator/settings.py", "simulator/simulation.py"),
+    *("simulator/knobs.py", "simulator/settings.py", "simulator/simulation.py"),
     *("spec/machines.py", "targets/sim_point.py"),
 }
 OF_VM = {

@@ -106,13 +106,13 @@ def simulate(
 
     choices = Choices(
         drive=drive,
-        variables=_pairs("--variable", variable, str, "NAME=TEXT"),
+        variables=pairs("--variable", variable, str, "NAME=TEXT"),
         scheduler=scheduler,
-        knobs=_pairs("--knob", knob, _number_or_word, "KEY=VALUE"),
-        weights=_pairs("--weight", weight, int, "CGROUP=NUMBER"),
-        queue=_pairs("--queue", queue, int, "KEY=NUMBER"),
+        knobs=pairs("--knob", knob, _number_or_word, "KEY=VALUE"),
+        weights=pairs("--weight", weight, int, "CGROUP=NUMBER"),
+        queue=pairs("--queue", queue, int, "KEY=NUMBER"),
         machine=machine,
-        parameters=_pairs("--set", parameter, int, "KEY=NUMBER"),
+        parameters=pairs("--set", parameter, int, "KEY=NUMBER"),
         cpus=cpus,
         seed=seed,
         seconds=seconds,
@@ -137,7 +137,7 @@ def _number_or_word(text: str) -> int | str:
     return text if text.isalpha() else int(text)
 
 
-def _pairs(option: str, given: Sequence[str] | None, kind: Callable[[str], T], form: str) -> dict[str, T]:
+def pairs(option: str, given: Sequence[str] | None, kind: Callable[[str], T], form: str) -> dict[str, T]:
     """The values of an option that may be repeated, by key. UsageError for one that is not of this form."""
     found = {}
     for text in given or ():

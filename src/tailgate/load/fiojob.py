@@ -91,6 +91,17 @@ class JobFile:
         return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
 
 
+def cpu_set(text: str) -> list[int]:
+    """The processors of cpus_allowed, in order: 0,2 or 8-31. ValueError for what is none."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if not found or int(found[2] or found[1]) < int(found[1]):
+            raise ValueError(text)
+        cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return cpus
+
+
 def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool = False) -> JobFile:
     """Read a job file. UsageError names file and line.
 

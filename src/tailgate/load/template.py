@@ -91,7 +91,16 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         iops_max=(full_rate or GUESS) * 1100 // size,  # and the real-time flows'
         guess=GUESS,
         real_time=bool(real_time),
+        smp=max(1 + cpu for section in job.sections for cpu in _cpus(section)),
     )
+
+
+def _cpus(section: Section) -> list[int]:
+    """The processors that a section names; the first, if it names none, or not as fio does."""
+    try:
+        return fiojob.cpu_set(_value(section, "cpus_allowed"))
+    except ValueError:
+        return [0]
 
 
 def _value(section: Section, *names: str) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from tailgate.load import pattern, priorities
+from tailgate.load import fiojob, pattern, priorities
 from tailgate.load.files import Files
 from tailgate.load.fiojob import JobFile, Section
 from tailgate.load.options import NOT_WITH_TRACE, PASSTHROUGH
@@ -98,12 +98,10 @@ class _Reader(SectionReader):
         option = self.raw("cpus_allowed")
         if option is None:
             return ANY_CPU
-        cpus: list[int] = []
-        for part in option.value.split(","):
-            found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-            if not found or int(found[2] or found[1]) < int(found[1]):
-                raise self.fail("cpus_allowed", "processors such as 0,2 or 8-31")
-            cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
+        try:
+            cpus = fiojob.cpu_set(option.value)
+        except ValueError:
+            raise self.fail("cpus_allowed", "processors such as 0,2 or 8-31") from None
         return cpus[subjob % len(cpus)]
 
     def _part(self, subjob: int, files: Files, least: int) -> tuple[int, int, int]:

@@ -106,6 +106,12 @@ def write(folders: Sequence[Path], path: Path) -> None:
     groups: dict[str, list[Loaded]] = {}
     for r in runs:
         groups.setdefault(r.run.name, []).append(r)
+    title = " · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs))
+    render(title, [_section(group) for group in groups.values()], path)
+
+
+def render(title: str, sections: Sequence[Section], path: Path) -> None:
+    """Write the page of these sections."""
     package = resources.files("tailgate.show")
     environment = Environment(
         loader=PackageLoader("tailgate.show"),
@@ -116,8 +122,8 @@ def write(folders: Sequence[Path], path: Path) -> None:
     )
     environment.policies["json.dumps_kwargs"] = {}  # keys in our order
     page = environment.get_template("report.html").render(
-        title=" · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs)),
-        sections=[_section(group) for group in groups.values()],
+        title=title,
+        sections=sections,
         style=(package / "report.css").read_text(),
         script=(package / "report.js").read_text(),
         plotly=get_plotlyjs(),

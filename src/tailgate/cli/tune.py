@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`tailgate tune`: find a scheduler and its knobs for a goal."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, log, output_folder
+from tailgate.base.errors import UsageError, one_of
+from tailgate.cli import complete
+from tailgate.cli.simulate import pairs
+from tailgate.guest.labels import LABELS
+
+app = application()
+
+TARGETS = ("sim", "vm")
+EXAMPLES = """
+tailgate tune --workload own.fio --drive 970evo \\
+    --goal "min rt.lat_us.p99" --keep "background.iops >= 0.8 * none"
+tailgate tune --workload kyber/r1-w256 --schedulers kyber \\
+    --goal "min read.lat_us.p99" --keep "write.iops >= 0.8 * none"
+tailgate tune --workload own.fio --quick --target vm \\
+    --goal "max background.mib_s" --keep "rt.lat_us.p99.9 <= 2000"
+"""
+
+
+@app.command(epilog=epilog(EXAMPLES, "nothing that was tried keeps what must be kept, or a run failed"))
+def tune(
+    context: typer.Context,
+    workload: Annotated[
+        str,
+        typer.Option(
+            metavar="JOB.fio",
+            help="A fio job file, or an experiment with its drive and machine.",
+            autocompletion=complete.jobs,
+        ),
+    ],
+    goal: Annotated[
+        list[str],
+        typer.Option(
+            metavar='"min FLOW.FIGURE"',
+            help="What is to be least (min) or most (max). A flow is a section of the job; rt stands for all "
+            "with prioclass=1, background for the others. Figures: iops, mib_s, lat_us.mean, lat_us.p50 to "
+            "lat_us.p99.99, lat_us.max. May be repeated.",
+        ),
+    ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='"FLOW.FIGURE >= N"',
+            help="What must be kept, at least or at most (<=): a number, or so many times what a scheduler "
+            "has by default, as 0.8 * none. May be repeated.",
+        ),
+    ] = None,
+    schedulers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these.", show_default="all that are simulated")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="sim: the simulator alone answers. vm: its profiles are measured in a virtual machine.",
+            autocompletion=complete.words(TARGETS),
+        ),
+    ] = "sim",
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Settings that are tried.", show_default="120; 40 with --quick"
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Most seeds of a setting near the front.",
+            show_default="8; 3 with --quick",
+        ),
+    ] = None,
+    quick: Annotated[bool, flag("--quick", "Fewer settings, shorter simulations, fewer seeds.")] = False,
+    load: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="The load, of an experiment with several.")
+    ] = None,
+    drive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="One of drives/, or a .toml file.",
+            show_default="the experiment's; 970evo for a job file",
+            autocompletion=complete.drives,
+        ),
+    ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=TEXT", help="What ${NAME} stands for in the job file; may be repeated."),
+    ] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, max=64, metavar="N", help="Processors.", show_default="as needed")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Of the search: another one tries other settings.")
+    ] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Simulations at once.", show_default="one a CPU"),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help=f"vm: the guest's kernel, {one_of(LABELS)}.",
+            show_default="backports",
+            callback=chosen(LABELS),
+            autocompletion=complete.words(LABELS),
+        ),
+    ] = None,
+    json: Annotated[bool, flag("--json", "One JSON object on standard output.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where searches are kept.",
+            show_default="runs in the checkout",
+            callback=output_folder,
+        ),
+    ] = None,
+) -> int:
+    """Find the scheduler and the knobs that reach a goal, and what they cost.
+
+    The simulator tries settings; what is near the best is repeated with other
+    seeds. The answer is the front, on which nothing is better in everything,
+    and three profiles of it with the lines that set them. A search that was
+    stopped goes on where it was.
+    """
+    import json as json_format
+    import os
+
+    from tailgate.base import paths
+    from tailgate.base.progress import Progress
+    from tailgate.show import report, tuned
+    from tailgate.tune import command
+    from tailgate.tune import workload as workload_of
+
+    if target not in TARGETS:
+        raise UsageError(f"there is no target {target}; expected {one_of(TARGETS)}")
+    if kernel is not None and target != "vm":
+        raise UsageError("--kernel is for --target vm only")
+    asked = command.Asked(
+        workload=workload_of.Asked(
+            workload, load, pairs("--variable", variable, str, "NAME=TEXT"), drive, cpus
+        ),
+        goals=tuple(goal),
+        keeps=tuple(keep or ()),
+        schedulers=tuple(w.strip() for w in schedulers.split(",")) if schedulers else None,
+        mode="quick" if quick else "full",
+        trials=trials,
+        repeats=repeats,
+        seed=seed,
+    )
+    console = log()
+    how = command.How(
+        jobs or os.cpu_count() or 1,
+        context.obj,
+        lambda folder: report.write([folder], folder / "report.html"),
+    )
+    confirm = kernel or "backports" if target == "vm" else None
+    done = command.tune(asked, out or paths.ROOT / "runs", how, confirm, Progress(console))
+    tuned.write(done.answer, done.title, done.about, done.facts, done.folder / "report.html")
+    tuned.show(done.answer, console)
+    console.print(f"report: {done.folder / 'report.html'}", highlight=False, soft_wrap=True)
+    if json:
+        print(json_format.dumps(done.to_json()))
+    return OK if done.ok else FAILED

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `tailgate tune` found: tables and sentences for the terminal, and a page with the front."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tailgate.show import report, rows
+from tailgate.show.plots.drawing import Drawing
+from tailgate.show.plots.legends import Entry, Legend
+from tailgate.show.plots.panel import COLOURS, GREY, Panel, Trace
+from tailgate.show.words import digits
+from tailgate.tune.answer import Answer, Profile
+from tailgate.tune.front import Candidate
+from tailgate.tune.goal import REFERENCE, Quantity
+from tailgate.tune.space import Setting
+
+_COLOURS: Mapping[str, str] = {
+    "kyber": "#d1495b",
+    "mq-deadline": "#c9a227",
+    "k2": "#3b6fd4",
+    "mqfq": "#2a9d8f",
+}
+
+
+def heading(quantity: Quantity) -> str:
+    """A quantity as a column names it, with its unit."""
+    name = quantity.figure.removeprefix("lat_us.")
+    if quantity.is_latency:
+        return f"{quantity.flow} {name} ms"
+    return f"{quantity.flow} {'k I/O/s' if quantity.figure == 'iops' else 'MiB/s'}"
+
+
+def value(quantity: Quantity, number: float) -> str:
+    """A value of it, in that unit."""
+    return digits(number if quantity.figure == "mib_s" else number / 1000)
+
+
+def values(found: Answer, numbers: Sequence[float]) -> list[str]:
+    """The objectives of a row."""
+    return [value(q, n) for q, n in zip(found.question.quantities, numbers, strict=True)]
+
+
+def knobs(setting: Setting) -> str:
+    """Its knobs that are not at their defaults, as `inflight_max 8, split_kib 64`."""
+    return ", ".join(f"{name} {value}" for name, value in setting.changed.items()) or "defaults"
+
+
+def show(found: Answer, console: Console) -> None:
+    """Front, profiles with their price, and what else is to be known."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for i, name in enumerate(front_headings(found)):
+        table.add_column(name, justify="left" if i < 3 else "right", overflow="fold")
+    for cells in front_rows(found):
+        table.add_row(*cells)
+    console.print(table)
+    for profile in found.profiles:
+        console.print(f"[bold]{profile.name}[/]: {escape(words(profile))}", highlight=False)
+        for line in profile.sysfs:
+            console.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
+    for sentence in sentences(found):
+        console.print(escape(sentence), highlight=False)
+
+
+def words(profile: Profile) -> str:
+    """A profile's price, and what the target says of it."""
+    setting = profile.candidate.setting
+    text = f"{setting.scheduler}, {knobs(setting)}: {profile.price}"
+    if profile.confirmed_price:
+        text += f"; measured in a virtual machine: {profile.confirmed_price}"
+    return text
+
+
+def front_headings(found: Answer) -> list[str]:
+    """The columns of the table of the front."""
+    return ["profile", "scheduler", "knobs", *map(heading, found.question.quantities), "seeds"]
+
+
+def front_rows(found: Answer) -> list[list[str]]:
+    """The references, then the front with the names that its settings have."""
+    names: dict[str, list[str]] = {}
+    for profile in found.profiles:
+        names.setdefault(profile.candidate.setting.label, []).append(profile.name)
+    out = [["", name, "defaults", *values(found, own), "1"] for name, own in found.references.items()]
+    for candidate in found.front:
+        setting = candidate.setting
+        cells = [", ".join(names.get(setting.label, [])), setting.scheduler, knobs(setting)]
+        out.append([*cells, *values(found, candidate.values), str(len(candidate.runs))])
+    return out
+
+
+def sentences(found: Answer) -> list[str]:
+    """The best of each scheduler, what cannot be kept, dead regions, and what it took."""
+    first, goal = found.question.quantities[0], found.question.objectives[0]
+    out = []
+    if not found.front:
+        limits = "; ".join(
+            f"{keep} is {value(keep.quantity, limit)}"
+            for keep, limit in zip(found.question.keeps, found.limits, strict=True)
+        )
+        out.append(f"nothing that was tried keeps what must be kept ({limits})")
+    best = {name: t for name, t in found.best.items() if t}
+    if len(found.best) > 1 and best:
+        order = sorted(best, key=lambda name: best[name].values[0] * (1 if goal.least else -1))
+        told = ", ".join(f"{name} {value(first, best[name].values[0])}" for name in order)
+        without = [name for name, t in found.best.items() if not t]
+        out.append(f"best {heading(first)} of each scheduler: {told}")
+        if without:
+            out.append(f"nothing that was tried of {', '.join(without)} keeps what must be kept")
+    for region in found.regions:
+        told = ", ".join(
+            f"{heading(q)} {value(q, v)}"
+            for q, v in zip(found.question.quantities, region.values, strict=True)
+        )
+        out.append(f"dead region: {region.words}: {region.tried} settings, all alike ({told})")
+    short = sum(t.short for t in found.tried)
+    part = f", {short} of them for a short time only" if short else ""
+    out.append(
+        f"{len(found.tried)} settings{part}, {found.evaluations:.1f} whole simulations, "
+        f"{found.simulated_s:.0f} s of simulated time"
+    )
+    return out
+
+
+def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]], path: Path) -> None:
+    """The page: the front as a plot, the profiles with the lines that set them, tables."""
+    front = rows.Table(
+        "The front",
+        [*rows.texts(*front_headings(found)[:3]), *rows.numbers(*front_headings(found)[3:])],
+        [_row(cells) for cells in front_rows(found)],
+    )
+    lines = rows.Table(
+        "What sets each profile",
+        rows.texts("profile", "as root"),
+        [rows.Row(p.name, [rows.TableCell(" ; ".join(p.sysfs), "note")]) for p in found.profiles],
+    )
+    section = report.Section(
+        title,
+        about,
+        False,
+        [("", f"{p.name}: {words(p)}.") for p in found.profiles],
+        Drawing(_legend(found), [_panel(found)], _axes(found), large=True),
+        None,
+        rows.Table("", [], []),
+        [
+            report.PointTables(
+                "", [("The front", front), ("What sets each profile", lines)], notes=sentences(found)
+            )
+        ],
+        [report.How("sim", [], [], facts)],
+    )
+    report.render(title, [section], path)
+
+
+def _row(cells: Sequence[str]) -> rows.Row:
+    kinds: list[rows.Kind] = ["text", "text", *[""] * (len(cells) - 3)]  # type: ignore[list-item]
+    return rows.Row(cells[0], [rows.TableCell(c, k) for c, k in zip(cells[1:], kinds, strict=True)])
+
+
+def _axes(found: Answer) -> tuple[str, str]:
+    """The words at x and y."""
+    x, y = _places(found)
+    quantities = found.question.quantities
+    return heading(quantities[x]), heading(quantities[y])
+
+
+def _places(found: Answer) -> tuple[int, int]:
+    """What is at x and y: the first rate, or else the last objective; the first latency, or the first."""
+    quantities = found.question.quantities
+    y = next((i for i, q in enumerate(quantities) if q.is_latency), 0)
+    x = next((i for i, q in enumerate(quantities) if not q.is_latency and i != y), len(quantities) - 1)
+    return x, y
+
+
+def _legend(found: Answer) -> Legend:
+    schedulers = dict.fromkeys([REFERENCE, *(t.setting.scheduler for t in found.tried)])
+    dots = [Entry("dot", name, _COLOURS.get(name, GREY)) for name in schedulers]
+    return Legend([*dots, Entry("open", "on the front"), Entry("x-thin", "misses what must be kept")])
+
+
+def _panel(found: Answer) -> Panel:
+    x, y = _places(found)
+    quantities = found.question.quantities
+
+    def trace(points: Sequence[tuple[Setting, Sequence[float]]], **marker: object) -> Trace:
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [float(value(quantities[x], v[x])) for _, v in points],
+            "y": [float(value(quantities[y], v[y])) for _, v in points],
+            "text": [f"{s.scheduler}, {knobs(s)}" for s, _ in points],
+            "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>",
+            "marker": marker,
+        }
+
+    data = []
+    for scheduler in dict.fromkeys(t.setting.scheduler for t in found.tried):
+        own = [t for t in found.tried if t.setting.scheduler == scheduler]
+        colour = _COLOURS.get(scheduler, GREY)
+        for kept, symbol in ((True, "circle"), (False, "x-thin-open")):
+            points = [(t.setting, t.values) for t in own if t.kept == kept]
+            data.append(trace(points, color=colour, symbol=symbol, size=7))
+    line = {"mode": "lines+markers", "line": {"color": COLOURS[0], "width": 1, "shape": "hv"}}
+    front = [(c.setting, c.values) for c in sorted(found.front, key=_at(x))]
+    data.append(trace(front, color="rgba(0,0,0,0)", size=13, line={"width": 2, "color": COLOURS[0]}) | line)
+    reference = [(Setting(name, {}), own) for name, own in found.references.items()]
+    data.append(trace(reference, color=GREY, size=11, symbol="star"))
+    layout = {
+        "xaxis": {"fixedrange": True, "zeroline": False},
+        "yaxis": {"fixedrange": True, "zeroline": False, "type": "log"},
+    }
+    about = "All settings that were tried, and the front"
+    return Panel("What was tried, and the front", about, data, layout)
+
+
+def _at(i: int) -> Callable[[Candidate], float]:
+    return lambda candidate: candidate.values[i]

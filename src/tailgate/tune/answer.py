@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a search found, in the form that is shown and printed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tailgate.tune import dead
+from tailgate.tune.front import Candidate, front, price, profiles, sysfs
+from tailgate.tune.goal import REFERENCE, Question
+from tailgate.tune.search import Search, Tried
+from tailgate.tune.space import Setting
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A setting of the front under a name; `confirmed` are its objectives as the target measured them."""
+
+    name: str
+    candidate: Candidate
+    price: str
+    sysfs: Sequence[str]
+    confirmed: tuple[float, ...] | None = None
+    confirmed_price: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search found. `references` are the objectives of the schedulers that limits refer to.
+
+    `evaluations` is what was simulated, in whole simulations; `confirmed_reference` are the objectives of
+    `none` on the target.
+    """
+
+    question: Question
+    references: Mapping[str, tuple[float, ...]]
+    limits: Sequence[float]
+    tried: Sequence[Tried]
+    front: Sequence[Candidate]
+    profiles: Sequence[Profile]
+    regions: Sequence[dead.Region]
+    evaluations: float
+    simulated_s: float
+    confirmed_reference: tuple[float, ...] | None = None
+
+    @property
+    def best(self) -> dict[str, Tried | None]:
+        """By scheduler, the best in the first objective that keeps what must be kept; None: nothing does."""
+        goal = self.question.objectives[0]
+        out: dict[str, Tried | None] = {}
+        for tried in self.tried:
+            before = out.setdefault(tried.setting.scheduler, None)
+            if (
+                tried.kept
+                and not tried.short
+                and (before is None or goal.better(tried.values[0], before.values[0]))
+            ):
+                out[tried.setting.scheduler] = tried
+        return out
+
+
+def answer(search: Search, candidates: Sequence[Candidate]) -> Answer:
+    """The answer of a search."""
+    objectives = search.question.objectives
+    limits = search.limits(search.references)
+    kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.values, limits))]
+    found = front(kept, objectives)
+    reference = search.references[REFERENCE]
+    return Answer(
+        search.question,
+        search.references,
+        limits,
+        search.found,
+        found,
+        [
+            Profile(name, c, price(c.values, reference, objectives), sysfs(c.setting))
+            for name, c in profiles(found, objectives).items()
+        ],
+        dead.regions(search.space, search.found),
+        search.evaluations,
+        search.simulated_s,
+    )
+
+
+def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> Answer:
+    """The answer with what the target measured, by the names of profiles and `none`."""
+    objectives, reference = found.question.objectives, values.get(REFERENCE)
+
+    def confirmed(profile: Profile) -> Profile:
+        own = values.get(profile.name)
+        words = price(own, reference, objectives) if own and reference else ""
+        return replace(profile, confirmed=own, confirmed_price=words)
+
+    profiles_ = [confirmed(p) for p in found.profiles]
+    return replace(found, profiles=profiles_, confirmed_reference=reference)
+
+
+def to_confirm(found: Answer) -> dict[str, Setting]:
+    """What a target measures, by label: `none`, and each profile; one setting once."""
+    out = {REFERENCE: Setting(REFERENCE, {})}
+    for profile in found.profiles:
+        if profile.candidate.setting not in out.values():
+            out[profile.name] = profile.candidate.setting
+    return out
+
+
+def to_json(found: Answer) -> dict[str, object]:
+    """The object that `tailgate tune --json` prints, apart from what was asked."""
+    names = [str(q) for q in found.question.quantities]
+
+    def values(own: Sequence[float]) -> dict[str, float]:
+        return dict(zip(names, own, strict=True))
+
+    def setting(own: Setting) -> dict[str, object]:
+        return {"scheduler": own.scheduler, "knobs": dict(own.knobs)}
+
+    def candidate(own: Candidate) -> dict[str, object]:
+        intervals = {name: own.interval(i) for i, name in enumerate(names)}
+        return {
+            **setting(own.setting),
+            "values": values(own.values),
+            "ci": {name: list(ci) for name, ci in intervals.items() if ci},
+            "seeds": len(own.runs),
+        }
+
+    return {
+        "objectives": [f"{'min' if g.least else 'max'} {g.quantity}" for g in found.question.objectives],
+        "keep": [
+            {"keep": str(keep), "limit": limit}
+            for keep, limit in zip(found.question.keeps, found.limits, strict=True)
+        ],
+        "references": {name: values(own) for name, own in found.references.items()},
+        "settings": len(found.tried),
+        "evaluations": found.evaluations,
+        "simulated_s": found.simulated_s,
+        "front": [candidate(c) for c in found.front],
+        "best": {
+            name: {**setting(t.setting), "values": values(t.values)} if t else None
+            for name, t in found.best.items()
+        },
+        "profiles": {
+            p.name: {
+                **candidate(p.candidate),
+                "price": p.price,
+                "sysfs": list(p.sysfs),
+                **({"confirmed": values(p.confirmed)} if p.confirmed else {}),
+            }
+            for p in found.profiles
+        },
+        "dead_regions": [
+            {"region": r.words, "values": values(r.values), "tried": r.tried} for r in found.regions
+        ],
+        "tried": [
+            {**setting(t.setting), "values": values(t.values), "kept": t.kept, "short": t.short}
+            for t in found.tried
+        ],
+    }

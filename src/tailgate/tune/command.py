@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From what a command line asks to the answer, in a folder that a stopped search goes on from."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.progress import Progress
+from tailgate.simulator import settings, simulation
+from tailgate.simulator.executor import executor
+from tailgate.spec import drive as drives
+from tailgate.spec.experiment import Experiment, ModeName
+from tailgate.targets.measure import How as MeasuredHow
+from tailgate.tune import answer, confirm, goal, workload
+from tailgate.tune.answer import Answer
+from tailgate.tune.evaluate import SimulatedLoad
+from tailgate.tune.search import Budget, Search
+from tailgate.tune.space import SEARCHED, Space
+
+#: By mode: settings, and seeds of a setting near the front.
+TRIALS: Mapping[str, tuple[int, int]] = {"quick": (40, 3), "full": (120, 8)}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Everything that decides what a search finds. None: the mode's, or all schedulers."""
+
+    workload: workload.Asked
+    goals: tuple[str, ...]
+    keeps: tuple[str, ...]
+    schedulers: tuple[str, ...] | None
+    mode: ModeName
+    trials: int | None = None
+    repeats: int | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class How:
+    """How many simulations run at once, the command line, for the record, and what writes a run's report."""
+
+    jobs: int
+    command: str
+    report: Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer, where it lies, and what is told of it."""
+
+    asked: Asked
+    answer: Answer
+    folder: Path
+    title: str
+    about: str
+    facts: Sequence[tuple[str, str]]
+    broken: str | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether something keeps what must be kept, and every measurement ended well."""
+        return bool(self.answer.front) and self.broken is None
+
+    def to_json(self) -> dict[str, object]:
+        """The object that `--json` prints."""
+        return {"asked": asdict(self.asked), **answer.to_json(self.answer)}
+
+
+def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progress) -> Done:
+    """Search, and with a kernel's label measure the profiles in a virtual machine. UsageError."""
+    spec, source = workload.experiment_of(asked.workload)
+    members = workload.members(spec)
+    question = goal.question(asked.goals, asked.keeps, list(members))
+    space = Space(asked.schedulers or tuple(SEARCHED))
+    if asked.mode not in spec.modes:
+        raise UsageError(f"the experiment has no mode {asked.mode}; write [modes.{asked.mode}]")
+    load = SimulatedLoad(spec, asked.mode, source / workload.FILE)
+    for name in question.references:
+        settings.check_scheduler(name, {}, "--keep")
+    load.check(space.defaults())
+    trials, repeats = TRIALS[asked.mode]
+    budget = Budget(asked.trials or trials, asked.repeats or repeats, asked.seed)
+    identity = {
+        "asked": asdict(asked),
+        "budget": asdict(budget),
+        "spec": spec.model_dump(mode="json"),
+        "job": {name: (source / name).read_text() for _, name in spec.files_beside},
+        "drive": {k: p.value for k, p in drives.load(spec.drive)[1].parameters.items()},
+        "simulator": simulation.build(),
+    }
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    folder = base / "tune" / f"{workload.name_of(asked.workload)}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "asked.json").write_text(json.dumps(identity, indent=1) + "\n")
+
+    total = budget.trials
+    progress.note(
+        f"tune: {total} of {space.size} settings of {', '.join(space.axes)}, "
+        f"simulated on {spec.drive}: {folder}"
+    )
+    search = Search(
+        question,
+        members,
+        space,
+        load,
+        budget,
+        folder / "study.journal",
+        progress.point,
+    )
+    progress.begin(total, total)
+    with executor(how.jobs, None) as pool:
+        candidates = search.run(pool)
+    progress.end()
+    found = answer.answer(search, candidates)
+    broken = None
+    if kernel and found.front:
+        if workload.is_job(asked.workload):
+            spec = _with_rate(spec, found)
+        schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
+        path = workload.write(spec, schedulers, source, folder / "confirm")
+        told = MeasuredHow(how.jobs, False, how.command, how.report)
+        measured = confirm.measured(path, asked.mode, kernel, told, progress)
+        values = confirm.values(measured, question.quantities, members)
+        found, broken = answer.with_confirmed(found, values), measured.broken
+    goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
+    done = Done(
+        asked,
+        found,
+        folder,
+        f"Tuned: {spec.title}",
+        goals,
+        [
+            ("Drive", spec.drive),
+            ("Machine", spec.machine.simulated),
+            ("Schedulers", ", ".join(space.axes)),
+            ("Queue", ", ".join(f"{name} {value}" for name, value in spec.queue.items())),
+            ("Command", how.command),
+        ],
+        broken,
+    )
+    (folder / "answer.json").write_text(json.dumps(done.to_json(), indent=1) + "\n")
+    return done
+
+
+def _with_rate(spec: Experiment, found: Answer) -> Experiment:
+    """The experiment with the rate that the simulator found, by which a guest's time is dilated."""
+    rates = [sum(t.flows[name]["iops"] for name in spec.flows if name in t.flows) for t in found.tried]
+    machine = spec.machine.model_copy(update={"iops_max": max(1, round(1.1 * max(rates)))})
+    return spec.model_copy(update={"machine": machine})

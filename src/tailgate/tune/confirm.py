@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The profiles of a search, measured in a virtual machine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from tailgate.base.progress import Progress
+from tailgate.spec.experiment import ModeName
+from tailgate.targets.measure import How, Measured, Where, measure, target_of
+from tailgate.targets.resolve import resolve
+from tailgate.tune.goal import Quantity
+
+
+def measured(path: Path, mode: ModeName, kernel: str, how: How, progress: Progress) -> Measured:
+    """Measure an experiment in a guest with this kernel; its runs lie beside the file."""
+    run = resolve(path, mode, None, None, "vm")
+    return measure(target_of(run, path, Where(kernel), progress), path.parent / "runs", how, progress)
+
+
+def values(
+    done: Measured, quantities: Sequence[Quantity], members: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[float, ...]]:
+    """The quantities by the scheduler's label, means over the seeds."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for m in done.measurements:
+        own = tuple(q.of(m.flows, members) for q in quantities)
+        found.setdefault(m.scheduler.label, []).append(own)
+    return {label: tuple(map(fmean, zip(*runs, strict=True))) for label, runs in found.items()}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Dead regions: parts of a scheduler's space of knobs in which nothing changes (the Kyber paper's G-3)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tailgate.spec.grid import words
+from tailgate.tune.search import Tried
+from tailgate.tune.space import Axis, Space
+
+#: A region is told of if so many settings in it were tried.
+LEAST = 4
+#: Objectives that differ by less than this share are alike.
+ALIKE = 0.002
+
+
+@dataclass(frozen=True)
+class Region:
+    """Settings of one scheduler that give the same: the first and last of each knob's values, by place."""
+
+    axes: tuple[Axis, ...]
+    ends: tuple[tuple[int, int], ...]
+    values: tuple[float, ...]
+    tried: int
+
+    @property
+    def words(self) -> str:
+        """As in `kyber: read_lat_nsec from 20us to 100ms with write_lat_nsec from 20us to 50ms`."""
+        return f"{self.axes[0].scheduler}: " + " with ".join(
+            _range(axis, *ends) for axis, ends in zip(self.axes, self.ends, strict=True)
+        )
+
+
+def _range(axis: Axis, first: int, last: int) -> str:
+    name, values = axis.knob.name, axis.values
+    if first == last:
+        return f"{name} {words(name, values[first])}"
+    if (first, last) == (0, len(values) - 1):
+        return f"any {name}"
+    return f"{name} from {words(name, values[first])} to {words(name, values[last])}"
+
+
+def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
+    """The dead regions among what was tried, the largest first. Inside of each, everything tried is alike."""
+    out = []
+    for name, axes in space.axes.items():
+        own = [t for t in found if t.setting.scheduler == name and not t.short]
+        if axes:
+            out += list(_of(axes, own))
+    return sorted(out, key=lambda r: -r.tried)
+
+
+def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
+    places = [tuple(a.values.index(t.setting.knobs[a.knob.name]) for a in axes) for t in tried]
+    left = set(range(len(tried)))
+    while left:
+        first = min(left)
+        group = [i for i in sorted(left) if _alike(tried[first].values, tried[i].values)]
+        left -= set(group)
+        others = [places[i] for i in range(len(tried)) if i not in group]
+        box = _box([places[i] for i in group], others)
+        if box and box[1] >= LEAST:
+            yield Region(tuple(axes), box[0], tried[first].values, box[1])
+
+
+def _box(
+    members: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]
+) -> tuple[tuple[tuple[int, int], ...], int] | None:
+    """The largest box from one member to the others that has no other setting inside, and its members."""
+    best = None
+    for start in members:
+        corners = (start, start)
+        # Grown by the nearest member first, as long as nothing else comes to lie inside.
+        for place in sorted(members, key=lambda p: sum(abs(a - b) for a, b in zip(p, start, strict=True))):
+            low = tuple(map(min, corners[0], place))
+            high = tuple(map(max, corners[1], place))
+            if not any(_inside(o, low, high) for o in others):
+                corners = (low, high)
+        count = sum(_inside(m, *corners) for m in members)
+        if best is None or count > best[1]:
+            best = tuple(zip(*corners, strict=True)), count
+    return best
+
+
+def _inside(place: Sequence[int], low: Sequence[int], high: Sequence[int]) -> bool:
+    return all(a <= p <= b for p, a, b in zip(place, low, high, strict=True))
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    return all(abs(a - b) <= ALIKE * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a setting gives in the simulator, under the load that is asked about."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailgate.load.loads import Loads
+from tailgate.runs.flow import Flow
+from tailgate.simulator import simulation
+from tailgate.simulator.simulation import Outcome
+from tailgate.spec import drive as drives
+from tailgate.spec import machines
+from tailgate.spec.experiment import Experiment, ModeName
+from tailgate.spec.plan import Chunk, PlannedPoint, Run
+from tailgate.targets.sim_point import SimPlan
+from tailgate.tune.space import Setting
+
+#: A short simulation is this share of a whole one, its lead apart; it is worth while if it takes at most half
+#: of the time, the lead included.
+SHORT, WHOLE = 0.25, 1.0
+WORTH_WHILE = 0.5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One simulation: a setting, a seed, and how much of a whole one it lasts."""
+
+    setting: Setting
+    seed: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Given:
+    """What came of it. `seconds` were simulated, the lead included."""
+
+    flows: tuple[Flow, ...]
+    seconds: float
+
+
+class SimulatedLoad:
+    """The load of an experiment, simulated under any setting."""
+
+    def __init__(self, spec: Experiment, mode: ModeName, path: Path) -> None:
+        """`path` is the experiment's file, which need not be there; its job file lies beside it."""
+        run = Run("tune", spec, mode, spec.modes[mode].on("sim"), spec.schedulers, (), "sim")
+        _, drive = drives.load(spec.drive)
+        _, machine = machines.load(spec.machine.simulated)
+        self.plan = SimPlan(run, Loads(run, path, drive), drive, machine, simulation.build())
+        self.mode = run.mode
+        self.sweep = spec.sweeps[0]
+        self.real_time = bool(spec.real_time(self.sweep))
+        point = self._point(Wanted(Setting("none", {}), 1, WHOLE))
+        lead, seconds = self.plan.loads.lead_s(self.sweep), self.plan.loads.estimate(point.chunk, 1.0)[1]
+        short = lead + SHORT * seconds <= WORTH_WHILE * (lead + seconds)
+        #: The parts of a whole simulation that a setting is tried for, one after the other.
+        self.shares = (SHORT, WHOLE) if short else (WHOLE,)
+
+    def check(self, settings: Sequence[Setting]) -> None:
+        """UsageError for a load or a setting that the simulator refuses."""
+        for setting in settings:
+            point = self._point(Wanted(setting, self.mode.seeds[0], SHORT))
+            simulation.check(self.plan.simulation(point), str(self.plan.loads.path))
+
+    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> list[Given]:
+        """Simulate side by side; in the order of `wanted`."""
+        points = [self._point(w) for w in wanted]
+        outcomes = pool.map(simulation.simulate, [self.plan.simulation(p) for p in points])
+        return [self._given(p, o) for p, o in zip(points, outcomes, strict=True)]
+
+    def _given(self, point: PlannedPoint, outcome: Outcome) -> Given:
+        return Given(self.plan.measurement(point, outcome).flows, outcome.now_ns / 1e9)
+
+    def _point(self, wanted: Wanted) -> PlannedPoint:
+        mode, samples = self.mode, 0
+        duration = (mode.duration_s or 0.0) * wanted.share
+        if self.real_time and mode.rt_samples:
+            samples = max(1, round(mode.rt_samples * wanted.share))
+        rate = max(self.sweep.background_rates or mode.background_rates)
+        chunk = Chunk(
+            scheduler=wanted.setting.as_scheduler(),
+            sweep=self.sweep,
+            seed=wanted.seed,
+            background_rates=(rate,),
+            rt_samples=samples,
+            duration_s=None if samples else duration,
+        )
+        return chunk.points[0]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Settings none of which is better than another in everything: the Pareto front, and three of it by name."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from tailgate.runs.statistics import SEEDS_MIN, student_t
+from tailgate.tune.goal import Goal
+from tailgate.tune.space import Setting
+
+PROFILES = ("latency", "balanced", "throughput")
+#: Objectives that differ by at most this share count as equal on the front.
+INDIFFERENT = 0.01
+
+
+@dataclass
+class Candidate:
+    """A setting with its objectives, in their order, for each seed that it was simulated with."""
+
+    setting: Setting
+    runs: list[tuple[float, ...]] = field(default_factory=list)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The means over its seeds."""
+        return tuple(fmean(of_one) for of_one in zip(*self.runs, strict=True))
+
+    def interval(self, i: int) -> tuple[float, float] | None:
+        """The 95 % interval of an objective's mean over seeds; None with too few seeds."""
+        own = [values[i] for values in self.runs]
+        if len(own) < SEEDS_MIN or not all(map(math.isfinite, own)):
+            return None
+        half = student_t(len(own) - 1) * stdev(own) / math.sqrt(len(own))
+        return fmean(own) - half, fmean(own) + half
+
+    def overlaps(self, other: "Candidate", objectives: Sequence[Goal]) -> bool:
+        """Whether no objective tells the two apart."""
+        for i in range(len(objectives)):
+            one, its = self.interval(i), other.interval(i)
+            if one and its and (one[1] < its[0] or its[1] < one[0]):
+                return False
+        return True
+
+
+def dominated(
+    values: Sequence[float], others: Sequence[Sequence[float]], objectives: Sequence[Goal], slack: float = 0.0
+) -> bool:
+    """Whether one of the others is as good in every objective and better in one; with `slack`, better by this
+    share in every one.
+    """
+
+    def by(one: Sequence[float]) -> bool:
+        pairs = list(zip(objectives, one, values, strict=True))
+        if slack:
+            return all(g.better(o, v * (1 - slack) if g.least else v * (1 + slack)) for g, o, v in pairs)
+        return any(g.better(o, v) for g, o, v in pairs) and not any(g.better(v, o) for g, o, v in pairs)
+
+    return any(by(one) for one in others)
+
+
+def front(candidates: Sequence[Candidate], objectives: Sequence[Goal]) -> list[Candidate]:
+    """Those that no other dominates, the best in the first objective first.
+
+    Differences of at most INDIFFERENT are none: without that, a front has many settings that differ by
+    chance. Of equal settings the best in the first objective stands.
+    """
+    found = sorted(candidates, key=lambda c: c.values[0] if objectives[0].least else -c.values[0])
+    for i in range(len(found) - 1, -1, -1):
+        if any(_replaces(o, found[i], objectives, j < i) for j, o in enumerate(found) if j != i):
+            del found[i]
+    return found
+
+
+def _replaces(one: Candidate, other: Candidate, objectives: Sequence[Goal], if_equal: bool) -> bool:
+    """Whether one is better in some objective, or `if_equal` in none, and the other is better in none."""
+
+    def better(a: float, b: float, goal: Goal) -> bool:
+        return goal.better(a, b) and abs(a - b) > INDIFFERENT * max(abs(a), abs(b))
+
+    pairs = list(zip(one.values, other.values, objectives, strict=True))
+    worse = any(better(b, a, g) for a, b, g in pairs)
+    return not worse and (if_equal or any(better(a, b, g) for a, b, g in pairs))
+
+
+def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str, Candidate]:
+    """Three of the front by name; one setting may be several of them.
+
+    Latency is the best in the first objective that is a latency, throughput in the first that is a rate;
+    balanced is the nearest to the best of both, in octaves between the front's ends.
+    """
+    if not found:
+        return {}
+    latency = next((i for i, g in enumerate(objectives) if g.quantity.is_latency), 0)
+    rate = next((i for i, g in enumerate(objectives) if not g.quantity.is_latency), len(objectives) - 1)
+
+    def far(i: int, candidate: Candidate) -> float:
+        logs = [math.log(max(c.values[i], 1e-9)) for c in found]
+        span = max(logs) - min(logs)
+        best = min(logs) if objectives[i].least else max(logs)
+        return abs(math.log(max(candidate.values[i], 1e-9)) - best) / span if span else 0.0
+
+    def best(i: int, then: int) -> Candidate:
+        return min(found, key=lambda c: (far(i, c), far(then, c)))
+
+    balanced = min(found, key=lambda c: math.hypot(far(latency, c), far(rate, c)))
+    return dict(zip(PROFILES, (best(latency, rate), balanced, best(rate, latency)), strict=True))
+
+
+def price(values: Sequence[float], reference: Sequence[float], objectives: Sequence[Goal]) -> str:
+    """What a setting gives and costs, in words, beside a reference: 'p99 of read 1.40 ms instead of 15.2'."""
+    return "; ".join(
+        _latency(g, v, r) if g.quantity.is_latency else _rate(g, v, r)
+        for g, v, r in zip(objectives, values, reference, strict=True)
+    )
+
+
+def _latency(goal: Goal, value: float, reference: float) -> str:
+    name = f"{goal.quantity.figure.removeprefix('lat_us.')} of {goal.quantity.flow}"
+    unit, size = ("ms", 1000.0) if max(value, reference) >= 1000 else ("us", 1.0)
+    return f"{name} {value / size:.3g} {unit} instead of {reference / size:.3g}"
+
+
+def _rate(goal: Goal, value: float, reference: float) -> str:
+    change = value / reference - 1 if reference else 0.0
+    sign = "+" if change > 0 else "\u2212" if round(100 * change) else "±"
+    return f"{goal.quantity.flow} {sign}{abs(change):.0%}"
+
+
+def sysfs(setting: Setting, drive: str = "DRIVE") -> list[str]:
+    """The lines that set it on a drive, as root. Choosing a scheduler sets its knobs to their defaults."""
+    base = f"/sys/block/{drive}/queue"
+    knobs = (f"echo {value} > {base}/iosched/{name}" for name, value in setting.changed.items())
+    return [f"echo {setting.scheduler} > {base}/scheduler", *knobs]

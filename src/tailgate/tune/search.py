@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The search: Optuna proposes settings, the simulator tells what they give.
+
+Several objectives at once, over schedulers and knobs together: multi-objective TPE (Y. Ozaki et al., GECCO
+2020) with constraints. A setting is simulated for a short time first, and for the whole time only if it
+may be of use. Those on and near the front are repeated with other seeds. A search is the same on any host,
+and goes on where it was stopped: each batch of proposals depends on the trials before it alone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
+from tailgate.tune.front import Candidate, dominated
+from tailgate.tune.goal import Question
+from tailgate.tune.space import Setting, Space
+
+#: Proposals that are simulated side by side; a constant, as it decides what is proposed next.
+BATCH = 4
+#: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
+SLACK = 0.10
+#: Proposals of settings that were tried before cost nothing; the search ends after so many times its trials.
+PATIENCE = 3
+#: What Optuna is told instead of infinity.
+ENDLESS = 1e12
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting that was simulated with the first seed: first for a part of the time, and, unless that was
+    enough (`short`), for the whole time.
+    """
+
+    setting: Setting
+    first: tuple[float, ...]
+    values: tuple[float, ...]
+    missed: tuple[float, ...]
+    short: bool
+    flows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> bool:
+        """Whether it keeps all that must be kept."""
+        return all(m <= 0 for m in self.missed)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is tried: settings, seeds of the candidates, and the seed of the search itself."""
+
+    trials: int
+    repeats: int
+    seed: int = 1
+
+
+class Search:
+    """One search. `found` has what was tried, in order."""
+
+    def __init__(
+        self,
+        question: Question,
+        members: Mapping[str, Sequence[str]],
+        space: Space,
+        load: SimulatedLoad,
+        budget: Budget,
+        storage: Path | None = None,
+        told: Callable[[str, float], None] = lambda words, weight: None,
+    ) -> None:
+        """`storage` is Optuna's file, which a search goes on from. `told` hears of each setting, with
+        weight 1, and of each repeat, with weight 0."""
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.question, self.members, self.space, self.load = question, members, space, load
+        self.budget, self.told = budget, told
+        self.found: list[Tried] = []
+        #: By (setting, seed): the objectives of whole simulations.
+        self.repeated: dict[tuple[str, int], tuple[float, ...]] = {}
+        #: Simulated seconds so far, and those of one whole simulation.
+        self.simulated_s = self.whole_s = 0.0
+        backend = JournalStorage(JournalFileBackend(str(storage))) if storage else None
+        self._study = optuna.create_study(
+            storage=backend,
+            study_name="tune",
+            directions=["minimize" if g.least else "maximize" for g in question.objectives],
+            load_if_exists=True,
+        )
+
+    # --- what is asked and what came of it ----------------------------------------------------------------
+
+    def run(self, pool: Executor) -> list[Candidate]:
+        """Search, repeat what is near the front, and give the candidates: each with its values by seed."""
+        self._references = self._measure_references(pool)
+        self._resume()
+        if not self._study.trials:
+            for start in self.space.starts():
+                self._study.enqueue_trial(start)
+        while self._settings < self.budget.trials and len(self._study.trials) < self._most_proposals:
+            self._batch(pool)
+            if self._settings >= self.space.size:
+                break
+        return self._repeat(pool)
+
+    @property
+    def references(self) -> Mapping[str, tuple[float, ...]]:
+        """The objectives of the schedulers that limits refer to, at their defaults, by name."""
+        return {name: by_share[WHOLE] for name, by_share in self._references.items()}
+
+    @property
+    def evaluations(self) -> float:
+        """What was simulated, in whole simulations."""
+        return self.simulated_s / self.whole_s if self.whole_s else 0.0
+
+    @property
+    def _settings(self) -> int:
+        return len(self.found)
+
+    @property
+    def _most_proposals(self) -> int:
+        return PATIENCE * self.budget.trials + len(list(self.space.starts()))
+
+    def limits(self, references: Mapping[str, Sequence[float]]) -> list[float]:
+        """The limit of each thing that must be kept."""
+        places = {q: i for i, q in enumerate(self.question.quantities)}
+        return [
+            keep.limit({name: values[places[keep.quantity]] for name, values in references.items()})
+            for keep in self.question.keeps
+        ]
+
+    def missed(self, values: Sequence[float], limits: Sequence[float]) -> tuple[float, ...]:
+        """By how much values miss each limit."""
+        places = {q: i for i, q in enumerate(self.question.quantities)}
+        return tuple(
+            keep.missed(values[places[keep.quantity]], limit)
+            for keep, limit in zip(self.question.keeps, limits, strict=True)
+        )
+
+    def _values(self, given: Given) -> tuple[float, ...]:
+        return tuple(q.of(given.flows, self.members) for q in self.question.quantities)
+
+    # --- the schedulers that limits refer to --------------------------------------------------------------
+
+    def _measure_references(self, pool: Executor) -> dict[str, dict[float, tuple[float, ...]]]:
+        names = self.question.references
+        settings = [Setting(name, {}) for name in names]
+        out: dict[str, dict[float, tuple[float, ...]]] = {name: {} for name in names}
+        wanted = [Wanted(s, self._seed, share) for s in settings for share in self.load.shares]
+        for w, given in zip(wanted, self.load.evaluate(wanted, pool), strict=True):
+            out[w.setting.scheduler][w.share] = self._values(given)
+            if w.share == WHOLE:
+                self.whole_s = given.seconds
+        return out
+
+    @property
+    def _seed(self) -> int:
+        return self.load.mode.seeds[0]
+
+    def _limits_at(self, share: float) -> list[float]:
+        return self.limits({name: by_share[share] for name, by_share in self._references.items()})
+
+    # --- proposals ----------------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        """Take over what the storage has; what was under way when a search was stopped is proposed again."""
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state == TrialState.RUNNING:
+                self._study.tell(trial.number, state=TrialState.FAIL)
+                self._study.enqueue_trial(trial.params)
+            elif trial.state == TrialState.COMPLETE and "simulated_s" in trial.user_attrs:
+                self.found.append(_tried(trial.user_attrs))
+                self.simulated_s += trial.user_attrs["simulated_s"]
+
+    def _batch(self, pool: Executor) -> None:
+        """Propose some settings, simulate those that are new, and tell Optuna."""
+        done = sum(t.state == TrialState.COMPLETE for t in self._study.get_trials(deepcopy=False))
+        self._study.sampler = optuna.samplers.TPESampler(
+            seed=self.budget.seed * 1_000_003 + done,
+            n_startup_trials=1,
+        )
+        count = min(BATCH, self.budget.trials - self._settings)
+        trials = [self._study.ask() for _ in range(count)]
+        settings = [self.space.suggest(trial) for trial in trials]
+        known = {t.setting.label: t for t in self.found}
+        new = {s.label: s for s in settings if s.label not in known}
+        results = self._simulate(list(new.values()), pool)
+        for trial, setting in zip(trials, settings, strict=True):
+            if setting.label in results:
+                tried, seconds = results.pop(setting.label)
+                self.found.append(tried)
+                self.simulated_s += seconds
+                known[setting.label] = tried
+                trial.set_user_attr("simulated_s", seconds)
+                self.told(setting.label, 1.0)
+            tried = known[setting.label]
+            for name, value in _attributes(tried).items():
+                trial.set_user_attr(name, value)
+            for keep, missed in zip(self.question.keeps, tried.missed, strict=True):
+                trial.set_constraint(str(keep), missed)
+            self._study.tell(trial, [min(v, ENDLESS) for v in tried.values])
+
+    def _simulate(self, settings: Sequence[Setting], pool: Executor) -> dict[str, tuple[Tried, float]]:
+        """Each for a short time, those that may be of use for the whole time; with the simulated seconds."""
+        limits = {share: self._limits_at(share) for share in self.load.shares}
+        seconds = dict.fromkeys((s.label for s in settings), 0.0)
+        out: dict[str, Tried] = {}
+        left = list(settings)
+        for share in self.load.shares:
+            givens = self.load.evaluate([Wanted(s, self._seed, share) for s in left], pool)
+            for setting, given in zip(left, givens, strict=True):
+                values = self._values(given)
+                missed = self.missed(values, limits[share])
+                first = out[setting.label].first if setting.label in out else values
+                out[setting.label] = Tried(setting, first, values, missed, share != WHOLE, _flows(given))
+                seconds[setting.label] += given.seconds
+            left = [s for s in left if self._may_be_of_use(out[s.label])]
+        return {label: (tried, seconds[label]) for label, tried in out.items()}
+
+    def _may_be_of_use(self, tried: Tried) -> bool:
+        """Whether a setting nearly keeps what it must, and none before it was much better in everything."""
+        before = [t.first for t in self.found if t.kept and not t.short]
+        worse = dominated(tried.first, before, self.question.objectives, SLACK)
+        return not worse and all(m <= SLACK for m in tried.missed)
+
+    # --- repeats ------------------------------------------------------------------------------------------
+
+    def _repeat(self, pool: Executor) -> list[Candidate]:
+        """Those near the front with further seeds, until their intervals are apart or the seeds used up."""
+        objectives = self.question.objectives
+        whole = [t for t in self.found if not t.short and t.kept]
+        near = [t for t in whole if not dominated(t.values, [o.values for o in whole], objectives, SLACK / 2)]
+        candidates = [Candidate(t.setting, [t.values]) for t in _each_once(near)]
+        least = min(3, self.budget.repeats)
+        seeds = _further(self.load.mode.seeds, self.budget.repeats)
+        for i, seed in enumerate(seeds, 2):
+            open_ = [
+                c
+                for c in candidates
+                if i <= least or any(c.overlaps(o, objectives) for o in candidates if o is not c)
+            ]
+            if not open_:
+                break
+            for candidate, values in zip(
+                open_, self._at_seed([c.setting for c in open_], seed, pool), strict=True
+            ):
+                candidate.runs.append(values)
+        return candidates
+
+    def _at_seed(self, settings: Sequence[Setting], seed: int, pool: Executor) -> list[tuple[float, ...]]:
+        stored = self._study.user_attrs
+        names = {s.label: f"seed {seed}: {s.label}" for s in settings}
+        new = [s for s in settings if names[s.label] not in stored]
+        givens = self.load.evaluate([Wanted(s, seed, WHOLE) for s in new], pool)
+        for setting, given in zip(new, givens, strict=True):
+            about = {"values": list(self._values(given)), "simulated_s": given.seconds}
+            self._study.set_user_attr(names[setting.label], about)
+            self.told(f"{setting.label}, seed {seed}", 0.0)
+        stored = self._study.user_attrs
+        abouts = [stored[names[s.label]] for s in settings]
+        self.simulated_s += sum(a["simulated_s"] for a in abouts)
+        return [tuple(a["values"]) for a in abouts]
+
+
+def _each_once(tried: Iterable[Tried]) -> list[Tried]:
+    """Of settings that give the same digits the first, which is nearest to a default."""
+    return list({t.values: t for t in reversed(list(tried))}.values())[::-1]
+
+
+def _further(seeds: Sequence[int], count: int) -> list[int]:
+    """Seeds beside the first: the mode's own, then the numbers that follow."""
+    own = [*seeds, *range(max(seeds) + 1, max(seeds) + count)]
+    return own[1:count]
+
+
+def _flows(given: Given) -> dict[str, dict[str, float]]:
+    return {
+        f.name: {
+            "iops": f.iops,
+            "mib_s": f.mib_s,
+            "p50_us": f.histogram.percentile(0.5),
+            "p99_us": f.histogram.percentile(0.99),
+        }
+        for f in given.flows
+        if f.histogram.n
+    }
+
+
+def _attributes(tried: Tried) -> dict[str, Any]:
+    return {
+        "scheduler": tried.setting.scheduler,
+        "knobs": dict(tried.setting.knobs),
+        "first": list(tried.first),
+        "values": list(tried.values),
+        "missed": list(tried.missed),
+        "short": tried.short,
+        "flows": {name: dict(f) for name, f in tried.flows.items()},
+    }
+
+
+def _tried(about: Mapping[str, Any]) -> Tried:
+    return Tried(
+        Setting(about["scheduler"], about["knobs"]),
+        tuple(about["first"]),
+        tuple(about["values"]),
+        tuple(about["missed"]),
+        about["short"],
+        about["flows"],
+    )

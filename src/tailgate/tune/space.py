@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a search may set: schedulers, their knobs, and for each knob the values that are tried, in order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import optuna
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.simulator.knobs import AUTO, Knob, declared
+from tailgate.spec.grid import words
+from tailgate.spec.scheduler import Knob as Value
+from tailgate.spec.scheduler import Scheduler
+
+#: By scheduler, the knobs that are searched and the least and most number of each. Where 0 is no bound, it
+#: stands behind the most. Other knobs stay at their defaults.
+SEARCHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "none": {},
+    "mq-deadline": {
+        "read_expire": (1, 5_000),
+        "write_expire": (1, 50_000),
+        "writes_starved": (1, 50),
+        "fifo_batch": (1, 64),
+    },
+    "kyber": {"read_lat_nsec": (20_000, 100_000_000), "write_lat_nsec": (20_000, 100_000_000)},
+    "k2": {
+        "inflight_max": (1, 256),
+        "inflight_kib_max": (4, 4096),
+        "rt_target_us": (50, 20_000),
+        "split_kib": (4, 256),
+        "write_debt_kib_max": (32, 16_384),
+    },
+    "mqfq": {"d": (1, 256), "t_kib": (4, 8192), "flow_by": (0, 1)},
+}
+#: Knobs whose 0 is "no bound" or "off".
+OFF = frozenset({"inflight_kib_max", "rt_target_us", "split_kib", "write_debt_kib_max"})
+#: Times step in these parts of a power of ten, sizes and counts in powers of two and the numbers midway.
+DECIMAL = (1, 1.5, 2, 3, 5, 7)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A knob and the values that are tried, from the least to the most that it lets pass."""
+
+    scheduler: str
+    knob: Knob
+    values: tuple[Value, ...]
+
+    @property
+    def name(self) -> str:
+        """What the search calls it."""
+        return f"{self.scheduler}.{self.knob.name}"
+
+    @property
+    def start(self) -> int:
+        """The default's place among the values."""
+        assert self.knob.default is not None
+        return self.values.index(self.knob.default)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A scheduler and those of its knobs that are set."""
+
+    scheduler: str
+    knobs: Mapping[str, Value]
+
+    @property
+    def changed(self) -> dict[str, Value]:
+        """The knobs that are not at their defaults."""
+        own = declared()[self.scheduler]
+        return {name: value for name, value in self.knobs.items() if value != own[name].default}
+
+    @property
+    def label(self) -> str:
+        """As a label of an experiment: k2-auto-64-0."""
+        return "-".join([self.scheduler, *(words(k, v) for k, v in self.knobs.items())])
+
+    def as_scheduler(self, label: str | None = None) -> Scheduler:
+        """As an experiment has it: times become longer where time is dilated, rates lower."""
+        own = declared()[self.scheduler]
+        numbers = [name for name, value in self.knobs.items() if isinstance(value, int) and value]
+        return Scheduler(
+            label=label or self.label,
+            name=self.scheduler,
+            knobs=dict(self.knobs),
+            dilated=tuple(n for n in numbers if own[n].dilated),
+            rates=tuple(n for n in numbers if own[n].rate),
+        )
+
+
+class Space:
+    """All settings of some schedulers."""
+
+    def __init__(self, schedulers: Sequence[str]) -> None:
+        """UsageError for a scheduler of which nothing is known."""
+        for name in schedulers:
+            if name not in SEARCHED:
+                raise UsageError(f"--schedulers: {name} is not searched; expected {one_of(list(SEARCHED))}")
+        self.axes = {name: tuple(_axis(name, knob) for knob in SEARCHED[name]) for name in schedulers}
+
+    @property
+    def size(self) -> int:
+        """The number of settings."""
+        total = 0
+        for axes in self.axes.values():
+            of_one = 1
+            for axis in axes:
+                of_one *= len(axis.values)
+            total += of_one
+        return total
+
+    def defaults(self) -> list[Setting]:
+        """Each scheduler as it is by default."""
+        return [_setting(name, axes, {}) for name, axes in self.axes.items()]
+
+    def starts(self) -> Iterator[dict[str, object]]:
+        """What is tried first, as parameters of a trial: all defaults, then one knob at either end."""
+        for name, axes in self.axes.items():
+            yield _parameters(name, axes, {})
+        longest = max((len(axes) for axes in self.axes.values()), default=0)
+        for i in range(longest):
+            for name, axes in self.axes.items():
+                for end in (0, len(axes[i].values) - 1) if i < len(axes) else ():
+                    if end != axes[i].start:
+                        yield _parameters(name, axes, {axes[i].name: end})
+
+    def suggest(self, trial: optuna.Trial) -> Setting:
+        """The setting of a trial."""
+        name = str(trial.suggest_categorical("scheduler", list(self.axes)))
+        axes = self.axes[name]
+        return _setting(name, axes, {a.name: _suggest(trial, a) for a in axes})
+
+
+def _suggest(trial: optuna.Trial, axis: Axis) -> int:
+    if axis.knob.words:
+        return int(trial.suggest_categorical(axis.name, list(range(len(axis.values)))))
+    return trial.suggest_int(axis.name, 0, len(axis.values) - 1)
+
+
+def _setting(name: str, axes: Sequence[Axis], places: Mapping[str, int]) -> Setting:
+    return Setting(name, {a.knob.name: a.values[places.get(a.name, a.start)] for a in axes})
+
+
+def _parameters(name: str, axes: Sequence[Axis], places: Mapping[str, int]) -> dict[str, object]:
+    return {"scheduler": name, **{a.name: places.get(a.name, a.start) for a in axes}}
+
+
+def _axis(scheduler: str, name: str) -> Axis:
+    knob = declared()[scheduler][name]
+    least, most = SEARCHED[scheduler][name]
+    if knob.words:
+        return Axis(scheduler, knob, knob.words)
+    steps = _decimal(least, most) if knob.dilated else _binary(least, most)
+    numbers = {n for n in steps if n % knob.step == 0}
+    if isinstance(knob.default, int) and knob.default:
+        numbers.add(knob.default)
+    automatic = (AUTO,) if knob.automatic else ()
+    off = (0,) if name in OFF else ()
+    return Axis(scheduler, knob, (*automatic, *sorted(numbers), *off))
+
+
+def _decimal(least: int, most: int) -> Iterator[int]:
+    power = 1
+    while power <= most:
+        yield from (round(power * part) for part in DECIMAL if least <= power * part <= most)
+        power *= 10
+
+
+def _binary(least: int, most: int) -> Iterator[int]:
+    power = 1
+    while power <= most:
+        yield from (n for n in (power, power * 3 // 2) if least <= n <= most)
+        power *= 2

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The load for which a setting is searched: an experiment's, or any fio job file's."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomlkit
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.load import fiojob, template
+from tailgate.spec import experiment as experiments
+from tailgate.spec import machines
+from tailgate.spec.experiment import Experiment
+from tailgate.spec.scheduler import Scheduler
+from tailgate.spec.sweep import Sweep
+
+REAL_TIME, BACKGROUND = "rt", "background"
+#: The name of the experiment that is written for a search.
+FILE = "workload.toml"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line says of the load. `load` chooses one of an experiment's; None: the only one."""
+
+    workload: str
+    load: str | None = None
+    variables: Mapping[str, str] | None = None
+    drive: str | None = None
+    cpus: int | None = None
+    machine: str | None = None
+
+
+def name_of(asked: Asked) -> str:
+    """What a search for this load is called."""
+    return Path(asked.workload).stem if is_job(asked) else asked.workload.replace("/", "-")
+
+
+def experiment_of(asked: Asked) -> tuple[Experiment, Path]:
+    """The load as an experiment with one load, and the folder of its job file. UsageError.
+
+    Of a job file every section is a flow of its own name.
+    """
+    if not is_job(asked):
+        path = experiments.find(asked.workload)
+        if asked.variables:
+            raise UsageError("--variable is for a job file; an experiment sets its own")
+        spec = experiments.load(path)
+        spec = spec.model_copy(update={"sweeps": (_one_load(path, spec, asked.load),), "variants": ()})
+        return _chosen(spec, asked), path.parent
+    if asked.load:
+        raise UsageError("--load is for an experiment with several loads; a job file has one")
+    path = Path(asked.workload)
+    job = fiojob.parse(path, asked.variables)
+    text = tomlkit.parse(template.toml(path.stem, path.name, job, None)).unwrap()
+    text["sweeps"][0]["variables"] = dict(asked.variables or {})
+    return _chosen(Experiment.model_validate(text), asked), path.parent
+
+
+def is_job(asked: Asked) -> bool:
+    """Whether the load is a job file, and no experiment."""
+    return not asked.workload.endswith(".toml") and Path(asked.workload).is_file()
+
+
+def _one_load(path: Path, spec: Experiment, label: str | None) -> Sweep:
+    labels = [s.label or "" for s in spec.sweeps]
+    if label is None and len(labels) > 1:
+        raise UsageError(f"{path} has several loads: choose one with --load; expected {one_of(labels)}")
+    if label is not None and label not in labels:
+        raise UsageError(f"{path}: there is no load {label}; expected {one_of(labels)}")
+    return spec.sweeps[labels.index(label) if label else 0].model_copy(update={"schedulers": ()})
+
+
+def _chosen(spec: Experiment, asked: Asked) -> Experiment:
+    machine: dict[str, object] = {}
+    if asked.cpus is not None:
+        machine["smp"] = asked.cpus
+    if asked.machine is not None:
+        machines.load(asked.machine)
+        machine["simulated"] = asked.machine
+    return spec.model_copy(
+        update={
+            "drive": asked.drive or spec.drive,
+            "paper": None,
+            "sweeps": tuple(s.model_copy(update={"row": {}, "lines": {}}) for s in spec.sweeps),
+            "machine": spec.machine.model_copy(update=machine),
+        }
+    )
+
+
+def members(spec: Experiment) -> dict[str, list[str]]:
+    """By each name that a goal may use, the flows that it is of; those that both read and write thrice."""
+    sweep = spec.sweeps[0]
+    found = {name: [name] for name in spec.flows_in(sweep)}
+    found |= {f"{name}.{op}": [f"{name}.{op}"] for name in found for op in ("read", "write")}
+    for group, flows in ((REAL_TIME, spec.real_time(sweep)), (BACKGROUND, spec.background(sweep))):
+        if flows:
+            found.setdefault(group, list(flows))
+    return found
+
+
+def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folder: Path) -> Path:
+    """Write an experiment of these schedulers under the load, and its job file; the experiment's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for _, name in spec.files_beside:
+        shutil.copy(source / name, folder / name)
+    for trace in source.glob("*.log"):
+        shutil.copy(trace, folder / trace.name)
+    written = spec.model_copy(update={"schedulers": tuple(schedulers)})
+    data = written.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    text = "# SPDX-License-Identifier: GPL-2.0-only\n# Written by `tailgate tune`.\n" + tomlkit.dumps(data)
+    path = folder / FILE
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -59,10 +59,10 @@ class Answer:
 
 
 def answer(search: Search, candidates: Sequence[Candidate]) -> Answer:
-    """The answer of a search."""
+    """The answer of a search. The unfavourable end of an interval decides on what must be kept."""
     objectives = search.question.objectives
     limits = search.limits(search.references)
-    kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.values, limits))]
+    kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.worst(objectives), limits))]
     found = front(kept, objectives)
     reference = search.references[REFERENCE]
     return Answer(

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from tailgate.upkeep.claims import tables
 from tailgate.upkeep.claims.lab import Lab
 from tailgate.upkeep.claims.results import Figure
-from tailgate.upkeep.claims.steps import auto, bounds, code, k2, kyber, mqfq, search, simulator, split, target
+from tailgate.upkeep.claims.steps import (
+    auto,
+    bounds,
+    code,
+    k2,
+    kyber,
+    mqfq,
+    search,
+    simulator,
+    split,
+    target,
+    tune,
+)
 
 Step = Callable[[Lab], Iterator[Figure]]
 
@@ -19,7 +31,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "bounds": bounds.STEPS,
         "target": target.STEPS,
         "tuning": auto.STEPS,
-        "kyber": kyber.STEPS,
+        "kyber": (*kyber.STEPS, *tune.STEPS),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
         "simulator": simulator.STEPS,
         "code": code.STEPS,

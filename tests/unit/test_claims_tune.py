@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The step that judges the search beside the grid of Kyber's targets, in a small form."""
+
+import pytest
+
+from tailgate.spec import experiment as experiments
+from tailgate.tune.evaluate import SimulatedLoad
+from tailgate.tune.space import Setting
+from tailgate.upkeep.claims.lab import Lab
+from tailgate.upkeep.claims.steps import tune
+
+
+class Short(SimulatedLoad):
+    """The load for a fifth of a second, without its lead of three."""
+
+    def __init__(self, spec: experiments.Experiment, *arguments: object) -> None:
+        modes = {name: m.model_copy(update={"duration_s": 0.2}) for name, m in spec.modes.items()}
+        sweeps = tuple(
+            s.model_copy(update={"variables": {**s.variables, "SETTLE": "0"}}) for s in spec.sweeps
+        )
+        super().__init__(spec.model_copy(update={"modes": modes, "sweeps": sweeps}), *arguments)  # type: ignore[arg-type]
+
+
+def test_the_search_beside_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "SimulatedLoad", Short)
+    monkeypatch.setattr(tune, "SEEDS", range(1, 3))
+    monkeypatch.setattr(tune, "TRIALS", 2)
+    monkeypatch.setattr(tune, "ALL_TRIALS", 5)
+    of_grid = [
+        Setting("kyber", {"read_lat_nsec": r, "write_lat_nsec": w})
+        for r, w in ((2_000_000, 10_000_000), (50_000, 100_000_000))
+    ]
+    monkeypatch.setattr(tune, "cells", lambda: of_grid)
+    figures = {f.id.removeprefix("tune/sim/r1-w256/"): f.quantity.value for f in tune.tune_kyber(Lab())}
+    for share in tune.SHARES:
+        assert figures[f"keep-{share}/settings-over-cells"] == 1
+        # The default is both a cell and the first that is tried.
+        assert figures[f"keep-{share}/worst-over-best-cell"] >= figures[f"keep-{share}/median-over-best-cell"]
+        assert figures[f"keep-{share}/median-over-best-cell"] <= 1
+        assert 0 < figures[f"keep-{share}/all-schedulers-over-best-cell"] <= 1
+
+
+def test_the_grid_is_that_of_the_experiment() -> None:
+    assert len(tune.cells()) == 90

@@ -135,6 +135,13 @@ def test_races_in_our_modules_count(ours: str) -> None:
     assert found.splitlines()[0] == ours.splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    "first", [["wq_worker_running", "vf_wait_until_idle [vflash]"], ["blk_mq_run_hw_queue", "k2_run [k2]"]]
+)
+def test_what_the_kernel_does_below_our_functions_does_not_count(first: list[str]) -> None:
+    assert kernel_complaint(race(first, ["insert_work", "queue_work"])) == ""
+
+
 def test_races_of_the_kernel_alone_do_not_count() -> None:
     assert kernel_complaint(THEIRS) == ""
     after = kernel_complaint(THEIRS + "[   51.0] BUG: KASAN: wild-memory-access in f\n" + THEIRS)

@@ -41,6 +41,8 @@ COMPLAINT = re.compile(
 RACE = re.compile(
     r"^\[[^\n]*BUG: KCSAN: .*?Reported by Kernel Concurrency Sanitizer", re.MULTILINE | re.DOTALL
 )
+#: What the names of functions begin with whose accesses are the kernel's own, even where a module called them.
+KERNELS_OWN = ("blk_", "bio_", "wq_worker_")
 COMPLAINT_LINES = 15
 OUR_MODULES = frozenset(file.stem for file in (ROOT / "kernel").glob("*.c"))
 
@@ -236,13 +238,14 @@ def race_is_ours(report: str) -> bool:
 
     The latter are lists, trees, bitmaps, and functions of the kernel that want a lock held. What lies deeper
     in a stack is the kernel's own: a timer's interrupt on top of our function, a wake-up after a completion.
-    So are blk_...() and bio_...(), which any driver may call at any time.
+    So are blk_...() and bio_...(), which any driver may call at any time, and what schedule() does to the
+    account of a workqueue whose worker sleeps in a driver.
     """
     stacks = re.split(r"^\[.*?\] (?=(?:read|write|race)\b.* (?:to|at) )", report, flags=re.MULTILINE)[1:]
     tops = [re.findall(r"^\[.*?\] +(\S+\+0x.*)$", stack, re.MULTILINE)[:2] for stack in stacks]
     return any(
         found[1] in OUR_MODULES
         for frames in tops
-        for frame in (frames[:1] if frames and frames[0].startswith(("blk_", "bio_")) else frames)
+        for frame in (frames[:1] if frames and frames[0].startswith(KERNELS_OWN) else frames)
         if (found := re.search(r"\[(\w+)\]", frame))
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that a latency target that cannot be met lowers the bound and then raises the aim, that a loose target raises the
 # bound, that an automatic one holds only during real-time activity, that the background goes on when the reader has ended or the scheduler is switched, and that data stay right.
-vflash memory_backed=1 read_fixed_ns=1000000 write_fixed_ns=1000000
+vflash memory_backed=1 read_fixed_ns=$((1000000 * SLOW)) write_fixed_ns=$((1000000 * SLOW))
 attach vflash0 1000
 K=/sys/block/vflash0/queue/iosched
 expect "'soon' to rt_target_us" "$(put $K/rt_target_us soon)" EINVAL

@@ -41,12 +41,12 @@ reader() { # CGROUP KIB
 read_kib() { # CGROUP
 	sed -n 's/.*rbytes=\([0-9]*\).*/\1/p' /cg/$1/io.stat | awk '{ sum += $1 } END { print int(sum / 1024) }'
 }
-shares() { # WHAT CGROUP=SHARE...: checks that each gets its share for four seconds, within 5 %
+shares() { # WHAT CGROUP=SHARE...: checks that each gets its share, within 5 %, for long enough that the bound is less than that
 	what=$1
 	shift
 	sleep 1 # new weights and siblings need some time to take effect
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/before
-	sleep 4
+	sleep $((2 + 2 * SLOW))
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/after
 	echo "$what:"
 	paste /tmp/before /tmp/after | awk '{ split($1, part, "="); name[NR] = part[1]; shares += want[NR] = part[2]; all += got[NR] = $4 - $2 }

@@ -41,7 +41,7 @@ COMPLAINT = re.compile(
 RACE = re.compile(
     r"^\[[^\n]*BUG: KCSAN: .*?Reported by Kernel Concurrency Sanitizer", re.MULTILINE | re.DOTALL
 )
-#: What the names of functions begin with whose accesses are the kernel's own, even where a module called them.
+#: Functions with such names make accesses of the kernel's own, even where a module called them.
 KERNELS_OWN = ("blk_", "bio_", "wq_worker_")
 COMPLAINT_LINES = 15
 OUR_MODULES = frozenset(file.stem for file in (ROOT / "kernel").glob("*.c"))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, output_file
+from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, log, output_file
 from tailgate.base.errors import UsageError, one_of
 from tailgate.guest.labels import ORDINARY
 
@@ -95,10 +95,13 @@ def bench(
 @app.command(
     rich_help_panel=PANEL,
     epilog=epilog(
-        "tailgate calibrate drives/970evo.toml --check\ntailgate calibrate drives/970evo.toml --write"
+        "tailgate calibrate drives/970evo.toml --check\n"
+        "tailgate calibrate drives/970evo.toml --write\n"
+        "tailgate calibrate drives/unseen-1.toml --target vm --writes --out probed.toml"
     ),
 )
 def calibrate(
+    context: typer.Context,
     drive: Annotated[Path, typer.Argument(metavar="FILE", help="A drive file, such as drives/970evo.toml.")],
     check: Annotated[bool, flag("--check", "Fit nothing: only print what is left over.")] = False,
     write: Annotated[bool, flag("--write", "Put the fitted values into the drive file.")] = False,
@@ -106,15 +109,50 @@ def calibrate(
     evaluations: Annotated[
         int, typer.Option(min=1, metavar="N", help="Of the model, at most, for each group of figures.")
     ] = 200,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Probe the drive instead: vm, in a virtual machine that has it, or sim, in the simulator.",
+            callback=chosen(("vm", "sim")),
+        ),
+    ] = None,
+    writes: Annotated[bool, flag("--writes", "Probe with writes too, which overwrite the drive.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The drive file that a probe writes; it must be new.")
+    ] = None,
 ) -> int:
-    """Fit a drive file to what a paper measured on that drive (minutes).
+    """Fit a drive file to what a paper measured on that drive, or to a drive.
 
     Parameters that say `fitted = true` are fitted, and what is left over is
-    printed: the paper's figures beside the model's.
+    printed: the paper's figures beside the model's (minutes). With --target
+    the drive is probed from outside, and a new file is fitted to what it
+    shows; FILE only says which drive the target has.
     """
-    from tailgate.upkeep import calibrate
+    import os
 
-    calibrate.main(drive, check, write, samples, evaluations)
+    from tailgate.base.progress import Progress
+    from tailgate.show import fitted, report
+
+    if target is None:
+        from tailgate.upkeep import calibrate
+
+        if writes or out:
+            raise UsageError("--writes and --out are for a probe: say --target too")
+        calibrate.main(drive, check, write, samples, evaluations)
+        return OK
+    from tailgate.fitting import command
+    from tailgate.targets.measure import How
+
+    if out is None or check or write:
+        raise UsageError("--target probes a drive: expected --out FILE, and neither --check nor --write")
+    how = How(
+        os.cpu_count() or 1, False, context.obj, lambda folder: report.write([folder], folder / "report.html")
+    )
+    console = log()
+    found = command.calibrate(drive, target, writes, out, how, Progress(console))
+    fitted.show(found, console)
+    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
     return OK
 
 

@@ -13,6 +13,7 @@ from tailgate.upkeep.claims.steps import (
     k2,
     kyber,
     mqfq,
+    probed,
     search,
     simulator,
     split,
@@ -33,7 +34,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "tuning": auto.STEPS,
         "kyber": (*kyber.STEPS, *tune.STEPS),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
-        "simulator": simulator.STEPS,
+        "simulator": (*simulator.STEPS, *probed.STEPS),
         "code": code.STEPS,
     }
     found = {topic: {step.__name__: step for step in some} for topic, some in functions.items()}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`tailgate calibrate --target`: probe a drive, fit a drive file to what it shows, tell what is left over."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.base.progress import Progress
+from tailgate.fitting.fit import ASSUMED, Fit
+from tailgate.fitting.model import Model
+from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
+from tailgate.spec import drive as drives
+from tailgate.spec import experiment as experiments
+from tailgate.targets.measure import How, Where, measure, target_of
+from tailgate.targets.resolve import resolve
+
+#: What only writes show.
+OF_WRITES = frozenset({"write_fixed_ns", "buffer_kib", "program_ns", "erase_ns", "admission"})
+
+
+#: A drive file that has every parameter with its unit.
+UNITS_OF = "unseen-1"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left over of a figure: measured, and of the fitted model."""
+
+    place: Place
+    name: Name
+    measured: float
+    model: float
+
+    @property
+    def words(self) -> str:
+        """The figure in words."""
+        flow = f"{self.name.flow} " if self.place.experiment == WRITES else ""
+        kind = self.place.experiment.partition("/")[2]
+        return f"{kind}, {self.place.load}: {flow}{self.name.figure}"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The parameters, which of them were fitted, and what is left over."""
+
+    parameters: Mapping[str, int]
+    fitted: frozenset[str]
+    left: Sequence[Left]
+
+    @property
+    def error(self) -> float:
+        """The root mean square of what is left over, as a share."""
+        squares = [math.log(one.model / one.measured) ** 2 for one in self.left if one.model > 0]
+        return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
+
+
+def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progress: Progress) -> Fitted:
+    """Probe a drive and write the file `out`. UsageError; nothing is written then.
+
+    `drive` is the file of the drive that the virtual machine or the simulator has. The fit does not see it.
+    """
+    if out.exists():
+        raise UsageError(f"{out} is there already: remove it, or choose another name")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out}: there is no folder {out.parent}")
+    drives.load(str(drive))
+    names = [READS, *([WRITES] if writes else [])]
+    probed: dict[Place, dict[Name, float]] = {}
+    late = Tail(0.0, 0.0)
+    for name in names:
+        path = experiments.find(name)
+        run = resolve(path, "full", None, None, target, None, str(drive))
+        measured = measure(target_of(run, path, Where(), progress), None, how, progress)
+        if measured.broken:
+            raise UsageError(f"{name}: {measured.broken}")
+        for m in measured.measurements:
+            probed[Place(name, m.sweep.label or "")] = figures(m.flows)
+            if (name, m.sweep.label) == (READS, "one-4k"):
+                late = tail(m.flows[0].histogram)
+    found = fit(names, probed, late, progress.note)
+    out.write_text("\n".join(lines(found, out.stem, how.command)) + "\n", encoding="utf-8")
+    return found
+
+
+def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], None]) -> Fitted:
+    """Fit the parameters to what was probed by these experiments."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        model = Model(names, pool)
+        parameters = Fit(model, probed, late, told).run()
+        own = model.probe({**ASSUMED, **parameters}, model.places())
+    left = [
+        Left(place, name, probed[place][name], own[place].get(name, 0.0))
+        for place, name, _ in ratios(probed, own)
+    ]
+    fitted = frozenset(parameters) - (frozenset() if WRITES in names else OF_WRITES)
+    return Fitted(parameters, fitted, left)
+
+
+def lines(found: Fitted, name: str, command: str) -> Iterator[str]:
+    """The drive file."""
+    units = {key: p.unit for key, p in drives.load(UNITS_OF)[1].parameters.items()}
+    yield "# SPDX-License-Identifier: GPL-2.0-only"
+    yield f"# Written by `{command}`."
+    yield f"# The model is off by {found.error:.1%} (root mean square) of what was measured."
+    yield f'name = "{name}"'
+    yield f'title = "A drive that was probed from outside: {name}"'
+    for key, value in {"queues": 4, **ASSUMED, **found.parameters}.items():
+        source = "probed" if key in found.fitted else "not seen from outside: assumed"
+        if key in OF_WRITES - found.fitted:
+            source = "not probed, as writing was not asked for"
+        yield ""
+        yield f"[parameters.{key}]"
+        yield f"value = {value}"
+        yield f'unit = "{units[key]}"'
+        yield f'source = "{source}"'

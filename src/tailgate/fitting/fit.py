@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The parameters of a drive from what it shows: least squares, a few parameters at a time.
+
+What one load shows decides a few parameters, whatever the others are; so these are fitted first, and held.
+Each figure counts by how much it varies with the drive's seed, measured on the model: a tail that rests on a
+few requests counts little. The simplex method (J. A. Nelder, R. Mead, 1965) needs no derivatives, which
+figures made of counts do not have.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+
+from tailgate.fitting.model import SEED, Model, Parameters
+from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, ratios
+
+#: What is not seen from outside, or hardly, and stays: data is scattered in units of 4 KiB.
+ASSUMED: Parameters = {
+    "slots": 256,
+    "capacity_mib": 4096,
+    "max_kib": 512,
+    "unit_kib": 4,
+    "placement": 0,
+    "fetch_kib": 32,
+    "read_more_ns": 1000,
+    "program_kib": 32,
+    "erase_kib": 8192,
+}
+#: Where the fit begins, with what the first figures say.
+START: Parameters = {
+    "dies": 8,
+    "read_spread_percent": 15,
+    "read_rare_ppm": 200,
+    "read_rare_ns": 800_000,
+    "transfer_ns": 300,
+    "write_fixed_ns": 12_000,
+    "buffer_kib": 2_000,
+    "program_ns": 200_000,
+    "erase_ns": 4_000_000,
+    "admission": 1,
+}
+#: Most value of parameters that have one.
+MOST: Parameters = {"dies": 255, "read_spread_percent": 100, "read_rare_ppm": 900_000}
+#: Numbers of dies that are tried first.
+DIES = (3, 4, 5, 7, 9, 12, 16, 24, 40)
+#: How often the weights are made anew and the numbers of dies beside the best are tried.
+ROUNDS = 3
+READ_TIMES = ("read_ns", "read_fixed_ns", "read_spread_percent", "read_rare_ppm", "read_rare_ns")
+#: Seeds from which the variation of figures is known, and how well bins of latency know any figure.
+NOISE_SEEDS = range(SEED + 1, SEED + 7)
+GRAIN = 0.006
+#: Beyond so many standard errors a figure counts in proportion to its distance, and not to its square.
+FAR = 3.0
+
+Weights = Mapping[tuple[Place, Name], float]
+
+
+class Fit:
+    """A fit to what was probed. `told` hears of each step."""
+
+    def __init__(self, model: Model, measured: Probed, tail: Tail, told: Callable[[str], None]) -> None:
+        """`tail` is that of one read of 4 KiB at a time."""
+        self.model, self.measured, self.tail, self.told = model, measured, tail, told
+        self.writes = any(place.experiment == WRITES for place in measured)
+
+    def run(self) -> dict[str, int]:
+        """The parameters."""
+        found = dict(START)
+        mean_ns = 1000 * self._figure(READS, "one-4k", "read", "mean")
+        found |= {"read_ns": round(0.75 * mean_ns), "read_fixed_ns": round(0.25 * mean_ns)}
+        if self.tail.share:
+            found |= {
+                "read_rare_ppm": max(1, round(1e6 * self.tail.share)),
+                "read_rare_ns": round(1000 * self.tail.late_us),
+            }
+        if self.writes:
+            found = self._link(found)
+        found = self._reads(found)
+        return self._writes(found) if self.writes else found
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def _link(self, found: Parameters) -> dict[str, int]:
+        """Single writes into the empty buffer show the link and the controller, and nothing else."""
+        small_ns = 1000 * self._figure(WRITES, "one-4k", "write", "mean")
+        large_ns = 1000 * self._figure(WRITES, "one-128k", "write", "mean")
+        transfer = max(1, round((large_ns - small_ns) / 124))
+        start = {**found, "transfer_ns": transfer, "write_fixed_ns": max(1, round(small_ns - 4 * transfer))}
+        places = [Place(WRITES, "one-4k"), Place(WRITES, "one-128k")]
+        return self._search(start, ("transfer_ns", "write_fixed_ns"), places, 60, 0.03)[0]
+
+    def _reads(self, found: Parameters) -> dict[str, int]:
+        """Times of reads for several numbers of dies; then the numbers beside the best, and finer steps."""
+        places = self.model.places(READS)
+        names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
+        weights = self._weights(found, places)
+        best = min(
+            (self._search({**found, "dies": dies}, names, places, 80, 0.25, weights) for dies in DIES),
+            key=lambda one: one[1],
+        )
+        for _ in range(ROUNDS):
+            own = best[0]
+            weights = self._weights(own, places)
+            best = own, self._cost(own, places, weights)
+            for dies in (own["dies"], max(1, own["dies"] - 1), own["dies"] + 1):
+                other = self._search({**own, "dies": dies}, names, places, 100, 0.06, weights)
+                best = min(best, other, key=lambda one: one[1])
+        own = best[0]
+        for spread in range(max(0, own["read_spread_percent"] - 2), own["read_spread_percent"] + 3):
+            start = {**own, "read_spread_percent": spread}
+            other = self._search(start, ("read_ns", "read_fixed_ns"), places, 30, 0.02, weights)
+            best = min(best, other, key=lambda one: one[1])
+        self.told(f"reads: {words(best[0], ('dies', *names))}")
+        return best[0]
+
+    def _writes(self, found: Parameters) -> dict[str, int]:
+        """Buffer, program and erase, for both kinds of admission."""
+        places, names = self.model.places(WRITES), ("buffer_kib", "program_ns", "erase_ns")
+        steady_kib_s = 128 * self._figure(WRITES, "steady", "write", "iops")
+        # Erases take about a fifth of the dies' time.
+        program = round(0.8e9 * found["dies"] * ASSUMED["program_kib"] / steady_kib_s)
+        starts = [
+            {**found, "program_ns": program, "admission": admission, "erase_ns": erase, "buffer_kib": buffer}
+            for admission in (0, 1)
+            for erase in (2_500_000, 5_000_000)
+            for buffer in (800, 3_000)
+        ]
+        best: list[tuple[dict[str, int], float]] = []
+        weights = self._weights(starts[0], places)
+        for admission in (0, 1):
+            first = [s for s in starts if s["admission"] == admission]
+            own = min(
+                (self._search(s, names, places, 30, 0.2, weights) for s in first), key=lambda one: one[1]
+            )
+            for step in (0.2, 0.1, 0.05):
+                own = self._search(own[0], names, places, 90, step)
+            best.append(own)
+        # Both are judged by the same weights.
+        weights = self._weights(min(best, key=lambda one: one[1])[0], places)
+        values = min((one for one, _ in best), key=lambda one: self._cost(one, places, weights))
+        self.told(f"writes: {words(values, ('transfer_ns', 'write_fixed_ns', *names, 'admission'))}")
+        return values
+
+    # --- least squares ------------------------------------------------------------------------------------
+
+    def _search(
+        self,
+        start: Parameters,
+        names: Sequence[str],
+        places: Sequence[Place],
+        evaluations: int,
+        step: float,
+        weights: Weights | None = None,
+    ) -> tuple[dict[str, int], float]:
+        """The best values of some parameters by the simplex method, on a logarithmic scale; their cost."""
+        weights = weights or self._weights(start, places)
+        logs = [math.log(max(1, start[name])) for name in names]
+        simplex = [logs, *([v + step * (i == j) for j, v in enumerate(logs)] for i in range(len(logs)))]
+        best = minimize(
+            lambda x: self._cost({**start, **_values(names, x)}, places, weights),
+            logs,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-3},
+        )
+        return {**start, **_values(names, best.x)}, float(best.fun)
+
+    def _cost(self, parameters: Parameters, places: Sequence[Place], weights: Weights) -> float:
+        """The mean square of the distances in standard errors, with the far ones held back."""
+        measured = {place: self.measured[place] for place in places}
+        model = self.model.probe({**ASSUMED, **parameters}, places)
+        errors = [abs(log) * weights[place, name] for place, name, log in ratios(measured, model)]
+        return sum(e * e if e < FAR else FAR * (2 * e - FAR) for e in errors) / len(errors)
+
+    def _weights(self, parameters: Parameters, places: Sequence[Place]) -> dict[tuple[Place, Name], float]:
+        """One over the standard error of each figure's logarithm, from drives that differ in their seed."""
+        runs = [self.model.probe({**ASSUMED, **parameters}, places, seed) for seed in NOISE_SEEDS]
+        found = {}
+        for place in places:
+            for name in self.measured[place]:
+                logs = [math.log(r[place][name]) for r in runs if r[place].get(name, 0.0) > 0]
+                error = float(np.std(logs, ddof=1)) if len(logs) > 2 else 1.0
+                # The measured figure varies as much as the mean of these does not.
+                found[place, name] = 1 / math.hypot(error * math.sqrt(1 + 1 / len(runs)), GRAIN)
+        return found
+
+    def _figure(self, experiment: str, load: str, flow: str, figure: str) -> float:
+        return self.measured[Place(experiment, load)][Name(flow, figure)]
+
+
+def _values(names: Sequence[str], logarithms: Sequence[float]) -> dict[str, int]:
+    values = {n: max(1, round(math.exp(min(x, 21)))) for n, x in zip(names, logarithms, strict=True)}
+    return {name: min(value, MOST.get(name, value)) for name, value in values.items()}
+
+
+def words(parameters: Parameters, names: Sequence[str]) -> str:
+    """Some parameters in one line."""
+    return ", ".join(f"{name} {parameters[name]}" for name in names)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The loads of a probe on the drive model, with any parameters."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from tailgate.fitting.probe import Figures, Place, Probed, figures
+from tailgate.load.loads import Loads
+from tailgate.simulator import simulation
+from tailgate.spec import drive as drives
+from tailgate.spec import experiment as experiments
+from tailgate.spec import machines, plan
+from tailgate.spec.plan import PlannedPoint
+from tailgate.targets.resolve import resolve
+from tailgate.targets.sim_point import SimPlan
+
+Parameters = Mapping[str, int]
+#: The seed of the modelled drive: not one that a probed one has, or its chance would be known.
+SEED = 101
+
+
+class Model:
+    """The loads of some experiments, simulated on the machine that they name."""
+
+    def __init__(self, names: Sequence[str], pool: Executor) -> None:
+        """`pool` is where simulations run; threads will do, as the simulator lets go of Python's lock."""
+        self._pool = pool
+        self._points: dict[Place, tuple[SimPlan, PlannedPoint]] = {}
+        for name in names:
+            path = experiments.find(name)
+            run = resolve(path, "full", None, None, "sim")
+            _, drive = drives.load(run.spec.drive)
+            _, machine = machines.load(run.spec.machine.simulated)
+            its = SimPlan(run, Loads(run, path, drive), drive, machine, simulation.build())
+            for chunk in plan.chunks(run):
+                [point] = chunk.points
+                self._points[Place(name, chunk.sweep.label or "")] = (its, point)
+
+    def places(self, *names: str) -> list[Place]:
+        """The loads of these experiments, or all."""
+        return [place for place in self._points if not names or place.experiment in names]
+
+    def probe(self, parameters: Parameters, places: Sequence[Place], seed: int = SEED) -> Probed:
+        """What a drive of these parameters shows under some loads. The seed is the drive's."""
+        own = {**drives.split(parameters)[0], "seed": seed}
+        told = []
+        for place in places:
+            its, point = self._points[place]
+            simulated = its.simulation(point)
+            told.append(replace(simulated, drive=own | {"dilation": simulated.drive["dilation"]}))
+        outcomes = self._pool.map(simulation.simulate, told)
+        found: dict[Place, Figures] = {}
+        for place, outcome in zip(places, outcomes, strict=True):
+            its, point = self._points[place]
+            found[place] = figures(its.measurement(point, outcome).flows)
+        return found

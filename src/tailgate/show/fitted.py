@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a fit to a probed drive leaves over, for the terminal."""
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tailgate.fitting.command import Fitted
+
+
+def show(found: Fitted, console: Console) -> None:
+    """The fitted parameters, and every figure of the probe beside the model's."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("figure (requests a second; us)")
+    for heading in ("measured", "model", "ratio"):
+        table.add_column(heading, justify="right")
+    for left in found.left:
+        ratio = f"{left.model / left.measured:.2f}"
+        table.add_row(left.words, f"{left.measured:.4g}", f"{left.model:.4g}", ratio)
+    console.print(table)
+    for name in sorted(found.fitted):
+        console.print(f"{name} = {found.parameters[name]}", highlight=False)
+    console.print(f"{len(found.left)} figures, off by {found.error:.1%} (root mean square)", highlight=False)

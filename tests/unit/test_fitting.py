@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fitting a drive file to a drive that is probed: figures, weights, the fit, the file, the command."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tailgate import main as cli
+from tailgate.fitting import fit
+from tailgate.fitting.command import OF_WRITES, Fitted, Left, lines
+from tailgate.fitting.fit import ASSUMED, START, Fit
+from tailgate.fitting.model import Model
+from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
+from tailgate.runs.flow import Flow
+from tailgate.runs.histogram import Histogram
+from tailgate.spec.drive import Drive
+from tailgate.spec.toml import parse_toml
+from tailgate.upkeep import draw
+
+
+def histogram(values: list[float], counts: list[int]) -> Histogram:
+    mean = sum(v * c for v, c in zip(values, counts, strict=True)) / sum(counts)
+    return Histogram(np.array(values), np.array(counts, dtype=np.int64), mean, values[-1])
+
+
+def test_percentiles_count_only_with_requests_beyond_them() -> None:
+    few = Flow(name="read", op="read", ios=100, iops=5.0, mib_s=1.0, histogram=histogram([10, 20], [50, 50]))
+    found = figures([few])
+    assert found[Name("read", "iops")] == 5
+    assert found[Name("read", "mean")] == 15
+    assert Name("read", "p90") in found  # ten beyond
+    assert Name("read", "p97") not in found
+
+
+def test_the_tail_of_one_read_at_a_time() -> None:
+    assert tail(histogram([100, 1100], [990, 10])) == Tail(0.01, 1000)
+    assert tail(histogram([100, 200], [50, 50])) == Tail(0, 0)
+
+
+def test_ratios_are_logarithms_and_a_figure_that_is_lacking_is_far_off() -> None:
+    place, name, other = Place(READS, "one-4k"), Name("read", "iops"), Name("read", "p99")
+    found = {n: log for _, n, log in ratios({place: {name: 10.0, other: 5.0}}, {place: {name: 20.0}})}
+    assert found == {name: pytest.approx(math.log(2)), other: 1.0}
+
+
+@pytest.fixture(scope="module")
+def hidden() -> dict[str, int]:
+    """A drive drawn by chance, with what the fit assumes."""
+    return {**START, **draw.drawn(21), **ASSUMED}
+
+
+def probed(model: Model, drive: dict[str, int]) -> Probed:
+    return model.probe(drive, model.places(), seed=7)
+
+
+def test_figures_that_vary_with_the_seed_count_less(hidden: dict[str, int]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        model = Model([READS], pool)
+        measured = probed(model, hidden)
+        weights = Fit(model, measured, Tail(0, 0), lambda words: None)._weights(hidden, model.places())
+    single = weights[Place(READS, "one-4k"), Name("read", "p50")]
+    tail_of_many = weights[Place(READS, "many-4k"), Name("read", "p99")]
+    assert single == pytest.approx(1 / fit.GRAIN, rel=0.5)
+    assert tail_of_many < single / 2
+
+
+def test_single_writes_show_the_link(hidden: dict[str, int]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        model = Model([READS, WRITES], pool)
+        found = Fit(model, probed(model, hidden), Tail(0, 0), lambda words: None)._link(
+            {**START, "read_ns": 50_000, "read_fixed_ns": 10_000}
+        )
+    for name in ("transfer_ns", "write_fixed_ns"):
+        assert found[name] == pytest.approx(hidden[name], rel=0.02), name
+
+
+def test_reads_show_their_times(hidden: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a reduced form: `tailgate claims calibrate_probed` has whole fits."""
+    monkeypatch.setattr(fit, "DIES", (hidden["dies"] - 1,))
+    monkeypatch.setattr(fit, "ROUNDS", 1)
+    with ThreadPoolExecutor(2) as pool:
+        model = Model([READS, WRITES], pool)
+        its = Fit(model, probed(model, hidden), Tail(0, 0), lambda words: None)
+        start = {**hidden, "read_ns": round(0.8 * hidden["read_ns"]), "read_fixed_ns": 20_000}
+        found = its._reads(start)
+    assert found["dies"] == hidden["dies"]
+    assert found["read_ns"] == pytest.approx(hidden["read_ns"], rel=0.05)
+
+
+def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:
+    parameters = {**START, "read_ns": 50_000, "read_fixed_ns": 10_000}
+    left = [Left(Place(READS, "one-4k"), Name("read", "iops"), 100.0, 110.0)]
+    found = Fitted(parameters, frozenset(parameters) - OF_WRITES, left)
+    assert found.error == pytest.approx(0.1)
+    path = tmp_path / "mine.toml"
+    path.write_text("\n".join(lines(found, "mine", "tailgate calibrate")) + "\n")
+    drive = parse_toml(path, Drive)
+    assert drive.parameters["read_ns"].source == "probed"
+    assert drive.parameters["buffer_kib"].source == "not probed, as writing was not asked for"
+    assert drive.parameters["program_kib"].source == "not seen from outside: assumed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["drives/970evo.toml", "--target", "sim"], "--target probes a drive: expected --out FILE"),
+        (["drives/970evo.toml", "--writes"], "--writes and --out are for a probe"),
+        (["drives/no.toml", "--target", "sim", "--out", "new.toml"], "no.toml"),
+        (["drives/970evo.toml", "--target", "sim", "--out", "there.toml"], "there.toml is there already"),
+        (["drives/970evo.toml", "--target", "sim", "--out", "no/new.toml"], "there is no folder no"),
+    ],
+)
+def test_bad_input(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.toml").write_text("mine")
+    assert cli.main(["calibrate", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "there.toml").read_text() == "mine"
+    assert not (tmp_path / "new.toml").exists()

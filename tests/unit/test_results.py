@@ -338,3 +338,15 @@ def test_delays_that_the_kernel_counted(fake_run: FakeRun, tmp_path: Path) -> No
     assert first.rt.delay.percentile(0.5) == 0.5
     assert "processors are 4 times as fast as in life, in the scheduler too" in first.marks
     assert not any("as fast" in mark for mark in points[1].marks)
+
+
+def test_the_schedulers_state_comes_from_the_guest(fake_run: FakeRun, tmp_path: Path) -> None:
+    """Kyber's tokens at the end of a point, beside the settings as they were."""
+    run = fake_run(tmp_path)
+    place = tmp_path / "chunks" / plan.chunks(run)[0].name
+    before = (place / "p0.settings").read_text() if (place / "p0.settings").is_file() else ""
+    (place / "p0.settings").write_text(before + "scheduler.read_tokens:16\nscheduler.write_tokens:1\n")
+    evidence.remake(tmp_path, run)
+    measurements, points = read_points(tmp_path, run)
+    assert points[0].state == {"read_tokens": 16, "write_tokens": 1}
+    assert not any(name.startswith("scheduler.") for name in measurements[0].settings)

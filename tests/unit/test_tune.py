@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from tailgate import main as cli
 from tailgate.base.errors import UsageError
+from tailgate.load.loads import Loads
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
 from tailgate.simulator.executor import executor
 from tailgate.spec import experiment as experiments
+from tailgate.spec import plan
 from tailgate.spec.experiment import Mode
+from tailgate.spec.plan import Run
 from tailgate.tune import answer, dead, goal, workload
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate, dominated, front, price, profiles, sysfs
@@ -391,3 +394,14 @@ def test_every_scheduler_that_is_searched_has_knobs_that_exist() -> None:
             assert axis.knob.name in knobs
             assert axis.values[axis.start] == axis.knob.default
     assert goal.REFERENCE in SEARCHED
+
+
+def test_the_time_of_a_guest_is_estimated_where_a_bound_is_automatic() -> None:
+    spec, folder = workload.experiment_of(workload.Asked("k2/auto", load="4k-closed"))
+    bound = Setting("k2", {"inflight_max": "auto"}).as_scheduler("a")
+    run = Run(
+        "own", spec.model_copy(update={"schedulers": (bound,)}), "quick", spec.modes["quick"], (bound,), ()
+    )
+    loads = Loads(run, folder / "own.toml")
+    [chunk, *_] = plan.chunks(run)
+    assert loads.estimate(chunk, 1.0)[0] > 0

@@ -191,8 +191,9 @@ class Loads:
         outstanding = sum(
             fiojob.integer(job, s, "iodepth", 1) * fiojob.integer(job, s, "numjobs", 1) for s in background
         )
-        bound = chunk.scheduler.knobs.get("inflight_max", outstanding)
-        waiting = min(int(bound), outstanding) / iops if background_rate >= 1 else 10 / iops
+        bound = chunk.scheduler.knobs.get("inflight_max")
+        at_once = min(bound, outstanding) if isinstance(bound, int) else outstanding
+        waiting = at_once / iops if background_rate >= 1 else 10 / iops
         samples, seconds = chunk.rt_samples, chunk.duration_s or 0.0
         if samples:
             think = self.section(sweep, spec.real_time(sweep)[0]).options.get("thinktime")

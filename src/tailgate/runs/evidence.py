@@ -22,7 +22,7 @@ from typing import Any
 from tailgate.runs import folder as folders
 from tailgate.runs.flow import Flow, with_total
 from tailgate.runs.histogram import Histogram, from_fio, from_ns, merge
-from tailgate.runs.measurements import Blocked, Conditions, Measurement, status
+from tailgate.runs.measurements import STATE, Blocked, Conditions, Measurement, status
 from tailgate.spec.experiment import Experiment
 from tailgate.spec.plan import PlannedPoint, Run, chunks
 
@@ -49,7 +49,8 @@ def measurement(
     if held := parse_delays(text.get("delays", ""), k):
         delays[run.spec.real_time(sweep)[0], sweep.op] = held
     flows = read_flows(parse_fio(text[LAST]), run.spec, k, delays)
-    lines = (line for line in text.get("settings", "").splitlines() if ":" in line)
+    lines = [line.partition(":")[::2] for line in text.get("settings", "").splitlines() if ":" in line]
+    state = {name: int(value) for name, value in lines if name.startswith(STATE)}
     return Measurement(
         point=point,
         conditions=conditions,
@@ -58,12 +59,13 @@ def measurement(
         flows=flows,
         block_us=block_us,
         blocked=parse_blocked(text["blocked"], k) if "blocked" in text else None,
-        settings=dict(line.partition(":")[::2] for line in lines),
+        settings={name: value for name, value in lines if name not in state},
         counters={
             "elapsed_ns": after.now_ns - before.now_ns,
             "idle_ns": after.idle_ns - before.idle_ns,
             "reads": after.reads - before.reads,
             "read_ms": after.read_ms - before.read_ms,
+            **state,
         },
     )
 

@@ -5,6 +5,7 @@
 # a file system: FILE_SYSTEM and FILE_SYSTEM_MIB.
 Q=/sys/block/vflash0/queue
 T=/sys/kernel/tracing
+STATE=/sys/kernel/debug/block/vflash0/sched
 
 write() { # FILE VALUE
 	echo "$2" 2> /dev/null > "$1" || fail "$1: cannot write $2"
@@ -127,6 +128,10 @@ point() {
 		trigger block/block_rq_issue "$ISSUE"
 	fi
 	fio --output-format=json+ --output=fio.json "/lab/$name.fio" > fio.log 2>&1 || fail "fio: $(cat fio.log fio.json)"
+	# What kyber ended with: the tokens of each kind (debugfs; struct sbitmap_queue).
+	for kind in read write; do
+		[ ! -e "$STATE/${kind}_tokens" ] || sed -n "s/^depth=/scheduler.${kind}_tokens:/p" "$STATE/${kind}_tokens" >> settings
+	done
 	if [ -n "$FILE_SYSTEM" ]; then
 		until none_blocked; do sleep 0.01; done # what is blocked still is counted when it ends
 		cat $T/events/sched/sched_waking/hist > blocked

@@ -169,6 +169,11 @@ def test_profiles_are_ends_of_the_front_and_something_between(values: list[tuple
     assert named["balanced"] in found
 
 
+def test_of_two_settings_the_balanced_one_loses_less() -> None:
+    found = front(candidates([(2.07, 62.4), (2.15, 73.6)]), OBJECTIVES)
+    assert profiles(found, OBJECTIVES)["balanced"].values == (2.15, 73.6)
+
+
 def test_differences_by_chance_make_no_front() -> None:
     found = front(candidates([(100, 1000), (100.5, 1001), (50, 995), (200, 2000)]), OBJECTIVES)
     assert [c.values for c in found] == [(50, 995), (200, 2000)]

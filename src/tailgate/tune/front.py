@@ -93,23 +93,31 @@ def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str
     """Three of the front by name; one setting may be several of them.
 
     Latency is the best in the first objective that is a latency, throughput in the first that is a rate;
-    balanced is the nearest to the best of both, in octaves between the front's ends.
+    balanced is the nearest to the best of both, in octaves, as shares of those between the front's ends; of
+    two that are equally near, the one that is nearer in octaves.
     """
     if not found:
         return {}
     latency = next((i for i, g in enumerate(objectives) if g.quantity.is_latency), 0)
     rate = next((i for i, g in enumerate(objectives) if not g.quantity.is_latency), len(objectives) - 1)
 
+    def octaves(i: int, candidate: Candidate) -> float:
+        ends = [c.values[i] for c in found]
+        best = min(ends) if objectives[i].least else max(ends)
+        return abs(math.log2(max(candidate.values[i], 1e-9) / max(best, 1e-9)))
+
     def far(i: int, candidate: Candidate) -> float:
-        logs = [math.log(max(c.values[i], 1e-9)) for c in found]
-        span = max(logs) - min(logs)
-        best = min(logs) if objectives[i].least else max(logs)
-        return abs(math.log(max(candidate.values[i], 1e-9)) - best) / span if span else 0.0
+        span = max(octaves(i, c) for c in found)
+        return octaves(i, candidate) / span if span else 0.0
 
     def best(i: int, then: int) -> Candidate:
         return min(found, key=lambda c: (far(i, c), far(then, c)))
 
-    balanced = min(found, key=lambda c: math.hypot(far(latency, c), far(rate, c)))
+    def unbalanced(candidate: Candidate) -> tuple[float, float]:
+        near = math.hypot(far(latency, candidate), far(rate, candidate))
+        return round(near, 6), math.hypot(octaves(latency, candidate), octaves(rate, candidate))
+
+    balanced = min(found, key=unbalanced)
     return dict(zip(PROFILES, (best(latency, rate), balanced, best(rate, latency)), strict=True))
 
 

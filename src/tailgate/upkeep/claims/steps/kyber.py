@@ -182,4 +182,34 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
         yield found.figure(f"kyber/sim/o-8/reads-first/{name}s-over-equal", rate)
 
 
-STEPS = (kyber_none, kyber_grids, kyber_optane)
+def kyber_agreement(lab: Lab) -> Iterator[Figure]:
+    """The corners of the grid with the kernel's own kyber in a guest, over the simulator's with that machine.
+
+    Both are dilated alike, so that the windows of 100 ms, which are not dilated, are as short in both.
+    """
+    labels = ["none"]
+    labels += [
+        f"kyber-{words('read_lat_nsec', r)}-{words('write_lat_nsec', w)}"
+        for r in (READ_LEAST, MOST)
+        for w in (WRITE_LEAST, MOST)
+    ]
+    for load in ("r1-w256", "r256-w256"):
+        asked = (f"kyber/{load}", "--quick", "--schedulers", ",".join(labels))
+        measured = lab.run(*asked, "--target", "vm")
+        simulated = lab.run(*asked, "--target", "sim", "--machine", "guest-6.12").by("label")
+        start = f"kyber/vm/agreement/{load}"
+        for label, point in measured.by("label").items():
+            model = simulated[label]
+            for name in ("read", "write"):
+                rate = iops(point, name) / iops(model, name)
+                yield measured.figure(f"{start}/{label}/{name}/iops-over-sim", rate)
+                p99 = exact(us(point, name, "p99").value / us(model, name, "p99").value)
+                yield measured.figure(f"{start}/{label}/{name}/p99-over-sim", p99)
+                if point.get("state"):
+                    tokens = exact(point["state"][f"{name}_tokens"])
+                    yield measured.figure(f"{start}/{label}/{name}/tokens", tokens)
+                    over = exact(point["state"][f"{name}_tokens"] / model["state"][f"{name}_tokens"])
+                    yield measured.figure(f"{start}/{label}/{name}/tokens-over-sim", over)
+
+
+STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_agreement)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tailgate.upkeep.claims.lab import Answer
+from tailgate.upkeep.claims.lab import Answer, Lab
 from tailgate.upkeep.claims.results import Source
 from tailgate.upkeep.claims.steps import kyber
 from tailgate.upkeep.claims.steps.kyber import MOST, READ_LEAST, WRITE_LEAST, Cell, Grid
@@ -64,3 +64,28 @@ def test_each_stated_cell_stands_beside_the_papers() -> None:
     assert made["kyber/sim/stated/r256-w256/100ms-20us/read/iops-over-paper"] == pytest.approx(2.5 / 2.6)
     assert made["kyber/sim/stated/r1-w1/write/highest-p99-over-paper"] == pytest.approx(16_000 / 27.3)
     assert len(made) == 10
+
+
+def test_a_guest_stands_beside_the_simulator_with_the_guests_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run(self: Lab, *arguments: str, law: object = None) -> Answer:
+        asked.append(arguments)
+        slower = 0.5 if "vm" in arguments else 1.0
+        points = [
+            {"label": label, **point((100 * slower, 70), (2_000, 4_000)), "state": state}
+            for label, state in (
+                ("none", {}),
+                ("kyber-50us-100ms", {"read_tokens": 256 * slower, "write_tokens": 1}),
+            )
+        ]
+        return Answer(ANSWER.source, tuple(points))
+
+    monkeypatch.setattr(Lab, "run", run)
+    made = {f.id.removeprefix("kyber/vm/agreement/"): f.quantity.value for f in kyber.kyber_agreement(Lab())}
+    assert made["r1-w256/none/read/iops-over-sim"] == 0.5
+    assert made["r256-w256/none/write/p99-over-sim"] == 1
+    assert "r1-w256/none/read/tokens" not in made
+    assert made["r1-w256/kyber-50us-100ms/read/tokens"] == 128
+    assert made["r1-w256/kyber-50us-100ms/read/tokens-over-sim"] == 0.5
+    assert all(("vm" in words) != ("guest-6.12" in words) for words in asked)

@@ -24,6 +24,9 @@ from tailgate.spec.scheduler import Scheduler
 
 #: The stock kernel's module for a scheduler. Others are ours: kernel/ has a module with a scheduler's name.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
+#: A file system and its files, at most as large as it is, are written before a point: at least so many
+#: (undilated) MiB a second.
+SET_UP_MIB_S = 50
 #: What makes a file system, and what checks it; its module has its own name.
 FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
     "ext4": ("mke2fs", "e2fsck"),
@@ -149,6 +152,8 @@ class GuestPlan:
             needed = FILE_SYSTEM_PROGRAMS[mounted.type]
         point_s = attempt.chunk.duration_s or self.run.mode.limit_s
         point_s += self.loads.lead_s(attempt.chunk.sweep)
+        if mounted:
+            point_s += mounted.mib / SET_UP_MIB_S
         limit_s = 30 + sum(point_s * attempt.dilation + 5 for _ in attempt.chunk.points)
         return machine.Job(
             script=self.guest_script(attempt),

@@ -340,8 +340,14 @@ def test_a_written_experiment_is_the_one_that_was_meant(job: Path, tmp_path: Pat
     settings = [Setting("none", {}), Setting("kyber", {"read_lat_nsec": 50_000, "write_lat_nsec": 100_000})]
     schedulers = [s.as_scheduler() for s in settings]
     path = workload.write(spec, schedulers, folder, tmp_path / "confirm")
-    assert experiments.load(path) == spec.model_copy(update={"schedulers": tuple(schedulers)})
-    assert (path.parent / "own.fio").read_text() == JOB
+    read = experiments.load(path)
+    assert read.schedulers == tuple(schedulers)
+    assert (read.flows, read.machine, read.queue) == (spec.flows, spec.machine, spec.queue)
+    # The search is for the full load alone, and so is what confirms it.
+    assert {m.background_rates for m in read.modes.values()} == {(1.0,)}
+    assert {p.name for p in path.parent.iterdir()} == {"workload.toml", "own.fio"}
+    # The guest's drive has a name of its own.
+    assert (path.parent / "own.fio").read_text() == JOB.replace("/dev/nvme0n1", "/dev/vflash0")
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,7 @@ def tune(
     """
     import json as json_format
     import os
+    import sys
 
     from tailgate.base import paths
     from tailgate.base.progress import Progress
@@ -169,6 +170,8 @@ def tune(
     done = command.tune(asked, out or paths.ROOT / "runs", how, confirm, Progress(console))
     tuned.write(done.answer, done.title, done.about, done.facts, done.folder / "report.html")
     tuned.show(done.answer, console)
+    if done.broken:
+        print(f"tailgate: {done.broken}", file=sys.stderr)
     console.print(f"report: {done.folder / 'report.html'}", highlight=False, soft_wrap=True)
     if json:
         print(json_format.dumps(done.to_json()))

@@ -15,6 +15,7 @@ from tailgate.spec import machines
 from tailgate.spec.experiment import Experiment, ModeName
 from tailgate.spec.plan import Chunk, PlannedPoint, Run
 from tailgate.targets.sim_point import SimPlan
+from tailgate.tune import workload
 from tailgate.tune.space import Setting
 
 #: A short simulation is this share of a whole one, its lead apart; it is worth while if it takes at most half
@@ -78,7 +79,7 @@ class SimulatedLoad:
         duration = (mode.duration_s or 0.0) * wanted.share
         if self.real_time and mode.rt_samples:
             samples = max(1, round(mode.rt_samples * wanted.share))
-        rate = max(self.sweep.background_rates or mode.background_rates)
+        rate = workload.rate_of(self.sweep, mode)
         chunk = Chunk(
             scheduler=wanted.setting.as_scheduler(),
             sweep=self.sweep,

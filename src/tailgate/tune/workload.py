@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The load for which a setting is searched: an experiment's, or any fio job file's."""
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from tailgate.base.errors import UsageError, one_of
 from tailgate.load import fiojob, template
 from tailgate.spec import experiment as experiments
 from tailgate.spec import machines
-from tailgate.spec.experiment import Experiment
+from tailgate.spec.experiment import Experiment, Mode
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
 
 REAL_TIME, BACKGROUND = "rt", "background"
+#: The drive of a guest, and where a job names one.
+DEVICE = "/dev/vflash0"
+_DEVICE = re.compile(r"^(\s*filename\s*=\s*)/dev/\S+", re.MULTILINE)
 #: The name of the experiment that is written for a search.
 FILE = "workload.toml"
 
@@ -101,14 +105,27 @@ def members(spec: Experiment) -> dict[str, list[str]]:
     return found
 
 
+def rate_of(sweep: Sweep, mode: Mode) -> float:
+    """The rate of the background that a search is for: the highest."""
+    return max(sweep.background_rates or mode.background_rates)
+
+
 def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folder: Path) -> Path:
-    """Write an experiment of these schedulers under the load, and its job file; the experiment's path."""
+    """Write an experiment of these schedulers under the load, and the files that it needs; its path."""
     folder.mkdir(parents=True, exist_ok=True)
     for _, name in spec.files_beside:
-        shutil.copy(source / name, folder / name)
-    for trace in source.glob("*.log"):
+        # Whatever drive the job is meant for, the guest has this one.
+        text = (source / name).read_text(encoding="utf-8")
+        (folder / name).write_text(_DEVICE.sub(rf"\1{DEVICE}", text), encoding="utf-8")
+    [sweep] = spec.sweeps
+    for trace in fiojob.traces(fiojob.parse(source / spec.job_of(sweep), sweep.variables)):
         shutil.copy(trace, folder / trace.name)
-    written = spec.model_copy(update={"schedulers": tuple(schedulers)})
+    modes = {
+        name: m.model_copy(update={"background_rates": (rate_of(sweep, m),)})
+        for name, m in spec.modes.items()
+    }
+    sweep = sweep.model_copy(update={"background_rates": ()})
+    written = spec.model_copy(update={"schedulers": tuple(schedulers), "modes": modes, "sweeps": (sweep,)})
     data = written.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     text = "# SPDX-License-Identifier: GPL-2.0-only\n# Written by `tailgate tune`.\n" + tomlkit.dumps(data)
     path = folder / FILE

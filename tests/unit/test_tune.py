@@ -4,6 +4,7 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +299,17 @@ def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() ->
     assert max(len(c.runs) for c in found) >= 3
 
 
+def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both() -> None:
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+    one = found.profiles[0]
+    twice = replace(found, profiles=[one, replace(one, name="balanced")])
+    assert list(answer.to_confirm(twice)) == ["none", "latency"]
+    told = answer.with_confirmed(twice, {"none": (200.0, 100.0), "latency": (100.0, 90.0)})
+    assert [p.confirmed for p in told.profiles] == [(100.0, 90.0), (100.0, 90.0)]
+    assert "confirmed_reference" in answer.to_json(told)
+
+
 # --- loads ------------------------------------------------------------------------------------------------
 
 JOB = """
@@ -384,7 +396,7 @@ def test_the_command_on_the_simulator(job: Path, tmp_path: Path, capsys: pytest.
     assert "latency: k2" in captured.err
     [folder] = (tmp_path / "runs" / "tune").iterdir()
     assert "What was tried, and the front" in (folder / "report.html").read_text()
-    # The same again: nothing is simulated but the reference, and every digit is the same.
+    # The same command again gives the same digits.
     assert cli.main(words) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == found

@@ -49,8 +49,8 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar='"FLOW.FIGURE >= N"',
-            help="What must be kept, at least or at most (<=): a number, or so many times what a scheduler "
-            "has by default, as 0.8 * none. May be repeated.",
+            help="What must be kept: a limit (>= or <=) that is a number, or a share of what a scheduler "
+            "gives with its default knobs, as in 0.8 * none. May be repeated.",
         ),
     ] = None,
     schedulers: Annotated[

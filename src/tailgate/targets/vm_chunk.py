@@ -24,8 +24,8 @@ from tailgate.spec.scheduler import Scheduler
 
 #: The stock kernel's module for a scheduler. Others are ours: kernel/ has a module with a scheduler's name.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
-#: A file system and its files, at most as large as it is, are written before a point: at least so many
-#: (undilated) MiB a second.
+#: Before a point the guest writes the file system and the files on it. The time limit allows for the whole
+#: size of the file system at this rate, in (undilated) MiB a second.
 SET_UP_MIB_S = 50
 #: What makes a file system, and what checks it; its module has its own name.
 FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {

@@ -85,8 +85,11 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
     """The answer with what the target measured, by the names of profiles and `none`."""
     objectives, reference = found.question.objectives, values.get(REFERENCE)
 
+    labels = {setting.label: label for label, setting in to_confirm(found).items()}
+
     def confirmed(profile: Profile) -> Profile:
-        own = values.get(profile.name)
+        # A setting that is several profiles was measured once, under the first one's name.
+        own = values.get(labels[profile.candidate.setting.label])
         words = price(own, reference, objectives) if own and reference else ""
         return replace(profile, confirmed=own, confirmed_price=words)
 
@@ -129,6 +132,7 @@ def to_json(found: Answer) -> dict[str, object]:
             for keep, limit in zip(found.question.keeps, found.limits, strict=True)
         ],
         "references": {name: values(own) for name, own in found.references.items()},
+        **({"confirmed_reference": values(found.confirmed_reference)} if found.confirmed_reference else {}),
         "settings": len(found.tried),
         "evaluations": found.evaluations,
         "simulated_s": found.simulated_s,

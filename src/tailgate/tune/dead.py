@@ -8,7 +8,7 @@ from tailgate.spec.grid import words
 from tailgate.tune.search import Tried
 from tailgate.tune.space import Axis, Space
 
-#: A region is told of if so many settings in it were tried.
+#: A region with fewer settings that were tried is not reported.
 LEAST = 4
 #: Objectives that differ by less than this share are alike.
 ALIKE = 0.002

@@ -66,7 +66,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Keep:
-    """A quantity that must not pass a limit: a number, or so many times what a scheduler has by default."""
+    """A quantity with a limit: a number, or a multiple of what a scheduler gives with its default knobs."""
 
     quantity: Quantity
     at_least: bool

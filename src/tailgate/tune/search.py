@@ -27,7 +27,8 @@ from tailgate.tune.space import Setting, Space
 BATCH = 4
 #: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
 SLACK = 0.10
-#: Proposals of settings that were tried before cost nothing; the search ends after so many times its trials.
+#: Optuna may propose a setting again, which costs nothing; the search gives up after this many proposals for
+#: each setting that it is to try.
 PATIENCE = 3
 #: What Optuna is told instead of infinity.
 ENDLESS = 1e12
@@ -80,8 +81,6 @@ class Search:
         self.question, self.members, self.space, self.load = question, members, space, load
         self.budget, self.told = budget, told
         self.found: list[Tried] = []
-        #: By (setting, seed): the objectives of whole simulations.
-        self.repeated: dict[tuple[str, int], tuple[float, ...]] = {}
         #: Simulated seconds so far, and those of one whole simulation.
         self.simulated_s = self.whole_s = 0.0
         backend = JournalStorage(JournalFileBackend(str(storage))) if storage else None

@@ -12,7 +12,6 @@ import tomlkit
 from tailgate.base.errors import UsageError, one_of
 from tailgate.load import fiojob, template
 from tailgate.spec import experiment as experiments
-from tailgate.spec import machines
 from tailgate.spec.experiment import Experiment, Mode
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
@@ -34,7 +33,6 @@ class Asked:
     variables: Mapping[str, str] | None = None
     drive: str | None = None
     cpus: int | None = None
-    machine: str | None = None
 
 
 def name_of(asked: Asked) -> str:
@@ -78,24 +76,19 @@ def _one_load(path: Path, spec: Experiment, label: str | None) -> Sweep:
 
 
 def _chosen(spec: Experiment, asked: Asked) -> Experiment:
-    machine: dict[str, object] = {}
-    if asked.cpus is not None:
-        machine["smp"] = asked.cpus
-    if asked.machine is not None:
-        machines.load(asked.machine)
-        machine["simulated"] = asked.machine
+    cpus = {} if asked.cpus is None else {"smp": asked.cpus}
     return spec.model_copy(
         update={
             "drive": asked.drive or spec.drive,
             "paper": None,
             "sweeps": tuple(s.model_copy(update={"row": {}, "lines": {}}) for s in spec.sweeps),
-            "machine": spec.machine.model_copy(update=machine),
+            "machine": spec.machine.model_copy(update=cpus),
         }
     )
 
 
 def members(spec: Experiment) -> dict[str, list[str]]:
-    """By each name that a goal may use, the flows that it is of; those that both read and write thrice."""
+    """By each name that a goal may use, its flows; one that reads and writes has `.read` and `.write` too."""
     sweep = spec.sweeps[0]
     found = {name: [name] for name in spec.flows_in(sweep)}
     found |= {f"{name}.{op}": [f"{name}.{op}"] for name in found for op in ("read", "write")}

@@ -33,7 +33,7 @@ RARE = ("read_rare_ppm", "read_rare_ns")
 
 
 def calibrate_probed(lab: Lab) -> Iterator[Figure]:
-    """Drives that nobody knew, probed in a virtual machine: each fitted number over the drive's own."""
+    """Drives drawn by chance, probed in a virtual machine: each fitted number over the drive's own."""
     source = Source("tailgate claims calibrate_probed", "vm", clock("vm"), (1,))
     measured = once if source.clock == "wall" else exact
     for name, path, law in lab.held_out(LAW, DRIVES):

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -200,8 +201,17 @@ NB_MODULE(_core, m)
 		.def_ro("drive", &Result::drive)
 		.def_ro("found", &Result::found)
 		.def_ro("state", &Result::state);
-	m.def("simulate", &simulate, nb::arg("config"), nb::call_guard<nb::gil_scoped_release>(),
-	      "Run a simulation to its end. UsageError for what is not possible.");
+	nb::class_<Counted>(m, "Counted")
+		.def_ro("ios", &Counted::ios)
+		.def_ro("bytes", &Counted::bytes)
+		.def_ro("ns", &Counted::ns);
+	nb::class_<Sample>(m, "Sample")
+		.def_ro("now_ns", &Sample::now_ns)
+		.def_ro("completed", &Sample::completed);
+	m.def("simulate", &simulate, nb::arg("config"), nb::arg("every_ns") = 0,
+	      nb::arg("watcher").none() = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+	      "Run a simulation to its end. UsageError for what is not possible. Every `every_ns` the watcher sees a "
+	      "Sample and returns the knobs that are to change.");
 	nb::class_<Knob>(m, "Knob")
 		.def_ro("name", &Knob::name)
 		.def_ro("unit", &Knob::unit)

@@ -34,33 +34,6 @@ const sim_scheduler *find_scheduler(const std::string &name)
 	throw UsageError("scheduler: expected one of " + known + ", got " + name);
 }
 
-void configure(const sim_scheduler &scheduler, void *elevator, const Scheduler &wanted)
-{
-	for (const auto &[name, value] : wanted.knobs) {
-		std::string known;
-		uint32_t i = 0;
-
-		for (; i < scheduler.knob_count && name != scheduler.knobs[i].name; i++)
-			known += (i ? ", " : "") + std::string(scheduler.knobs[i].name);
-		if (i == scheduler.knob_count)
-			throw UsageError(wanted.name + " has no knob " + name + "; expected " +
-					 (known.empty() ? "none" : known));
-		const struct knob &knob = scheduler.knobs[i];
-		std::string range =
-			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
-			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
-		/* a default may be outside the range: "auto" */
-		if (!(knob.flags & KNOB_MAY_BE_AUTO && value == KNOB_AUTO) &&
-		    (value < knob.least || value > knob.most || value % knob.step))
-			throw UsageError(wanted.name + "." + name + ": expected " + range +
-					 ", got " + std::to_string(value));
-		if (scheduler.configure(elevator, i, value))
-			throw UsageError(wanted.name + "." + name +
-					 ": expected no more than max_sectors_kb, got " +
-					 std::to_string(value));
-	}
-}
-
 flash_parameters parameters_of(const std::map<std::string, uint32_t> &drive)
 {
 	flash_parameters parameters = FLASH_PARAMETERS_DEFAULT;
@@ -126,8 +99,6 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	const Device &device = config.device;
 	flash_parameters parameters = parameters_of(device.drive);
 
-	if (!scheduler_ && !config.scheduler.knobs.empty())
-		throw UsageError("none has no knob " + config.scheduler.knobs.begin()->first);
 	attach(device, parameters);
 	/* the kernel gives a drive at most as many queues as there are processors */
 	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
@@ -148,6 +119,7 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 		queues_.emplace_back(this, i);
 	if (scheduler_)
 		make_elevator(config);
+	configure(config.scheduler.knobs);
 	if (config.check)
 		checker_.emplace(promises_of(config.scheduler));
 }
@@ -193,7 +165,33 @@ void BlockLayer::make_elevator(const Config &config)
 	elevator_ = { scheduler_->create(&handle_.device), scheduler_->destroy };
 	if (!elevator_)
 		throw std::bad_alloc();
-	configure(*scheduler_, elevator_.get(), config.scheduler);
+}
+
+void BlockLayer::configure(const std::map<std::string, uint64_t> &knobs)
+{
+	for (const auto &[name, value] : knobs) {
+		std::string known, its = std::string(scheduler_ ? scheduler_->name : "none");
+		uint32_t i = 0, count = scheduler_ ? scheduler_->knob_count : 0;
+
+		for (; i < count && name != scheduler_->knobs[i].name; i++)
+			known += (i ? ", " : "") + std::string(scheduler_->knobs[i].name);
+		if (i == count)
+			throw UsageError(its + " has no knob " + name +
+					 (known.empty() ? "" : "; expected " + known));
+		const struct knob &knob = scheduler_->knobs[i];
+		std::string range =
+			std::to_string(knob.least) + " to " + std::to_string(knob.most) +
+			(knob.step > 1 ? " in steps of " + std::to_string(knob.step) : "");
+		/* a default may be outside the range: "auto" */
+		if (!(knob.flags & KNOB_MAY_BE_AUTO && value == KNOB_AUTO) &&
+		    (value < knob.least || value > knob.most || value % knob.step))
+			throw UsageError(its + "." + name + ": expected " + range + ", got " +
+					 std::to_string(value));
+		if (scheduler_->configure(elevator_.get(), i, value))
+			throw UsageError(its + "." + name +
+					 ": expected no more than max_sectors_kb, got " +
+					 std::to_string(value));
+	}
 }
 
 std::map<std::string, uint64_t> BlockLayer::found(const Scheduler &scheduler) const
@@ -562,6 +560,10 @@ void BlockLayer::complete(Request *request)
 		checker_->completed(request->rq, now_ns);
 	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
 			    request->rq.issue_ns - request->rq.start_ns);
+	Counted &counted = counted_[request->rq.op == SIM_READ ? READ : WRITE];
+	counted.ios++;
+	counted.bytes += uint64_t(request->rq.sectors) * SECTOR;
+	counted.ns += now_ns - request->rq.start_ns;
 	for (Bio *bio = request->bios, *next; bio; bio = next) {
 		next = bio->next;
 		if (!--bio->io->parts)

@@ -4,6 +4,7 @@
 // Names are the kernel's; comments name the kernel function that a function models. This code does not depend on fio.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -103,6 +104,15 @@ class BlockLayer
 	/// Numbers that tell the scheduler's present state, by name; none for most schedulers.
 	std::map<std::string, uint64_t> state() const;
 
+	/// Sets knobs. UsageError for what the scheduler does not have or refuses.
+	void configure(const std::map<std::string, uint64_t> &knobs);
+
+	/// What was completed so far, by direction.
+	const std::array<Counted, DIRECTIONS> &counted() const
+	{
+		return counted_;
+	}
+
 	uint64_t completed = 0; ///< requests completed
 	uint64_t submitted = 0; ///< requests created
 	const flash_statistics &statistics() const
@@ -181,6 +191,7 @@ class BlockLayer
 	Handle handle_{};
 	std::vector<sim_cgroup> cgroups_;
 	Drive drive_{ nullptr, nullptr };
+	std::array<Counted, DIRECTIONS> counted_;
 	std::vector<Queue> queues_;
 	uint32_t tags_ = 0; ///< tags for new requests, per queue
 	uint32_t depth_; ///< tags of the drive, per queue

@@ -147,9 +147,13 @@ priority_results(const std::map<uint16_t, std::array<Latencies, DIRECTIONS>> &by
 
 } // namespace
 
-Result simulate(const Config &config)
+Result simulate(const Config &config, uint64_t every_ns, const Watcher &watcher)
 {
 	check(config);
+	if (watcher && !every_ns)
+		throw UsageError("every_ns: expected a time");
+	if (watcher && config.check)
+		throw UsageError("check: expected no watcher, as it changes what is checked");
 	uint32_t flows = 0;
 	for (const Process &process : config.processes)
 		flows = std::max(flows, process.flow + 1);
@@ -177,6 +181,7 @@ Result simulate(const Config &config)
 	uint64_t busy_at_begin = 0, busy_at_end = 0, counted_from = 0;
 	uint64_t at_once = 0;
 	bool counting = false, counted = false;
+	uint64_t watch_ns = watcher ? every_ns : Engine::NEVER;
 	for (;;) {
 		engine.settle();
 		if (!counting && first.counts()) {
@@ -198,6 +203,12 @@ Result simulate(const Config &config)
 		if (config.limit_ns && next_ns > config.limit_ns) {
 			engine.now_ns = config.limit_ns;
 			break;
+		}
+		if (next_ns > watch_ns) {
+			engine.now_ns = watch_ns;
+			watch_ns += every_ns;
+			layer.configure(watcher({ engine.now_ns, layer.counted() }));
+			continue;
 		}
 		at_once = next_ns > engine.now_ns ? 0 : at_once + 1;
 		if (at_once == AT_ONCE_MAX)

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -229,7 +230,22 @@ struct Knob {
 /// The knobs of each scheduler, by the scheduler's name.
 std::map<std::string, std::vector<Knob>> schedulers();
 
+/// What the block layer has counted in one direction so far, as in /sys/block/*/stat: completed requests, their bytes, and
+/// their times from creation to completion, added up.
+struct Counted {
+	uint64_t ios = 0, bytes = 0, ns = 0;
+};
+
+struct Sample {
+	uint64_t now_ns = 0;
+	std::array<Counted, DIRECTIONS> completed;
+};
+
+/// Sees a sample, and returns the knobs that are to change.
+using Watcher = std::function<std::map<std::string, uint64_t>(const Sample &)>;
+
 /// Runs a simulation. Throws UsageError for an invalid configuration and, with `check`, std::logic_error for a broken invariant.
-Result simulate(const Config &config);
+/// A watcher is called every `every_ns`; `check` is not possible with it.
+Result simulate(const Config &config, uint64_t every_ns = 0, const Watcher &watcher = {});
 
 } // namespace tailgate::sim

@@ -9,6 +9,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -333,6 +334,43 @@ def test_children_of_a_cgroup_share_its_weight() -> None:
     )
     rates = [reads(outcome, f"f{i}").bytes for i in range(4)]
     assert [rate / sum(rates) * 15 for rate in rates] == pytest.approx([2, 2, 6, 5], rel=0.03)
+
+
+def test_a_watcher_sees_what_was_completed_and_changes_knobs() -> None:
+    """One process reads, one writes; from 50 ms on a single request may be in the drive."""
+    seen = []
+
+    def watch(sample: Any) -> dict[str, int]:
+        read, write = sample.completed
+        seen.append((sample.now_ns, read.ios, read.ns, write.bytes))
+        return {"inflight_max": 1} if sample.now_ns == 50_000_000 else {}
+
+    load = Process(depth=4, runtime_ns=10**8, ends_all=True)
+    told = Simulation(("f0", "f1"), (load, Process(flow=1, share=(0, 100), ios_max=8)), DRIVE, scheduler="k2")
+    outcome = simulation.simulate(told, 10**7, watch)
+    assert [now for now, *_ in seen] == [k * 10**7 for k in range(1, len(seen) + 1)]
+    assert len(seen) >= 9
+    assert seen[-1][3] == 8 * 4096
+    counts = {now: (ios, ns) for now, ios, ns, _ in seen}
+    before = counts[50_000_000][0] - counts[20_000_000][0]
+    after = counts[90_000_000][0] - counts[60_000_000][0]
+    assert after == pytest.approx(30_000 / 70, rel=0.02)  # one at a time takes 70 us
+    assert before > 2 * after
+    assert reads(outcome).ios >= counts[90_000_000][0]
+    mean_ns = (counts[90_000_000][1] - counts[60_000_000][1]) / after
+    assert mean_ns == pytest.approx(4 * 70_000, rel=0.02)
+
+
+def test_what_a_watcher_does_wrong_is_told() -> None:
+    told = Simulation(("f0",), (READER,), DRIVE, scheduler="k2")
+    with pytest.raises(UsageError, match="k2 has no knob depth"):
+        simulation.simulate(told, 10**6, lambda _: {"depth": 1})
+    with pytest.raises(UsageError, match="every_ns: expected a time"):
+        simulation.simulate(told, 0, lambda _: {})
+    with pytest.raises(UsageError, match="check: expected no watcher"):
+        simulation.simulate(dataclasses.replace(told, check=True), 10**6, lambda _: {})
+    with pytest.raises(ZeroDivisionError):
+        simulation.simulate(told, 10**6, lambda _: {"inflight_max": 1 // 0})
 
 
 def test_the_same_seed_gives_the_same_result() -> None:

@@ -8,7 +8,7 @@ runs there. This module imports little, as each of those processes imports it.
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,10 @@ from tailgate.spec import cgroups
 #: Schedulers of the kernel that the simulator does not have.
 NOT_SIMULATED = frozenset({"bfq"})
 DIRECTIONS = ("read", "write")
+
+
+#: Sees what the block layer has counted so far (Sample in sim/simulate.hpp), and returns knobs to change.
+Watcher = Callable[[Any], Mapping[str, int]]
 
 
 class BrokenSimulationError(Exception):
@@ -151,8 +155,11 @@ def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return out
 
 
-def simulate(simulation: Simulation) -> Outcome:
-    """Run it. UsageError for what is not possible, BrokenSimulationError where the simulator is wrong."""
+def simulate(simulation: Simulation, every_ns: int = 0, watcher: Watcher | None = None) -> Outcome:
+    """Run it. UsageError for what is not possible, BrokenSimulationError where the simulator is wrong.
+
+    A watcher is called every `every_ns` of simulated time.
+    """
     if simulation.build and simulation.build != build():
         raise BrokenSimulationError(
             "this process has another build of the simulator: install the same everywhere"
@@ -160,7 +167,7 @@ def simulate(simulation: Simulation) -> Outcome:
     sim = module()
     config = _config(sim, simulation)
     try:
-        result = sim.simulate(config)
+        result = sim.simulate(config, every_ns, watcher)
     except sim.UsageError as e:
         raise UsageError(str(e)) from e
     except RuntimeError as e:

@@ -18,6 +18,8 @@ EXAMPLES = """
 tailgate simulate experiments/k2/fig8.fio --drive 970evo \\
     --seconds 2 --scheduler k2 --knob inflight_max=8
 tailgate simulate own.fio --variable BS=4k --json
+tailgate simulate own.fio --drive 980pro --scheduler k2 \\
+    --watch "read.lat_us.mean <= 600"
 """
 
 
@@ -83,6 +85,21 @@ def simulate(
             metavar="S", help="End at the latest after this time.", show_default="when the job ends"
         ),
     ] = 0.0,
+    watch: Annotated[
+        str | None,
+        typer.Option(
+            metavar='"read.lat_us.mean <= US"',
+            help="Rehearse `tailgate watch`: the scheduler's knobs move, so that this is kept.",
+        ),
+    ] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KNOB=FROM..TO",
+            help="With --watch: a knob that moves, and its limits; may be repeated.",
+            show_default="see tailgate watch",
+        ),
+    ] = None,
     check: Annotated[
         bool, flag("--check", "Test every invariant at every step, which takes longer.")
     ] = False,
@@ -103,6 +120,9 @@ def simulate(
     from tailgate.simulator import simulation
     from tailgate.simulator.job import Choices, simulation_of
     from tailgate.simulator.simulation import BrokenSimulationError
+    from tailgate.watch import meter
+    from tailgate.watch.command import rehearse
+    from tailgate.watch.way import way_of
 
     choices = Choices(
         drive=drive,
@@ -120,16 +140,24 @@ def simulate(
         direct=direct,
     )
     told = simulation_of(job, choices)
+    if move and not watch:
+        raise UsageError("--move is for --watch only")
+    kept = meter.keep(watch, "--watch") if watch else None
+    way = way_of(scheduler, move or (), "--move") if kept else None
     simulation.check(told, str(job))
+    moves = None
     try:
-        outcome = simulation.simulate(told)
+        if kept and way:
+            outcome, moves = rehearse(told, kept, way)
+        else:
+            outcome = simulation.simulate(told)
     except BrokenSimulationError as e:
         print(f"tailgate: {e}", file=sys.stderr)
         return FAILED
     if json:
-        print(json_format.dumps(simulated.to_json(told, outcome)))
+        print(json_format.dumps(simulated.to_json(told, outcome, moves)))
     else:
-        simulated.show(told, outcome)
+        simulated.show(told, outcome, moves)
     return OK
 
 

@@ -2,6 +2,8 @@
 """What one simulation is shown as: a table, or the object of `tailgate simulate --json`."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,10 +14,11 @@ from tailgate.runs import points
 from tailgate.runs import statistics as analysis
 from tailgate.simulator.simulation import DIRECTIONS, Direction, Latencies, Outcome, Simulation
 from tailgate.targets.sim_point import histogram
+from tailgate.watch.command import Move
 
 
-def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
-    """The object that `--json` prints; times in us."""
+def to_json(told: Simulation, outcome: Outcome, moves: Sequence[Move] | None = None) -> dict[str, object]:
+    """The object that `--json` prints; times in us. `moves` are those of a rehearsal of `tailgate watch`."""
     return {
         "scheduler": told.scheduler,
         "knobs": dict(told.knobs),
@@ -40,6 +43,7 @@ def to_json(told: Simulation, outcome: Outcome) -> dict[str, object]:
         "seconds": outcome.now_ns / 1e9,
         "ios": outcome.ios,
         "drive": dict(outcome.drive),
+        **({} if moves is None else {"moves": [asdict(m) for m in moves]}),
     }
 
 
@@ -58,7 +62,7 @@ def _figures(latencies: Latencies) -> list[str]:
     return [f"{v:.1f}" for v in _latencies(latencies).values()]
 
 
-def show(told: Simulation, outcome: Outcome) -> None:
+def show(told: Simulation, outcome: Outcome, moves: Sequence[Move] | None = None) -> None:
     """A table of the flows on standard output."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("flow", no_wrap=True)
@@ -89,3 +93,14 @@ def show(told: Simulation, outcome: Outcome) -> None:
         f"processors idle {outcome.idle:.0%}",
         highlight=False,
     )
+    if moves is not None:
+        console.print(moved(moves), highlight=False)
+
+
+def moved(moves: Sequence[Move]) -> str:
+    """A line about moves of knobs: how many, between which numbers, and where they ended."""
+    if not moves:
+        return "watch: the knobs stayed where they were"
+    ends = {name: [m.knobs[name] for m in moves] for name in moves[0].knobs}
+    told = (f"{name} {min(seen)} to {max(seen)}, at the end {seen[-1]}" for name, seen in ends.items())
+    return f"watch: {len(moves)} moves; {'; '.join(told)}"

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Watching a drive, or rehearsing that in the simulator: the same meter and the same law."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailgate.simulator import simulation
+from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
+from tailgate.watch.law import Law
+from tailgate.watch.meter import Counters, Keep, Meter
+from tailgate.watch.queue import LostError, Queue
+from tailgate.watch.way import Way
+
+
+@dataclass(frozen=True)
+class Move:
+    """What was found at an instant, and the knobs that followed. `mean_us` 0: nothing came for a while."""
+
+    at_s: float
+    mean_us: float
+    knobs: Mapping[str, int]
+
+
+class Watcher:
+    """From counters to knobs."""
+
+    def __init__(self, keep: Keep, way: Way, present: Mapping[str, int]) -> None:
+        self._meter = Meter()
+        self._way = way
+        self._law = Law(keep.limit_us, way.octaves, way.place_of(present), way.bounds_all)
+        self._knobs = dict(present)
+
+    def see(self, now: Counters) -> Move | None:
+        """The move that follows from these counters; None if the knobs stay as they are."""
+        mean_us = self._meter.add(now)
+        if mean_us is None:
+            return None
+        position = self._law.step(mean_us) if mean_us else self._law.idle()
+        knobs = self._way.at(position)
+        if knobs == self._knobs:
+            return None
+        self._knobs = knobs
+        return Move(now.now_s, mean_us, knobs)
+
+
+def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:
+    """Simulate it with the knobs moving as they would on a drive with these counters. UsageError."""
+    moves: list[Move] = []
+    watcher = Watcher(keep, way, told.knobs)
+
+    def watch(sample: Any) -> Mapping[str, int]:
+        counted = sample.completed[DIRECTIONS.index(keep.direction)]
+        move = watcher.see(Counters(sample.now_ns / 1e9, counted.ios, counted.ns // 1_000_000))
+        if not move:
+            return {}
+        moves.append(move)
+        return move.knobs
+
+    return simulation.simulate(told, way.every_ms * 1_000_000, watch), moves
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What came of watching a drive, and what its knobs say again."""
+
+    moves: Sequence[Move]
+    restored: Mapping[str, str]
+
+
+def watch(
+    queue: Queue,
+    keep: Keep,
+    way: Way,
+    told: Callable[[Move], None],
+    now_s: Callable[[], float],
+    wait: Callable[[float], bool],
+) -> Watched:
+    """Move the drive's knobs until `wait`, which gets seconds, says that it is enough; then put them back.
+
+    LostError if somebody else changes what is watched: then nothing is put back. UsageError if a knob cannot
+    be written, or does not take a number.
+    """
+    watcher = Watcher(keep, way, queue.take([r.knob for r in way.ranges]))
+    moves: list[Move] = []
+    begin = due = now_s()
+    try:
+        while True:
+            if move := watcher.see(queue.counters(keep.direction, now_s() - begin)):
+                queue.set(move.knobs)
+                moves.append(move)
+                told(move)
+            due = max(due + way.every_ms / 1000, now_s())
+            if wait(due - now_s()):
+                return Watched(moves, queue.put_back())
+    except LostError:
+        raise
+    except BaseException:
+        queue.put_back()
+        raise

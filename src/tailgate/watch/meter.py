@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Mean latencies from what the block layer counts: /sys/block/*/stat, whose times are whole milliseconds."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tailgate.base.errors import UsageError
+
+Direction = Literal["read", "write"]
+#: Fields of /sys/block/*/stat (Documentation/block/stat.rst): completed requests, and the ms that they took
+#: together, from their creation to their completion.
+FIELDS: dict[Direction, tuple[int, int]] = {"read": (0, 3), "write": (4, 7)}
+#: A mean is taken of at least so many requests, and of so many ms: the last one is cut off.
+REQUESTS_LEAST, MS_LEAST = 8, 8
+#: After so many seconds without a request there is nothing to protect.
+IDLE_S = 1.0
+_KEEP = re.compile(r"\s*(?P<op>read|write)\.lat_us\.mean\s*<=\s*(?P<us>[0-9.]+)\s*")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept: the mean latency of reads, or of writes, is at most `limit_us`."""
+
+    direction: Direction
+    limit_us: float
+
+
+@dataclass(frozen=True)
+class Counters:
+    """At one instant: the clock, in s, and what was completed so far."""
+
+    now_s: float
+    requests: int
+    ms: int
+
+
+class Meter:
+    """Takes the mean over as many intervals as it needs."""
+
+    def __init__(self) -> None:
+        self._from: Counters | None = None
+
+    def add(self, now: Counters) -> float | None:
+        """Mean us since the last answer; infinite waiting is no answer: 0 if nothing came, None: not yet."""
+        if self._from is None:
+            self._from = now
+            return None
+        requests, ms = now.requests - self._from.requests, now.ms - self._from.ms
+        if requests >= REQUESTS_LEAST and ms >= MS_LEAST:
+            self._from = now
+            return 1000 * ms / requests
+        if not requests and now.now_s - self._from.now_s >= IDLE_S:
+            return 0.0
+        return None
+
+
+def keep(text: str, option: str) -> Keep:
+    """What "read.lat_us.mean <= 600" asks for. UsageError."""
+    found = _KEEP.fullmatch(text)
+    try:
+        limit = float(found["us"]) if found else 0.0
+    except ValueError:
+        limit = 0.0
+    if not found or limit <= 0:
+        raise UsageError(
+            f'{option}: expected "read.lat_us.mean <= US", or write in place of read, got "{text}"'
+        )
+    return Keep("read" if found["op"] == "read" else "write", limit)

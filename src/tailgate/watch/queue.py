@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The queue of a real drive, through sysfs: its scheduler, the scheduler's knobs, and what was completed."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tailgate.base.errors import UsageError
+from tailgate.watch.meter import FIELDS, Counters, Direction
+
+
+class LostError(Exception):
+    """The drive, its scheduler or a knob is no longer what it was: nothing of it may be written any more."""
+
+
+class Queue:
+    """A drive by its name, as in /dev. UsageError if it is not there, or cannot be watched."""
+
+    def __init__(self, drive: str, root: Path = Path("/")) -> None:
+        self.name = drive.removeprefix("/dev/")
+        self._block = root / "sys/class/block" / self.name
+        self._queue = self._block / "queue"
+        if not re.fullmatch(r"[\w!-]+", self.name) or not self._block.is_dir():
+            raise UsageError(f"there is no drive {drive}; `tailgate doctor` lists them")
+        if not self._queue.is_dir():
+            raise UsageError(f"{drive} is a part of a drive: its queue belongs to the whole drive, name that")
+        if self._read(self._queue / "iostats") == "0":
+            raise UsageError(f"nothing is counted on {drive}: echo 1 > /sys/block/{self.name}/queue/iostats")
+        self.scheduler = self._scheduler()
+        self._original: dict[str, str] = {}
+        self._present: dict[str, str] = {}
+
+    def counters(self, direction: Direction, now_s: float) -> Counters:
+        """What was completed so far. LostError."""
+        requests, ms = FIELDS[direction]
+        fields = self._read(self._block / "stat").split()
+        return Counters(now_s, int(fields[requests]), int(fields[ms]))
+
+    def take(self, knobs: Sequence[str]) -> dict[str, int]:
+        """Remember what these knobs say, to be put back; those that are numbers. UsageError."""
+        for knob in knobs:
+            file = self._queue / "iosched" / knob
+            if not file.is_file():
+                raise UsageError(f"{self.scheduler} of {self.name} has no knob {knob}")
+            if not os.access(file, os.W_OK):
+                raise UsageError(f"{file} cannot be written: run this as root")
+            self._original[knob] = self._present[knob] = self._read(file)
+        return {knob: int(text) for knob, text in self._original.items() if text.isdigit()}
+
+    def set(self, knobs: Mapping[str, int | str]) -> None:
+        """Write knobs. LostError if somebody else has written since; UsageError if a number is refused."""
+        if (scheduler := self._scheduler()) != self.scheduler:
+            raise LostError(f"the scheduler of {self.name} is now {scheduler}")
+        files = {knob: self._queue / "iosched" / knob for knob in knobs}
+        for knob, file in files.items():
+            if (said := self._read(file)) != self._present[knob]:
+                raise LostError(f"{knob} of {self.name} was set to {said} by somebody else")
+        for knob, file in files.items():
+            try:
+                file.write_text(f"{knobs[knob]}\n")
+            except OSError as e:
+                why = os.strerror(e.errno or 0)
+                raise UsageError(f"{knob} of {self.name} does not take {knobs[knob]} ({why})") from e
+            self._present[knob] = self._read(file)
+
+    def put_back(self) -> Mapping[str, str]:
+        """Write what was there when the knobs were taken; that. LostError, UsageError."""
+        self.set(self._original)
+        return self._original
+
+    def _scheduler(self) -> str:
+        """The active one, in brackets: `none [k2] kyber`."""
+        found = re.search(r"\[(\S+)\]", self._read(self._queue / "scheduler"))
+        return found[1] if found else "none"
+
+    def _read(self, file: Path) -> str:
+        try:
+            return file.read_text().strip()
+        except OSError as e:
+            raise LostError(f"{file} of {self.name} is gone ({os.strerror(e.errno or 0)})") from e

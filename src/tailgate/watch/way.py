@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The way of a scheduler's knobs: from where the protected requests are fastest to where all others are."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tailgate.base.errors import UsageError, one_of
+from tailgate.simulator.knobs import declared
+
+
+@dataclass(frozen=True)
+class Range:
+    """A knob, its number at the end of low latency, and its number at the end of high throughput."""
+
+    knob: str
+    low: int
+    high: int
+
+    def at(self, share: float) -> int:
+        """Its number after this share of the way; each step on the way multiplies it."""
+        return round(self.low * math.pow(self.high / self.low, share))
+
+
+@dataclass(frozen=True)
+class Way:
+    """All knobs that move, and how soon it can be seen what a move did.
+
+    `bounds_all` says that the knobs bound the protected requests too, so that at the end of low latency these
+    wait for each other.
+    """
+
+    ranges: tuple[Range, ...]
+    every_ms: int
+    bounds_all: bool
+
+    @property
+    def octaves(self) -> float:
+        """Its length: how often the knob with the widest range doubles on it."""
+        return max(abs(math.log2(r.high / r.low)) for r in self.ranges)
+
+    def at(self, position: float) -> dict[str, int]:
+        """The knobs at a position, in octaves from the end of low latency."""
+        return {r.knob: r.at(position / self.octaves) for r in self.ranges}
+
+    def place_of(self, knobs: Mapping[str, int]) -> float:
+        """The position at which the first knob has the number that is given; the middle without one."""
+        first = self.ranges[0]
+        if knobs.get(first.knob, 0) <= 0:
+            return self.octaves / 2
+        share = math.log(knobs[first.knob] / first.low) / math.log(first.high / first.low)
+        return min(1.0, max(0.0, share)) * self.octaves
+
+
+#: kyber gives writes more tokens only when they miss their target, and fewer only when reads miss theirs
+#: (block/kyber-iosched.c, kyber_timer_fn()): so the two targets move in opposite directions. It looks at
+#: latencies ten times a second, so looking more often shows nothing new. With mqfq, reads of class RT need a
+#: small d only; reads that share the drive fairly also wait for what others may be ahead, t_kib.
+WAYS: Mapping[str, Way] = {
+    "kyber": Way(
+        (Range("read_lat_nsec", 50_000, 100_000_000), Range("write_lat_nsec", 100_000_000, 50_000)),
+        200,
+        False,
+    ),
+    "k2": Way((Range("inflight_max", 1, 256),), 50, True),
+    "mqfq": Way((Range("d", 1, 256), Range("t_kib", 4, 1024)), 50, True),
+}
+_MOVE = re.compile(r"\s*(?P<knob>\w+)\s*=\s*(?P<low>\d+)\.\.(?P<high>\d+)\s*")
+
+
+def way_of(scheduler: str, moves: Sequence[str], where: str) -> Way:
+    """The scheduler's way, or the one that `moves` ask for, as in "inflight_max=2..64". UsageError."""
+    known = WAYS.get(scheduler)
+    if not moves:
+        if not known:
+            raise UsageError(
+                f"it is not known which knobs of {scheduler} to move; expected {one_of(list(WAYS))} "
+                f'as the scheduler, or {where} "KNOB=FROM..TO"'
+            )
+        return known
+    ranges = tuple(_range(scheduler, text, where) for text in moves)
+    names = [r.knob for r in ranges]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{where}: expected each knob once, got {', '.join(names)}")
+    return Way(ranges, known.every_ms if known else 100, known.bounds_all if known else True)
+
+
+def _range(scheduler: str, text: str, where: str) -> Range:
+    if not (found := _MOVE.fullmatch(text)):
+        raise UsageError(f'{where}: expected "KNOB=FROM..TO", got "{text}"')
+    knobs = declared().get(scheduler, {})
+    if found["knob"] not in knobs:
+        expected = f"expected {one_of(list(knobs))}" if knobs else "it has none"
+        raise UsageError(f"{where}: {scheduler} has no knob {found['knob']}; {expected}")
+    knob = knobs[found["knob"]]
+    ends = int(found["low"]), int(found["high"])
+    if knob.words or knob.step > 1:
+        raise UsageError(f"{where}: {knob.name}: expected a knob that is a number with steps of 1")
+    least = max(1, knob.least)
+    if not all(least <= end <= knob.most for end in ends) or ends[0] == ends[1]:
+        raise UsageError(
+            f"{where}: {knob.name}: expected two numbers, {least} to {knob.most}, got {ends[0]}..{ends[1]}"
+        )
+    return Range(knob.name, *ends)

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`tailgate watch`: what it asks for, where knobs move, the law, and a drive's files in sysfs."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailgate.base.errors import UsageError
+from tailgate.main import main
+from tailgate.simulator import job, simulation
+from tailgate.watch import command, meter, way
+from tailgate.watch.law import Law
+from tailgate.watch.meter import Counters, Meter
+from tailgate.watch.queue import LostError, Queue
+
+pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
+
+KEEP = meter.keep("read.lat_us.mean <= 600", "--keep")
+
+
+# --- what is asked -----------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_a_mean_of_one_direction() -> None:
+    assert (KEEP.direction, KEEP.limit_us) == ("read", 600)
+    assert meter.keep(" write.lat_us.mean<=0.5 ", "--keep").direction == "write"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "read.lat_us.p99 <= 600", "read.lat_us.mean <= 0", "read.lat_us.mean <= 1.2.3"]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--keep: expected"):
+        meter.keep(text, "--keep")
+
+
+@pytest.mark.parametrize("scheduler", list(way.WAYS))
+def test_a_way_leads_from_one_end_to_the_other(scheduler: str) -> None:
+    its = way.WAYS[scheduler]
+    assert its.at(0) == {r.knob: r.low for r in its.ranges}
+    assert its.at(its.octaves) == {r.knob: r.high for r in its.ranges}
+    for eighth in range(9):
+        position = its.octaves * eighth / 8
+        assert its.place_of(its.at(position)) == pytest.approx(position, abs=0.6)
+    assert its.place_of({}) == its.octaves / 2
+    assert its.place_of({its.ranges[0].knob: 10**9}) == its.octaves
+
+
+def test_limits_of_the_user_take_the_place_of_ours() -> None:
+    mine = way.way_of("k2", ["inflight_max=2..64", "inflight_kib_max = 16..4096"], "--move")
+    assert mine.at(0) == {"inflight_max": 2, "inflight_kib_max": 16}
+    assert mine.octaves == 8
+    assert mine.at(4) == {"inflight_max": 11, "inflight_kib_max": 256}
+    # bfq is not simulated, and has no way of its own
+    assert way.way_of("bfq", ["max_budget=64..16384"], "--move").at(0) == {"max_budget": 64}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "moves", "words"),
+    [
+        ("bfq", [], "it is not known which knobs of bfq to move; expected kyber, k2 or mqfq"),
+        ("k2", ["inflight_max=2-64"], 'expected "KNOB=FROM..TO", got "inflight_max=2-64"'),
+        ("k2", ["inflight=2..64"], "k2 has no knob inflight; expected inflight_max"),
+        ("k2", ["inflight_max=0..64"], "inflight_max: expected two numbers, 1 to 65535, got 0..64"),
+        ("k2", ["inflight_max=8..8"], "expected two numbers, 1 to 65535, got 8..8"),
+        ("k2", ["inflight_max=1..8", "inflight_max=2..9"], "expected each knob once"),
+        ("k2", ["split_kib=4..64"], "expected a knob that is a number with steps of 1"),
+        ("mqfq", ["flow_by=1..2"], "expected a knob that is a number"),
+    ],
+)
+def test_what_cannot_move_is_refused(scheduler: str, moves: list[str], words: str) -> None:
+    with pytest.raises(UsageError) as e:
+        way.way_of(scheduler, moves, "--move")
+    assert words in str(e.value)
+
+
+# --- the meter ---------------------------------------------------------------------------------------------
+
+
+def test_a_mean_is_taken_over_as_long_as_it_needs() -> None:
+    found = Meter()
+    assert found.add(Counters(0.0, 1000, 500)) is None
+    assert found.add(Counters(0.1, 1004, 504)) is None  # four requests are too few
+    assert found.add(Counters(0.2, 1010, 506)) is None  # and 6 ms are too coarse
+    assert found.add(Counters(0.3, 1020, 510)) == 500
+    assert found.add(Counters(0.4, 1120, 610)) == 1000
+
+
+def test_nothing_for_a_second_is_idle_and_does_not_blur_what_comes_then() -> None:
+    found = Meter()
+    found.add(Counters(0.0, 5, 1))
+    assert found.add(Counters(0.9, 5, 1)) is None
+    assert found.add(Counters(1.0, 5, 1)) == 0
+    assert found.add(Counters(9.0, 25, 11)) == 500
+
+
+# --- the law -----------------------------------------------------------------------------------------------
+
+
+def settled(
+    plant: Callable[[float], float], limit: float, octaves: float = 8, steps: int = 400
+) -> list[float]:
+    """Latencies of the later half of the steps on a drive that has this latency at a position."""
+    law = Law(limit, octaves, octaves / 2, bounds_all=True)
+    seen = []
+    position = law.position
+    for _ in range(steps):
+        seen.append(plant(position))
+        position = law.step(seen[-1])
+        assert 0 <= position <= octaves
+    return seen[steps // 2 :]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+@given(st.floats(0.1, 0.9), st.floats(1.2, 4))
+def test_on_a_smooth_drive_the_mean_is_just_below_the_limit(share: float, steep: float) -> None:
+    """The latency grows by `steep` with each octave, and reaches the limit after a share of the way."""
+    found = settled(lambda x: 600 * steep ** (x - 8 * share), 600)
+    assert 400 < mean(found) <= 600
+
+
+@given(st.floats(0.5, 7.5), st.floats(100, 500), st.floats(700, 1500))
+def test_between_two_settings_it_goes_back_and_forth(edge: float, below: float, above: float) -> None:
+    found = settled(lambda x: below if x < edge else above, 600)
+    assert mean(found) <= 1.05 * 600
+    assert above in found
+    assert below in found
+
+
+@given(st.floats(3, 6), st.floats(0, 8))
+def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> None:
+    """A latency that has its least within the way, as where the reads themselves are bounded."""
+    law = Law(600, 8, start, bounds_all=True)
+    position = law.position
+    seen = []
+    for _ in range(200):
+        seen.append(200 * 2 ** abs(position - best))
+        position = law.step(seen[-1])
+    assert mean(seen[100:]) <= 620
+
+
+def test_a_limit_that_cannot_be_kept_leads_to_the_fastest_end_where_only_others_are_bounded() -> None:
+    law = Law(600, 8, 8, bounds_all=False)
+    for _ in range(50):
+        law.step(1000 * 1.1**law.position)
+    assert law.position == 0
+
+
+def test_with_nothing_to_protect_all_else_gets_the_drive() -> None:
+    law = Law(600, 8, 2, bounds_all=True)
+    assert [law.idle() for _ in range(8)][-1] == 8
+    assert law.step(5000) <= 5.1  # and at once far down when the reads are back
+
+
+# --- rehearsing in the simulator ---------------------------------------------------------------------------
+
+PHASES = """
+[global]
+ioengine=io_uring
+direct=1
+filename=/dev/vflash0
+time_based
+runtime=3s
+[one-read]
+rw=randread
+bs=4k
+iodepth=1
+thinktime=500us
+prioclass=1
+[one-write]
+rw=randwrite
+bs=4k
+iodepth=256
+[two-read]
+startdelay=3s
+rw=randread
+bs=4k
+iodepth=16
+prioclass=1
+[two-write]
+startdelay=3s
+rw=randwrite
+bs=4k
+iodepth=256
+"""
+
+
+def told_of(file: Path, knobs: Mapping[str, int]) -> simulation.Simulation:
+    choices = job.Choices(
+        drive="980pro",
+        scheduler="k2",
+        knobs=knobs,
+        machine="kyber",
+        queue={"nomerges": 2, "nr_requests": 1023},
+    )
+    return job.simulation_of(file, choices)
+
+
+def figures(outcome: simulation.Outcome) -> dict[str, tuple[float, float]]:
+    """By phase, the reads' mean us and the writes' MiB/s."""
+    return {
+        name: (
+            outcome.flows[f"{name}-read"][1][0].latency.mean_ns / 1000,
+            outcome.flows[f"{name}-write"][1][1].bytes / 3 / 2**20,
+        )
+        for name in ("one", "two")
+    }
+
+
+def test_watching_gives_more_than_any_one_setting_that_keeps_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "phases.fio").write_text(PHASES)
+    fixed = [
+        figures(simulation.simulate(told_of(tmp_path / "phases.fio", {"inflight_max": n})))
+        for n in (1, 2, 4, 8, 16, 32, 64, 256)
+    ]
+    kept = [f for f in fixed if all(us <= 630 for us, _ in f.values())]
+    outcome, moves = command.rehearse(told_of(tmp_path / "phases.fio", {}), KEEP, way.WAYS["k2"])
+    found = figures(outcome)
+    assert all(us <= 630 for us, _ in found.values()), found
+    for name, (_, rate) in found.items():
+        assert rate >= 0.9 * max(f[name][1] for f in fixed if f[name][0] <= 630)
+    assert sum(rate for _, rate in found.values()) > max(sum(rate for _, rate in f.values()) for f in kept)
+    assert len(moves) > 10
+
+
+def test_a_rehearsal_is_told_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "phases.fio").write_text(PHASES)
+    line = [
+        "simulate",
+        str(tmp_path / "phases.fio"),
+        "--drive",
+        "980pro",
+        "--scheduler",
+        "k2",
+        "--seconds",
+        "1",
+    ]
+    rehearsed = [*line, "--watch", "read.lat_us.mean <= 600", "--move", "inflight_max=2..64"]
+    assert main([*rehearsed, "--json"]) == 0
+    moves = json.loads(capsys.readouterr().out)["moves"]
+    assert {2 <= m["knobs"]["inflight_max"] <= 64 for m in moves} == {True}
+    assert main(rehearsed) == 0
+    assert f"watch: {len(moves)} moves; inflight_max" in capsys.readouterr().out
+    assert main([*line, "--move", "inflight_max=2..64"]) == 2
+    assert "--move is for --watch only" in capsys.readouterr().err
+
+
+# --- a drive's files ---------------------------------------------------------------------------------------
+
+
+class Drive:
+    """Files as sysfs has them of a drive whose reads take longer the more may be in flight."""
+
+    def __init__(self, root: Path) -> None:
+        self.block = root / "sys/class/block/nvme0n1"
+        (self.block / "queue/iosched").mkdir(parents=True)
+        (root / "sys/class/block/nvme0n1p1").mkdir()
+        (self.block / "queue/iostats").write_text("1\n")
+        (self.block / "queue/scheduler").write_text("none [k2] kyber\n")
+        (self.block / "queue/iosched/inflight_max").write_text("32\n")
+        self.now_s = 0.0
+        self.reads = self.ms = 0
+        self.queue = Queue("/dev/nvme0n1", root)
+        self.count()
+
+    def count(self) -> None:
+        (self.block / "stat").write_text(f"{self.reads} 0 {8 * self.reads} {self.ms} 0 0 0 0 0 0 0\n")
+
+    @property
+    def bound(self) -> str:
+        return (self.block / "queue/iosched/inflight_max").read_text().strip()
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.reads += 100
+        self.ms += 10 * int(self.bound)  # 100 us for each
+        self.count()
+
+    def watch(
+        self, end: Callable[[], bool], tell: Callable[[command.Move], None] = lambda _: None
+    ) -> command.Watched:
+        def wait(seconds: float) -> bool:
+            self.pass_time(seconds)
+            return end()
+
+        return command.watch(self.queue, KEEP, way.WAYS["k2"], tell, lambda: self.now_s, wait)
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Drive:
+    return Drive(tmp_path)
+
+
+def test_a_drive_is_watched_and_left_as_it_was(drive: Drive) -> None:
+    bounds: list[int] = []
+
+    def end() -> bool:
+        bounds.append(int(drive.bound))
+        return drive.now_s > 5
+
+    done = drive.watch(end)
+    assert 3 <= mean([float(b) for b in bounds[-40:]]) <= 6  # 600 us are six requests
+    assert drive.bound == "32"
+    assert dict(done.restored) == {"inflight_max": "32"}
+    assert done.moves[-1].at_s <= 5.1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_whatever_ends_it_the_knobs_are_put_back(drive: Drive, error: type[BaseException]) -> None:
+    def tell(_: command.Move) -> None:
+        raise error
+
+    with pytest.raises(error):
+        drive.watch(lambda: False, tell)
+    assert drive.bound == "32"
+
+
+def test_what_somebody_else_set_stays(drive: Drive) -> None:
+    def end() -> bool:
+        if drive.now_s > 1:
+            (drive.block / "queue/iosched/inflight_max").write_text("7\n")
+        return drive.now_s > 3
+
+    with pytest.raises(LostError, match="inflight_max of nvme0n1 was set to 7 by somebody else"):
+        drive.watch(end)
+    assert drive.bound == "7"
+
+
+def test_a_change_of_the_scheduler_ends_it(drive: Drive) -> None:
+    def end() -> bool:
+        if drive.now_s > 1:
+            (drive.block / "queue/scheduler").write_text("[none] k2 kyber\n")
+        return drive.now_s > 3
+
+    with pytest.raises(LostError, match="the scheduler of nvme0n1 is now none"):
+        drive.watch(end)
+
+
+def test_a_drive_that_goes_away_ends_it(drive: Drive) -> None:
+    def end() -> bool:
+        (drive.block / "stat").unlink()
+        return False
+
+    with pytest.raises(LostError, match="is gone"):
+        drive.watch(end)
+
+
+def test_a_knob_that_takes_no_number_is_told_and_the_others_are_put_back(drive: Drive) -> None:
+    iosched = drive.block / "queue/iosched"
+    (iosched / "inflight_kib_max").mkdir()
+    with pytest.raises(UsageError, match="k2 of nvme0n1 has no knob inflight_kib_max"):
+        drive.queue.take(["inflight_max", "inflight_kib_max"])
+    (iosched / "inflight_kib_max").rmdir()
+    (iosched / "inflight_kib_max").write_text("64")
+    drive.queue.take(["inflight_max", "inflight_kib_max"])
+    (iosched / "inflight_kib_max").unlink()
+    with pytest.raises(LostError, match="inflight_kib_max of nvme0n1 is gone"):
+        drive.queue.set({"inflight_max": 1, "inflight_kib_max": 4})
+    assert drive.bound == "32"
+
+
+def test_what_cannot_be_watched_is_refused(drive: Drive, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no drive sdz; `tailgate doctor` lists them"):
+        Queue("sdz", tmp_path)
+    with pytest.raises(UsageError, match="there is no drive"):
+        Queue("../nvme0n1", tmp_path)
+    with pytest.raises(UsageError, match="nvme0n1p1 is a part of a drive"):
+        Queue("nvme0n1p1", tmp_path)
+    (drive.block / "queue/iostats").write_text("0\n")
+    with pytest.raises(UsageError, match="nothing is counted on nvme0n1"):
+        Queue("nvme0n1", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [("read.lat_us.mean <= 9", "there is no drive no-such-drive"), ("read <= 9", "--keep: expected")],
+)
+def test_the_command_names_what_is_wrong(keep: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "no-such-drive", "--keep", keep]) == 2
+    assert words in capsys.readouterr().err

@@ -59,7 +59,7 @@ def watch(
     import time
     from dataclasses import asdict
 
-    from tailgate.show.simulated import moved
+    from tailgate.show.moves import moved
     from tailgate.watch import command, meter, way
     from tailgate.watch.queue import LostError, Queue
 

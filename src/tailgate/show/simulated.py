@@ -12,6 +12,7 @@ from rich.table import Table
 from tailgate.base.command import LOG_WIDTH
 from tailgate.runs import points
 from tailgate.runs import statistics as analysis
+from tailgate.show.moves import moved
 from tailgate.simulator.simulation import DIRECTIONS, Direction, Latencies, Outcome, Simulation
 from tailgate.targets.sim_point import histogram
 from tailgate.watch.command import Move
@@ -95,12 +96,3 @@ def show(told: Simulation, outcome: Outcome, moves: Sequence[Move] | None = None
     )
     if moves is not None:
         console.print(moved(moves), highlight=False)
-
-
-def moved(moves: Sequence[Move]) -> str:
-    """A line about moves of knobs: how many, between which numbers, and where they ended."""
-    if not moves:
-        return "watch: the knobs stayed where they were"
-    ends = {name: [m.knobs[name] for m in moves] for name in moves[0].knobs}
-    told = (f"{name} {min(seen)} to {max(seen)}, at the end {seen[-1]}" for name, seen in ends.items())
-    return f"watch: {len(moves)} moves; {'; '.join(told)}"

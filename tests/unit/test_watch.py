@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -144,6 +145,20 @@ def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> 
         seen.append(200 * 2 ** abs(position - best))
         position = law.step(seen[-1])
     assert mean(seen[100:]) <= 620
+
+
+@given(st.integers(0, 10_000), st.floats(2, 5))
+def test_chance_does_not_lead_away(seed: int, edge: float) -> None:
+    """Above an edge all settings are alike but for chance, as where less is outstanding than is allowed."""
+    random = Random(seed)
+    law = Law(600, 8, 8, bounds_all=True)
+    seen = []
+    for _ in range(200):
+        middle = 860 if law.position > edge else 300
+        seen.append(middle * 2 ** random.gauss(0, 0.15))
+        law.step(seen[-1])
+    assert mean(seen[:60]) <= 700
+    assert mean(seen[60:]) <= 620
 
 
 def test_a_limit_that_cannot_be_kept_leads_to_the_fastest_end_where_only_others_are_bounded() -> None:

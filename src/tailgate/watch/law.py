@@ -19,8 +19,9 @@ PAYING = 0.85
 UP, UP_LEAST, UP_MOST = 0.7, 0.1, 1.0
 #: Octaves of a step down: as many as the latency is above the aim, within these.
 DOWN_LEAST, DOWN_MOST = 0.25, 3.0
-#: A latency changed clearly if it did by so many octaves for each octave of a step, and by more than chance.
-CLEARLY, NOISE = 0.3, 0.15
+#: A step down was wrong if the latency grew by so many octaves for each octave of it, and by more than chance
+#: does; a step up is right if the latency fell by so many.
+GREW, BY_CHANCE, FELL = 0.6, 0.25, 0.2
 
 
 class Law:
@@ -71,8 +72,9 @@ class Law:
         if self._last <= PAYING or self._moved * self._way_out <= 0:
             return self.position == (0.0 if self._way_out < 0 else self._octaves)
         grew = math.log2(ratio / self._last)
-        clearly = CLEARLY * abs(self._moved)
-        return grew > max(NOISE, clearly) if self._way_out < 0 else grew > -clearly
+        if self._way_out > 0:
+            return grew > -FELL * self._moved
+        return grew > max(BY_CHANCE, -GREW * self._moved)
 
     def _go(self, move: float) -> float:
         before = self.position

@@ -19,6 +19,7 @@ from tailgate.upkeep.claims.steps import (
     split,
     target,
     tune,
+    watch,
 )
 
 Step = Callable[[Lab], Iterator[Figure]]
@@ -32,7 +33,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "bounds": bounds.STEPS,
         "target": target.STEPS,
         "tuning": auto.STEPS,
-        "kyber": (*kyber.STEPS, *tune.STEPS),
+        "kyber": (*kyber.STEPS, *tune.STEPS, *watch.STEPS),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
         "simulator": (*simulator.STEPS, *probed.STEPS),
         "code": code.STEPS,

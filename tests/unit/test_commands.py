@@ -58,6 +58,7 @@ def test_the_commands_that_there_are() -> None:
         "simulate",
         "tune",
         "vm",
+        "watch",
         "doctor",
         "new experiment",
         *("claims", "bench", "calibrate", "draw", "blktests"),

@@ -128,8 +128,9 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	a->irregular = a->irregular << 1 | (regular ? 0 : 1);
 	if (!regular)
 		return;
-	/* if the clock of another CPU was ahead by a little, that is a long gap too */
+	/* if the clock of another CPU was ahead by a little, that is a long gap too; one that waited for a tag arrived late */
 	if (first || gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
+	    gap_ns[ARRIVALS_FROM_ARRIVAL] > ARRIVALS_GAP_NS_MAX ||
 	    (a->count && gap > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
 		a->count = 0;
 		return;

@@ -23,6 +23,8 @@
 #define BUSY_NS 3000000 /* BLK_MQ_RESOURCE_DELAY */
 #define START_NS 1000000000ULL
 #define DRAIN_NS (300ULL * 1000000000) /* all has ended by then, or a request is stranded */
+#define RARE_PPM 10000 /* share of what takes longer, if any does */
+#define STALL_KIB 4096 /* programmed between two stalls, if there are any */
 #define NEVER (~0ULL)
 
 enum event_kind {
@@ -521,6 +523,13 @@ static void set_up_drive(void)
 	parameters.program_ns = 1000 * now.drive[DRIVE_PROGRAM];
 	parameters.buffer_kib = now.drive[DRIVE_BUFFER];
 	parameters.discard_ns = 1000 * now.drive[DRIVE_DISCARD];
+	parameters.read_rare_ppm = RARE_PPM;
+	parameters.read_rare_ns = 1000 * now.drive[DRIVE_READ_RARE];
+	parameters.write_rare_ppm = RARE_PPM;
+	parameters.write_rare_ns = 1000 * now.drive[DRIVE_WRITE_RARE];
+	parameters.drain_kib_ns = now.drive[DRIVE_DRAIN];
+	parameters.stall_kib = now.drive[DRIVE_STALL] ? STALL_KIB : 0;
+	parameters.stall_ns = 1000 * now.drive[DRIVE_STALL];
 	parameters.erase_kib = 0;
 	parameters.seed = now.dice.state;
 	now.flash = sim_drive_create(&parameters, &wrong, &expected);

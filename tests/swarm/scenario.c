@@ -27,7 +27,11 @@ static const struct {
 			       { "read_us", 1 },
 			       { "program_us", 1 },
 			       { "buffer_kib", 64 },
-			       { "discard_us", 0 } } },
+			       { "discard_us", 0 },
+			       { "read_rare_us", 0 },
+			       { "write_rare_us", 0 },
+			       { "drain_kib_ns", 0 },
+			       { "stall_us", 0 } } },
 	[SCENARIO_KNOB] = { "knob", { { "knob", 0 }, { "value", 0 } } },
 	[SCENARIO_SET] = { "set", { { "at_us", 0 }, { "knob", 0 }, { "value", 0 } } },
 	[SCENARIO_TASK] = { "task",
@@ -120,6 +124,10 @@ static void draw_drive(struct scenario *s, struct dice *dice)
 	drive[DRIVE_PROGRAM] = dice_log(dice, 50, 2000);
 	drive[DRIVE_BUFFER] = dice_log(dice, 64, 4096);
 	drive[DRIVE_DISCARD] = dice_log(dice, 10, 5000);
+	drive[DRIVE_READ_RARE] = dice_percent(dice, 80) ? 0 : dice_log(dice, 100, 20000);
+	drive[DRIVE_WRITE_RARE] = dice_percent(dice, 80) ? 0 : dice_log(dice, 100, 20000);
+	drive[DRIVE_DRAIN] = dice_percent(dice, 80) ? 0 : dice_log(dice, 1000, 50000);
+	drive[DRIVE_STALL] = dice_percent(dice, 80) ? 0 : dice_log(dice, 1000, 20000);
 }
 
 static void draw_task(struct scenario *s, struct dice *dice, bool rt, uint64_t time_us)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.swarm.faults import FAULTS, Fault, compile_swarm, find, with_fault
+from tests.swarm.found import FOUND, Found
 from tests.unit.programs import SANITIZED, SEED
 
 SCENARIOS = 2000
@@ -64,6 +65,13 @@ def test_a_seed_means_the_same_each_time(swarm: Path, scheduler: str) -> None:
 @pytest.mark.parametrize(("scheduler", "fault"), SOON, ids=[fault.what for _, fault in SOON])
 def test_faults_are_found(scheduler: str, fault: Fault) -> None:
     assert find(scheduler, fault, 1, FOUND_WITHIN)
+
+
+@pytest.mark.parametrize("found", FOUND, ids=[found.what for found in FOUND])
+def test_what_once_broke_a_law_does_not_any_more(swarm: Path, tmp_path: Path, found: Found) -> None:
+    assert play(swarm, found.scheduler, "-", scenario=found.scenario).stdout == "every law held\n"
+    broken = with_fault(Fault(found.what, found.old, found.new), tmp_path)
+    assert play(broken, found.scheduler, "-", scenario=found.scenario).returncode == 1
 
 
 def test_what_is_printed_can_be_played(tmp_path: Path) -> None:

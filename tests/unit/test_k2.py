@@ -555,6 +555,14 @@ class Auto:
         for name, value in ({"bound_when": 1, "be_floor_iops": 0} | knobs).items():
             assert script.ask(f"set {name} {value}") == f"0 {value}"
 
+    def grace_ms(self) -> float:
+        """How long bounds are in force from now on, with nothing real-time."""
+        begin = self.now_ms
+        while self.piece and self.now_ms < begin + 20_000:
+            self.now_ms += 1
+            self.background()
+        return self.now_ms - begin
+
     @property
     def now(self) -> int:
         return round(self.now_ms * 1e6)
@@ -628,31 +636,34 @@ def check_activity(script: Script) -> None:
 def check_grace(script: Script) -> None:
     """It is twice the longest of the latest gaps; one long gap among short ones is forgotten in time."""
     auto = Auto(script, inflight_max=1, split_kib=16)
-
-    def grace_ms() -> float:
-        begin = auto.now_ms
-        while auto.piece and auto.now_ms < begin + 20_000:
-            auto.now_ms += 1
-            auto.background()
-        return auto.now_ms - begin
-
     for period_ms in (2, 40, 300, 1000, 4900):
         for _ in range(40):
             auto.now_ms += period_ms
             auto.real_time()
         assert auto.piece == 32
-        assert grace_ms() == pytest.approx(max(100, 2 * period_ms), abs=1.1)
+        assert auto.grace_ms() == pytest.approx(max(100, 2 * period_ms), abs=1.1)
     for gap_ms in (400, 5, 5, 5) * 20:
         auto.now_ms += gap_ms
         auto.real_time()
-    assert grace_ms() == pytest.approx(2 * 400 * (7 / 8) ** 3, abs=1.1)
+    assert auto.grace_ms() == pytest.approx(2 * 400 * (7 / 8) ** 3, abs=1.1)
     for _ in range(60):
         auto.now_ms += 3
         auto.real_time()
     auto.now_ms += 5001  # silence
     auto.real_time()
-    assert grace_ms() == pytest.approx(100, abs=1.1)
+    assert auto.grace_ms() == pytest.approx(100, abs=1.1)
     assert script.ask("end") == "1"
+
+
+def check_unwatched(script: Script) -> None:
+    """What comes while nothing depends on activity leaves no gap for later."""
+    auto = Auto(script, inflight_max=1, split_kib=16)
+    auto.real_time()
+    script.ask("set bound_when 0")
+    auto.now_ms += 400
+    script.ask("set bound_when 1")
+    auto.real_time()
+    assert auto.grace_ms() == pytest.approx(100, abs=1.1)
 
 
 def check_staged(script: Script) -> None:
@@ -682,7 +693,12 @@ def check_staged(script: Script) -> None:
     assert script.ask("end") == "1"
 
 
-AUTO = {"activity": check_activity, "grace": check_grace, "staged": check_staged}
+AUTO = {
+    "activity": check_activity,
+    "grace": check_grace,
+    "unwatched": check_unwatched,
+    "staged": check_staged,
+}
 
 
 @pytest.mark.parametrize("check", AUTO)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenarios that once broke a law, too rare to be found again soon: what was wrong, and how to play it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Found:
+    """A scenario, as short as it was found, and the edit of sched/ that puts the fault back."""
+
+    scheduler: str
+    what: str
+    old: str
+    new: str
+    scenario: str
+
+
+FOUND = (
+    Found(
+        "k2",
+        "the time between two requests, of which the first was slow, is a period however long",
+        "	    gap_ns[ARRIVALS_FROM_ARRIVAL] > ARRIVALS_GAP_NS_MAX ||\n",
+        "",
+        """\
+seed number=0
+queues count=1
+tags count=24
+time us=1499960
+drive slots=1 dies=1 read_us=1 program_us=1 buffer_kib=64 discard_us=0 \
+read_rare_us=0 write_rare_us=0 drain_kib_ns=0 stall_us=0
+knob knob=rt_target_us value=4294967295
+task level=8 op=0 kib=4 depth=2 think_us=0 open=0 begin_us=0 end_us=187464 whole=0 cgroup=0 weight=1
+task level=0 op=0 kib=4 depth=1 think_us=40 open=1 begin_us=0 end_us=1499960 whole=0 cgroup=0 weight=1
+task level=1 op=0 kib=4 depth=1 think_us=59 open=1 begin_us=0 end_us=187463 whole=0 cgroup=0 weight=1
+faults requeue_pct=0 busy_pct=19 merge_pct=0
+""",
+    ),
+    Found(
+        "k2",
+        "what arrives while nothing depends on real-time activity is a gap later",
+        "k2->activity.seen_ns = 0; /* what arrives unwatched is no gap */",
+        ";",
+        """\
+seed number=0
+queues count=1
+tags count=2
+time us=479960
+drive slots=1 dies=1 read_us=1 program_us=1 buffer_kib=64 discard_us=0 \
+read_rare_us=0 write_rare_us=0 drain_kib_ns=0 stall_us=0
+knob knob=bound_when value=1
+set at_us=3 knob=bound_when value=0
+set at_us=286539 knob=rt_target_us value=4294967295
+task level=8 op=0 kib=4 depth=1 think_us=0 open=0 begin_us=0 end_us=479960 whole=0 cgroup=0 weight=1
+task level=0 op=0 kib=4 depth=1 think_us=4962 open=0 begin_us=0 end_us=356799 whole=0 cgroup=0 weight=1
+""",
+    ),
+)

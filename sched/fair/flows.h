@@ -153,7 +153,10 @@ static inline void flow_charge_more(struct flow *flow, u64 cost)
 	flow_break(flow);
 }
 
-/* Virtual time has advanced from @from to @to: raises flows' ends, so that none falls behind by half of the range of tags. */
+/*
+ * Virtual time has advanced from @from to @to: raises flows' ends, so that none falls behind by half of the range of tags. The next request of
+ * such a flow starts at its end, and its share before is unused all the same.
+ */
 static inline void flows_raise(struct flows *f, u64 from, u64 to)
 {
 	unsigned int i;
@@ -163,8 +166,8 @@ static inline void flows_raise(struct flows *f, u64 from, u64 to)
 		return;
 	for (i = 0; i <= FLOWS_PLACES; i++) {
 		end = atomic64_read(&f->flows[i].end);
-		if (!tag_after(end, to))
-			atomic64_try_cmpxchg(&f->flows[i].end, &end, to);
+		if (!tag_after(end, to) && atomic64_try_cmpxchg(&f->flows[i].end, &end, to))
+			flow_break(&f->flows[i]);
 	}
 }
 

@@ -207,7 +207,7 @@ iodepth=256
 """
 
 
-def told_of(file: Path, knobs: Mapping[str, int]) -> simulation.Simulation:
+def told_of(file: Path, knobs: Mapping[str, int | str]) -> simulation.Simulation:
     choices = job.Choices(
         drive="980pro",
         scheduler="k2",
@@ -243,6 +243,18 @@ def test_watching_gives_more_than_any_one_setting_that_keeps_the_limit(tmp_path:
         assert rate >= 0.9 * max(f[name][1] for f in fixed if f[name][0] <= 630)
     assert sum(rate for _, rate in found.values()) > max(sum(rate for _, rate in f.values()) for f in kept)
     assert len(moves) > 10
+
+
+@pytest.mark.parametrize(
+    ("knobs", "first"), [({}, 32), ({"inflight_max": "auto"}, 32), ({"inflight_max": 2}, 4)]
+)
+def test_a_rehearsal_begins_where_the_knob_is(
+    tmp_path: Path, knobs: Mapping[str, int | str], first: int
+) -> None:
+    """What is automatic begins in the middle of its way, with 16; a quick read doubles it."""
+    (tmp_path / "read.fio").write_text(PHASES.partition("[one-write]")[0].replace("3s", "300ms"))
+    _, moves = command.rehearse(told_of(tmp_path / "read.fio", knobs), KEEP, way.WAYS["k2"])
+    assert moves[0].knobs["inflight_max"] == first
 
 
 def test_a_rehearsal_is_told_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

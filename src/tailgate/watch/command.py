@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tailgate.simulator import simulation
+from tailgate.simulator import knobs, simulation
 from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
 from tailgate.watch.law import Law
 from tailgate.watch.meter import Counters, Keep, Meter
@@ -37,17 +37,17 @@ class Watcher:
         if mean_us is None:
             return None
         position = self._law.step(mean_us) if mean_us else self._law.idle()
-        knobs = self._way.at(position)
-        if knobs == self._knobs:
+        moved = self._way.at(position)
+        if moved == self._knobs:
             return None
-        self._knobs = knobs
-        return Move(now.now_s, mean_us, knobs)
+        self._knobs = moved
+        return Move(now.now_s, mean_us, moved)
 
 
 def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:
     """Simulate it with the knobs moving as they would on a drive with these counters. UsageError."""
     moves: list[Move] = []
-    watcher = Watcher(keep, way, told.knobs)
+    watcher = Watcher(keep, way, _numbers(told, way))
 
     def watch(sample: Any) -> Mapping[str, int]:
         counted = sample.completed[DIRECTIONS.index(keep.direction)]
@@ -58,6 +58,16 @@ def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move
         return move.knobs
 
     return simulation.simulate(told, way.every_ms * 1_000_000, watch), moves
+
+
+def _numbers(told: Simulation, way: Way) -> dict[str, int]:
+    """The knobs of the way that a simulation begins with as numbers, by default or as they are set."""
+    found = {}
+    for knob in (knobs.declared()[told.scheduler][r.knob] for r in way.ranges):
+        value = told.knobs.get(knob.name, knob.default)
+        if isinstance(value, int) and value != knob.automatic:
+            found[knob.name] = value
+    return found
 
 
 @dataclass(frozen=True)

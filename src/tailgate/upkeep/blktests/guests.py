@@ -57,7 +57,9 @@ class Guest:
 
     def _disks(self) -> tuple[str, ...]:
         """QEMU's options for the disks; nothing that the guest writes is kept."""
-        out = ["-device", "virtio-scsi-pci"]
+        # Without random numbers from the host the first `nvme connect` of a boot fails.
+        out = ["-object", "rng-random,id=random,filename=/dev/urandom"]
+        out += ["-device", "virtio-rng-pci,rng=random", "-device", "virtio-scsi-pci"]
         for name in ("root", "modules", "work", "scratch"):
             file = qemu.path(getattr(self, name))
             device = "scsi-hd" if name == "scratch" else "virtio-blk-pci"
@@ -136,7 +138,7 @@ def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: 
         job = vm.Job(
             (INSIDE / "job.sh").read_text(),
             guest.files(left, limit_s),
-            modules=("virtio_blk", "virtio_scsi", "ext4"),
+            modules=("virtio_blk", "virtio_scsi", "virtio_rng", "ext4"),
             module_files=[guest.module] if guest.module else [],
             programs=(),
             limit_s=1_000_000,

@@ -6,7 +6,7 @@
 root=/target
 scheduler=$(cat /root/scheduler)
 
-modprobe -a virtio_blk virtio_scsi ext4 || fail "no modules for the disks"
+modprobe -a virtio_blk virtio_scsi virtio_rng ext4 || fail "no modules for the disks"
 
 # disk NAME: the disk with this serial number
 disk() {

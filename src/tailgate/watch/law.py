@@ -19,8 +19,8 @@ PAYING = 0.85
 UP, UP_LEAST, UP_MOST = 0.7, 0.1, 1.0
 #: Octaves of a step down: as many as the latency is above the aim, within these.
 DOWN_LEAST, DOWN_MOST = 0.25, 3.0
-#: A step down was wrong if the latency grew by so many octaves for each octave of it, and by more than chance
-#: does; a step up is right if the latency fell by so many.
+#: All in octaves of the latency. A step down was wrong if the latency grew by more than GREW for each octave
+#: of the step and by more than BY_CHANCE; a step up was right if it fell by FELL for each octave.
 GREW, BY_CHANCE, FELL = 0.6, 0.25, 0.2
 
 

@@ -11,9 +11,9 @@ Direction = Literal["read", "write"]
 #: Fields of /sys/block/*/stat (Documentation/block/stat.rst): completed requests, and the ms that they took
 #: together, from their creation to their completion.
 FIELDS: dict[Direction, tuple[int, int]] = {"read": (0, 3), "write": (4, 7)}
-#: A mean is taken of at least so many requests, and of so many ms: the last one is cut off.
+#: Least number of requests, and least ms in all, that a mean is taken of: with fewer ms the rounding shows.
 REQUESTS_LEAST, MS_LEAST = 8, 8
-#: After so many seconds without a request there is nothing to protect.
+#: Seconds without a request after which there is nothing to protect.
 IDLE_S = 1.0
 _KEEP = re.compile(r"\s*(?P<op>read|write)\.lat_us\.mean\s*<=\s*(?P<us>[0-9.]+)\s*")
 
@@ -42,7 +42,7 @@ class Meter:
         self._from: Counters | None = None
 
     def add(self, now: Counters) -> float | None:
-        """Mean us since the last answer; infinite waiting is no answer: 0 if nothing came, None: not yet."""
+        """The mean in us since the last one; None: too few so far; 0: none for IDLE_S."""
         if self._from is None:
             self._from = now
             return None

@@ -49,7 +49,7 @@ class Queue:
         return {knob: int(text) for knob, text in self._original.items() if text.isdigit()}
 
     def set(self, knobs: Mapping[str, int | str]) -> None:
-        """Write knobs. LostError if somebody else has written since; UsageError if a number is refused."""
+        """Write knobs. LostError if another program wrote one of them; UsageError if the kernel refuses."""
         if (scheduler := self._scheduler()) != self.scheduler:
             raise LostError(f"the scheduler of {self.name} is now {scheduler}")
         files = {knob: self._queue / "iosched" / knob for knob in knobs}

@@ -60,7 +60,7 @@ class Way:
 WAYS: Mapping[str, Way] = {
     "kyber": Way(
         (Range("read_lat_nsec", 50_000, 100_000_000), Range("write_lat_nsec", 100_000_000, 50_000)),
-        200,
+        100,
         False,
     ),
     "k2": Way((Range("inflight_max", 1, 256),), 50, True),

@@ -2,6 +2,7 @@
 """`tailgate watch`: what it asks for, where knobs move, the law, and a drive's files in sysfs."""
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -410,5 +411,7 @@ def test_what_cannot_be_watched_is_refused(drive: Drive, tmp_path: Path) -> None
     [("read.lat_us.mean <= 9", "there is no drive no-such-drive"), ("read <= 9", "--keep: expected")],
 )
 def test_the_command_names_what_is_wrong(keep: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert main(["watch", "no-such-drive", "--keep", keep]) == 2
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert words in capsys.readouterr().err

@@ -65,8 +65,6 @@ def watch(
 
     kept = meter.keep(keep, "--keep")
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     end = time.monotonic() + seconds if seconds else float("inf")
 
     def wait(seconds: float) -> bool:
@@ -77,6 +75,8 @@ def watch(
         knobs = ", ".join(f"{name} {value}" for name, value in one.knobs.items())
         print(f"{one.at_s:8.2f} s: {found}: {knobs}", file=sys.stderr)
 
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in signals]
     try:
         queue = Queue(drive)
         chosen = way.way_of(queue.scheduler, move or (), "--move")
@@ -84,6 +84,9 @@ def watch(
     except LostError as e:
         print(f"tailgate: {e}; nothing was put back", file=sys.stderr)
         return FAILED
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
     restored = ", ".join(f"{name} {value}" for name, value in done.restored.items())
     print(f"{moved(done.moves)}; put back: {restored}", file=sys.stderr)
     if json:

@@ -74,6 +74,35 @@ def test_every_cell_of_the_tables(fake_run: FakeRun, tmp_path: Path) -> None:
         assert {c.scheduler.label for c in found if not c.ours} == {"bfq"}
 
 
+def test_flows_have_cells_of_their_own(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, name="kyber/table2", mode_name="sim", schedulers=("none",))
+    latency = from_ns([80_000], [600], 80_000, 80_000, 1)
+    flows = [
+        Flow(name="read", op="read", ios=600, iops=300, mib_s=1.2, histogram=latency),
+        Flow(name="write", op="write", ios=6000, iops=70_000, mib_s=273, histogram=latency),
+    ]
+    for chunk in plan.chunks(run):
+        for m in folders.read_chunk(tmp_path, chunk):
+            there = m.sweep.flows or ("read", "write")
+            folders.write(tmp_path, replace(m, flows=tuple(f for f in flows if f.name in there)))
+    _, points = read_points(tmp_path, run)
+    found = cells.of(run.spec, [("sim", p) for p in points], published_in(tmp_path, run.spec))
+    assert len(found) == 24  # throughput and latency, of four loads with one flow and four with two
+    assert [words for words, _, _ in cells.lines(found)] == [s.label for s in run.spec.sweeps]
+    assert [(c.key, c.paper, c.ours["sim"]) for c in found if c.sweep.label == "r1-w256"] == [
+        ("read.iops", 300, 300),
+        ("write.iops", pytest.approx(68_900), 70_000),
+        ("read.lat_us.p99", 15217.5, pytest.approx(80, rel=0.02)),
+        ("write.lat_us.p99", 15558.2, pytest.approx(80, rel=0.02)),
+    ]
+    out = export.to_json(run, [p for p in points if p.sweep.label == "r1-w256"])["points"]
+    assert isinstance(out, list)
+    assert [flow["paper"] for flow in out[0]["flows"]] == [
+        {"iops": 300, "lat_us.p99": 15217.5},
+        {"iops": 68_900, "lat_us.p99": 15558.2},
+    ]
+
+
 def test_highest_latency_answers_table_3(fake_run: FakeRun, tmp_path: Path) -> None:
     run = fake_run(tmp_path, name="k2/table3", mode="full", mode_name="sim", schedulers=("none",))
     _, points = read_points(tmp_path, run)

@@ -8,6 +8,7 @@ signed, ours over the paper's less one.
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,10 @@ QUANTITIES: Mapping[str, tuple[str, float]] = {
     "iops": ("IOPS", 0.15),
     "lat_us.p99": ("p99", 0.25),
     "lat_us.p99.9": ("p99.9", 0.25),
+    "read.iops": ("reads/s", 0.15),
+    "read.lat_us.p99": ("p99 reads", 0.25),
+    "write.iops": ("writes/s", 0.15),
+    "write.lat_us.p99": ("p99 writes", 0.25),
 }
 #: What today's schedulers do otherwise than the paper's, where it changes what is measured.
 CHANGED_SINCE: Mapping[str, str] = {
@@ -102,11 +107,17 @@ def of(
 
 
 def lines(cells: Iterable[Cell]) -> list[tuple[str, str, dict[str, Cell]]]:
-    """The cells of each load and scheduler together: (the load in words, scheduler, cells by key)."""
+    """The cells of each load and scheduler together: (the load in words, scheduler, cells by key).
+
+    It is the load's label instead where several loads have the same words.
+    """
     groups: dict[tuple[str | None, str], list[Cell]] = {}
     for c in cells:
         groups.setdefault((c.sweep.label, c.scheduler.label), []).append(c)
-    return [(g[0].sweep.words, g[0].scheduler.label, {c.key: c for c in g}) for g in groups.values()]
+    sweeps = {g[0].sweep.label: g[0].sweep.words for g in groups.values()}
+    shared = {words for words, n in Counter(sweeps.values()).items() if n > 1}
+    words = {label: label or w if w in shared else w for label, w in sweeps.items()}
+    return [(words[label], scheduler, {c.key: c for c in g}) for (label, scheduler), g in groups.items()]
 
 
 def changed(schedulers: Iterable[str]) -> list[str]:
@@ -116,6 +127,11 @@ def changed(schedulers: Iterable[str]) -> list[str]:
 
 def figure(point: Point, key: str) -> float:
     """A point's figure by the key of QUANTITIES; NaN if it has none."""
+    name, _, of_flow = key.partition(".")
+    if flow := point.flow(name):
+        return flow.iops if of_flow == "iops" else flow.lat_us[of_flow.removeprefix("lat_us.")]
+    if name in ("read", "write"):
+        return math.nan
     if key.startswith("lat_us."):
         return point.rt.lat_us[key.removeprefix("lat_us.")] if point.rt else math.nan
     if point.bg is None or (key == "total_mib_s" and point.rt is None):
@@ -125,15 +141,20 @@ def figure(point: Point, key: str) -> float:
     return point.bg.mib_s if key == "mib_s" else point.bg.iops
 
 
+def is_latency(key: str) -> bool:
+    """Whether a key of QUANTITIES names a latency; tables print it in ms."""
+    return "lat_us." in key
+
+
 def show(key: str, value: float | None) -> str:
     """A figure as tables print it: MiB/s, thousands of I/O a second, or milliseconds."""
     if value is None or math.isnan(value):
         return "–"
-    if key.startswith("lat_us."):
+    if is_latency(key):
         return f"{value / 1000:.3g}" if value < 100_000 else f"{value / 1000:.0f}"
     if key == "total_mib_s":
         return f"{value:.3g}"
-    return f"{value:.0f}" if key == "mib_s" else f"{value / 1000:.3g} k"
+    return f"{value:.0f}" if key == "mib_s" or value < 1000 else f"{value / 1000:.3g} k"
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,14 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
         }
         if f.delay is not None:
             out["scheduler_us"] = {k: _round(v) for k, v in latencies(f.delay).items()}
-        # Beside the real-time flow; where there is none, beside the only one.
-        if point.published and f.name == (*point.real_time, *point.background)[0]:
-            out["paper"] = {k: _round(v) for k, v in point.published.values.items()}
+        if point.published:
+            published = point.published.values.items()
+            mine = {k.removeprefix(f.name + "."): v for k, v in published if k.startswith(f.name + ".")}
+            # Figures that name no flow stand beside the real-time one; where there is none, beside the first.
+            if not mine and f.name == (*point.real_time, *point.background)[0]:
+                mine = dict(published)
+            if mine:
+                out["paper"] = {k: _round(v) for k, v in mine.items()}
         return out
 
     return {

@@ -27,7 +27,7 @@ def of_cells(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
 
 
 def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
-    unit = ", ms" if key.startswith("lat") else ""
+    unit = ", ms" if papers.is_latency(key) else ""
     apart = ["real-time", "background"] if key == "total_mib_s" else []
     ours = [word for target in targets for word in (target, "ratio", *apart)]
     return numbers(f"{papers.QUANTITIES[key][0]}{unit}\npaper", *ours)

@@ -183,11 +183,11 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
     compared = cells.of(run.spec, [(r.target, p) for r, ps in runs for p in ps], published)
     targets = list(dict.fromkeys(t for c in compared for t in c.ours))
     keys = [key for key in cells.QUANTITIES if any(c.key == key for c in compared)]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("scheduler", no_wrap=True)
     for key in keys:
-        name = cells.QUANTITIES[key][0] + (", ms" if key.startswith("lat") else "")
-        paper = "MiB/s,\npaper" if key == "total_mib_s" else f"{name}\npaper"
+        unit = "ms, " if cells.is_latency(key) else ""
+        paper = "MiB/s,\npaper" if key == "total_mib_s" else f"{cells.QUANTITIES[key][0]}\n{unit}paper"
         for heading in (paper, *(h for t in targets for h in _cell_headings(key, t))):
             table.add_column(heading, justify="right", no_wrap=True)
     previous = ""

@@ -41,10 +41,15 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "ms": ("lat_us.p99.9", 1e3),
     "us": ("lat_us.p99.9", 1.0),
 }
-#: What the K2-split paper prints, which has the throughput of all processes together, and the p99.
-_FIGURES: Mapping[tuple[str, str], str] = {
-    ("total_throughput", "MiB/s"): "total_mib_s",
-    ("rt_p99_latency", "ms"): "lat_us.p99",
+#: Units of the figures that `lines` choose: (key, factor). The K2-split paper has the throughput of all
+#: processes together, and the p99; Kyber's has a reading and a writing flow.
+_FIGURES: Mapping[tuple[str, str], tuple[str, float]] = {
+    ("total_throughput", "MiB/s"): ("total_mib_s", 1.0),
+    ("rt_p99_latency", "ms"): ("lat_us.p99", 1e3),
+    ("read_throughput", "KIOPS"): ("read.iops", 1e3),
+    ("read_p99_latency", "us"): ("read.lat_us.p99", 1.0),
+    ("write_throughput", "KIOPS"): ("write.iops", 1e3),
+    ("write_p99_latency", "us"): ("write.lat_us.p99", 1.0),
 }
 
 Row = Mapping[str, str]
@@ -55,7 +60,7 @@ class Published:
     """One published point of a scheduler ("" for the drive itself).
 
     `values`: background throughput `mib_s` (MiB/s) or `iops`, or that of all flows `total_mib_s`; the
-    real-time flow's `lat_us.p99.9` or `lat_us.p99` (us).
+    real-time flow's `lat_us.p99.9` or `lat_us.p99` (us); or, of a flow, `read.iops` and `read.lat_us.p99`.
     `rounding`: half a unit of the last digit that the paper prints, by the same keys.
     """
 
@@ -78,7 +83,9 @@ class Published:
     @property
     def tail(self) -> tuple[str, float] | None:
         """The real-time flow's percentile that the paper has: its name in `lat_us`, and us."""
-        return next(((k.removeprefix("lat_us."), v) for k, v in self.values.items() if "lat_us" in k), None)
+        prefix = "lat_us."
+        tails = ((k.removeprefix(prefix), v) for k, v in self.values.items() if k.startswith(prefix))
+        return next(tails, None)
 
 
 def read(path: Path) -> list[Row]:
@@ -127,28 +134,22 @@ def load(path: Path, sweep: Sweep) -> list[Published]:
 
 
 def _by_scheduler(path: Path, columns: Mapping[str, str], rows: Sequence[Row]) -> list[Published]:
-    values: dict[str, dict[str, Row]] = {}
+    sources: dict[str, str] = {}
+    values: dict[str, dict[str, float]] = {}
+    rounding: dict[str, dict[str, float]] = {}
     for row in rows:
-        key = _FIGURES.get((row["metric"].partition("@")[0], row["unit"]))
-        if key and all(row.get(k) == v for k, v in columns.items()):
-            if key in values.setdefault(row["scheduler"], {}):
-                raise UsageError(f"{path}: two lines have {columns} for {row['scheduler']}; expected one")
-            values[row["scheduler"]][key] = row
+        figure = _FIGURES.get((row["metric"].partition("@")[0], row["unit"]))
+        if figure and all(row.get(k) == v for k, v in columns.items()):
+            name, (key, factor) = row["scheduler"], figure
+            sources.setdefault(name, row["source"])
+            if key in values.setdefault(name, {}):
+                raise UsageError(f"{path}: two lines have {columns} for {name}; expected one")
+            values[name][key] = float(row["value"]) * factor
+            digits = len(row["value"].partition(".")[2])
+            rounding.setdefault(name, {})[key] = 0.5 * 10**-digits * factor
     if not values:
         raise UsageError(f"{path}: no line has {columns}; expected one for each scheduler")
-    return [
-        Published(
-            scheduler,
-            next(iter(here.values()))["source"],
-            "",
-            {key: float(row["value"]) * (1e3 if row["unit"] == "ms" else 1) for key, row in here.items()},
-            {
-                key: 0.5 * 10 ** -len(row["value"].partition(".")[2]) * (1e3 if row["unit"] == "ms" else 1)
-                for key, row in here.items()
-            },
-        )
-        for scheduler, here in values.items()
-    ]
+    return [Published(name, sources[name], "", values[name], rounding[name]) for name in values]
 
 
 def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:

@@ -17,6 +17,7 @@ from tailgate.base.errors import UsageError
 from tailgate.load.loads import Loads
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
+from tailgate.show import tuned
 from tailgate.simulator.executor import executor
 from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
@@ -304,10 +305,23 @@ def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both(
     found = answer.answer(search, candidates_)
     one = found.profiles[0]
     twice = replace(found, profiles=[one, replace(one, name="balanced")])
-    assert list(answer.to_confirm(twice)) == ["none", "latency"]
+    assert list(answer.to_confirm(twice)) == ["none", "bfq", "latency"]
     told = answer.with_confirmed(twice, {"none": (200.0, 100.0), "latency": (100.0, 90.0)})
     assert [p.confirmed for p in told.profiles] == [(100.0, 90.0), (100.0, 90.0)]
     assert "confirmed_reference" in answer.to_json(told)
+
+
+def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+    assert not any("bfq" in sentence for sentence in tuned.sentences(found))
+    told = answer.with_confirmed(found, {"none": (2000.0, 100.0), "bfq": (1500.0, 90.0)})
+    [sentence] = [s for s in tuned.sentences(told) if "bfq" in s]
+    assert "1.5 ms instead of 2" in sentence
+    assert "−10%" in sentence
+    assert answer.to_json(told)["confirmed_beside"] == {
+        "bfq": dict(zip(map(str, told.question.quantities), (1500.0, 90.0), strict=True))
+    }
 
 
 # --- loads ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tailgate.show.plots.drawing import Drawing
 from tailgate.show.plots.legends import Entry, Legend
 from tailgate.show.plots.panel import COLOURS, GREY, Panel, Trace
 from tailgate.show.words import digits
-from tailgate.tune.answer import Answer, Profile
+from tailgate.tune.answer import BESIDE, Answer, Profile
 from tailgate.tune.front import Candidate
 from tailgate.tune.goal import REFERENCE, Quantity
 from tailgate.tune.space import Setting
@@ -94,7 +94,7 @@ def front_rows(found: Answer) -> list[list[str]]:
 
 
 def sentences(found: Answer) -> list[str]:
-    """The best of each scheduler, what cannot be kept, dead regions, and what it took."""
+    """The best of each scheduler, what cannot be kept, bfq, dead regions, and what it took."""
     first, goal = found.question.quantities[0], found.question.objectives[0]
     out = []
     if not found.front:
@@ -111,6 +111,9 @@ def sentences(found: Answer) -> list[str]:
         out.append(f"best {heading(first)} of each scheduler: {told}")
         if without:
             out.append(f"nothing that was tried of {', '.join(without)} keeps what must be kept")
+    if found.beside_price:
+        told = f"{BESIDE}, which is not simulated, with its defaults in the virtual machine"
+        out.append(f"{told}: {found.beside_price}")
     for region in found.regions:
         told = ", ".join(
             f"{heading(q)} {value(q, v)}"

@@ -10,6 +10,10 @@ from tailgate.tune.goal import REFERENCE, Question
 from tailgate.tune.search import Search, Tried
 from tailgate.tune.space import Setting
 
+#: The kernel's scheduler that the simulator has no model of: a target measures it with its defaults beside
+#: the profiles.
+BESIDE = "bfq"
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -27,8 +31,8 @@ class Profile:
 class Answer:
     """What a search found. `references` are the objectives of the schedulers that limits refer to.
 
-    `evaluations` is what was simulated, in whole simulations; `confirmed_reference` are the objectives of
-    `none` on the target.
+    `evaluations` is what was simulated, in whole simulations; `confirmed_reference` and `confirmed_beside`
+    are the objectives of `none` and of BESIDE on the target.
     """
 
     question: Question
@@ -41,6 +45,13 @@ class Answer:
     evaluations: float
     simulated_s: float
     confirmed_reference: tuple[float, ...] | None = None
+    confirmed_beside: tuple[float, ...] | None = None
+
+    @property
+    def beside_price(self) -> str:
+        """What BESIDE gives and costs beside `none` on the target, in words; "" if it was not measured."""
+        own, reference = self.confirmed_beside, self.confirmed_reference
+        return price(own, reference, self.question.objectives) if own and reference else ""
 
     @property
     def best(self) -> dict[str, Tried | None]:
@@ -82,7 +93,7 @@ def answer(search: Search, candidates: Sequence[Candidate]) -> Answer:
 
 
 def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> Answer:
-    """The answer with what the target measured, by the names of profiles and `none`."""
+    """The answer with what the target measured, by the names of profiles, `none` and BESIDE."""
     objectives, reference = found.question.objectives, values.get(REFERENCE)
 
     labels = {setting.label: label for label, setting in to_confirm(found).items()}
@@ -94,12 +105,17 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
         return replace(profile, confirmed=own, confirmed_price=words)
 
     profiles_ = [confirmed(p) for p in found.profiles]
-    return replace(found, profiles=profiles_, confirmed_reference=reference)
+    return replace(
+        found,
+        profiles=profiles_,
+        confirmed_reference=reference,
+        confirmed_beside=values.get(BESIDE),
+    )
 
 
 def to_confirm(found: Answer) -> dict[str, Setting]:
-    """What a target measures, by label: `none`, and each profile; one setting once."""
-    out = {REFERENCE: Setting(REFERENCE, {})}
+    """What a target measures, by label: `none`, BESIDE, and each profile; one setting once."""
+    out = {name: Setting(name, {}) for name in (REFERENCE, BESIDE)}
     for profile in found.profiles:
         if profile.candidate.setting not in out.values():
             out[profile.name] = profile.candidate.setting
@@ -133,6 +149,7 @@ def to_json(found: Answer) -> dict[str, object]:
         ],
         "references": {name: values(own) for name, own in found.references.items()},
         **({"confirmed_reference": values(found.confirmed_reference)} if found.confirmed_reference else {}),
+        **({"confirmed_beside": {BESIDE: values(found.confirmed_beside)}} if found.confirmed_beside else {}),
         "settings": len(found.tried),
         "evaluations": found.evaluations,
         "simulated_s": found.simulated_s,

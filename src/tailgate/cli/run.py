@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, log, output_folder
-from tailgate.base.errors import UsageError, one_of
-from tailgate.cli import complete
-from tailgate.guest.labels import LABELS
+from tailgate.base.command import FAILED, OK, application, epilog, flag, log
+from tailgate.base.errors import UsageError
+from tailgate.cli import complete, options
 
 if TYPE_CHECKING:
     from tailgate.spec.experiment import ModeName
 
 app = application()
 
-TARGETS = ("vm", "sim")
 EXAMPLES = """
 tailgate run k2/fig8 --quick          a minute: three loads, 400 requests each
 tailgate run k2/fig8                  nine loads, 4000 each
@@ -39,11 +37,7 @@ def run(
     ],
     target: Annotated[
         str,
-        typer.Option(
-            metavar="TARGET",
-            help="Where: vm, a virtual machine, or sim, the simulator.",
-            autocompletion=complete.words(TARGETS),
-        ),
+        options.target(("vm", "sim"), "Where: vm, a virtual machine, or sim, the simulator."),
     ] = "vm",
     quick: Annotated[
         bool, flag("--quick", "Few loads, 400 real-time requests a point: enough for a p99.")
@@ -69,34 +63,13 @@ def run(
             show_default="all",
         ),
     ] = None,
-    drive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="One of drives/, or a .toml file.",
-            show_default="the experiment's",
-            autocompletion=complete.drives,
-        ),
-    ] = None,
+    drive: Annotated[str | None, options.drive("the experiment's")] = None,
     seeds: Annotated[
         str | None,
         typer.Option(metavar="1,2", help="Each seed is a measurement.", show_default="the mode's"),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Boots or simulations at once.", show_default="one a CPU"),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help=f"vm: the guest's kernel, {one_of(LABELS)}: of Debian's release or its backports; "
-            "-rt has PREEMPT_RT.",
-            show_default="backports",
-            callback=chosen(LABELS),
-            autocompletion=complete.words(LABELS),
-        ),
-    ] = None,
+    jobs: Annotated[int | None, options.jobs("Boots or simulations")] = None,
+    kernel: Annotated[str | None, options.kernel()] = None,
     machine: Annotated[
         str | None,
         typer.Option(
@@ -118,15 +91,7 @@ def run(
         bool, flag("--fresh", "Measure again, even what is there; compares the digits.")
     ] = False,
     json: Annotated[bool, flag("--json", "The points as one JSON object on standard output.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where runs are kept.",
-            show_default="runs in the checkout",
-            callback=output_folder,
-        ),
-    ] = None,
+    out: Annotated[Path | None, options.out("runs")] = None,
 ) -> int:
     """Measure an experiment: a table on standard error, and a run directory with the report.
 
@@ -144,15 +109,17 @@ def run(
     from tailgate.targets.measure import How, Where, measure, target_of
     from tailgate.targets.resolve import resolve
 
-    if target not in TARGETS:
-        raise UsageError(f"there is no target {target}; expected {one_of(TARGETS)}")
-    for other, options in (("vm", {"kernel": kernel}), ("sim", {"machine": machine, "dask": dask})):
-        for name, value in options.items():
-            if target != other and value is not None:
-                raise UsageError(f"--{name} is for --target {other} only")
+    options.only_for("vm", target, kernel=kernel)
+    options.only_for("sim", target, machine=machine, dask=dask)
     path = find(experiment)
     resolved = resolve(
-        path, _mode(quick, full, claims), _words(schedulers), _seeds(seeds), target, _words(loads), drive
+        path,
+        _mode(quick, full, claims),
+        options.words(schedulers),
+        _seeds(seeds),
+        target,
+        options.words(loads),
+        drive,
     )
     console = log()
     progress = Progress(console)
@@ -179,12 +146,8 @@ def _mode(quick: bool, full: bool, claims: bool) -> "ModeName":
     return "quick" if quick else "claims" if claims else "full"
 
 
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [w.strip() for w in text.split(",") if w.strip()]
-
-
 def _seeds(text: str | None) -> tuple[int, ...] | None:
-    words = _words(text)
+    words = options.words(text)
     if words is None:
         return None
     if not all(w.isdecimal() and int(w) > 0 for w in words):

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`tailgate simulate`: one fio job file as it is, on one drive, under one scheduler."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from tailgate.base.command import FAILED, OK, application, epilog, flag
 from tailgate.base.errors import UsageError
-from tailgate.cli import complete
+from tailgate.cli import complete, options
 
 app = application()
 
-T = TypeVar("T")
 EXAMPLES = """
 tailgate simulate experiments/k2/fig8.fio --drive 970evo \\
     --seconds 2 --scheduler k2 --knob inflight_max=8
@@ -28,19 +26,8 @@ def simulate(
     job: Annotated[
         Path, typer.Argument(metavar="JOB.fio", help="The job file.", autocompletion=complete.jobs)
     ],
-    drive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="One of drives/.",
-            show_default="the parameters' own defaults, flash/flash.h",
-            autocompletion=complete.drives,
-        ),
-    ] = None,
-    variable: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=TEXT", help="What ${NAME} stands for in the job file; may be repeated."),
-    ] = None,
+    drive: Annotated[str | None, options.drive("the parameters' own defaults, flash/flash.h")] = None,
+    variable: Annotated[list[str] | None, options.variable()] = None,
     scheduler: Annotated[str, typer.Option(metavar="NAME", help="The scheduler.")] = "none",
     knob: Annotated[
         list[str] | None,
@@ -126,13 +113,13 @@ def simulate(
 
     choices = Choices(
         drive=drive,
-        variables=pairs("--variable", variable, str, "NAME=TEXT"),
+        variables=options.pairs("--variable", variable, str, "NAME=TEXT"),
         scheduler=scheduler,
-        knobs=pairs("--knob", knob, _number_or_word, "KEY=VALUE"),
-        weights=pairs("--weight", weight, int, "CGROUP=NUMBER"),
-        queue=pairs("--queue", queue, int, "KEY=NUMBER"),
+        knobs=options.pairs("--knob", knob, _number_or_word, "KEY=VALUE"),
+        weights=options.pairs("--weight", weight, int, "CGROUP=NUMBER"),
+        queue=options.pairs("--queue", queue, int, "KEY=NUMBER"),
         machine=machine,
-        parameters=pairs("--set", parameter, int, "KEY=NUMBER"),
+        parameters=options.pairs("--set", parameter, int, "KEY=NUMBER"),
         cpus=cpus,
         seed=seed,
         seconds=seconds,
@@ -163,17 +150,3 @@ def simulate(
 
 def _number_or_word(text: str) -> int | str:
     return text if text.isalpha() else int(text)
-
-
-def pairs(option: str, given: Sequence[str] | None, kind: Callable[[str], T], form: str) -> dict[str, T]:
-    """The values of an option that may be repeated, by key. UsageError for one that is not of this form."""
-    found = {}
-    for text in given or ():
-        key, equals, value = text.partition("=")
-        try:
-            if not key.strip() or not equals:
-                raise ValueError
-            found[key.strip()] = kind(value)
-        except ValueError as e:
-            raise UsageError(f"{option}: expected {form}, got '{text}'") from e
-    return found

@@ -6,15 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tailgate.base.command import FAILED, OK, application, chosen, epilog, flag, log, output_folder
-from tailgate.base.errors import UsageError, one_of
-from tailgate.cli import complete
-from tailgate.cli.simulate import pairs
-from tailgate.guest.labels import LABELS
+from tailgate.base.command import FAILED, OK, application, epilog, flag, log
+from tailgate.cli import complete, options
 
 app = application()
 
-TARGETS = ("sim", "vm")
 EXAMPLES = """
 tailgate tune --workload own.fio --drive 970evo \\
     --goal "min rt.lat_us.p99" --keep "background.iops >= 0.8 * none"
@@ -58,10 +54,9 @@ def tune(
     ] = None,
     target: Annotated[
         str,
-        typer.Option(
-            metavar="TARGET",
-            help="sim: the simulator alone answers. vm: its profiles are measured in a virtual machine.",
-            autocompletion=complete.words(TARGETS),
+        options.target(
+            ("sim", "vm"),
+            "sim: the simulator alone answers. vm: its profiles are measured in a virtual machine.",
         ),
     ] = "sim",
     trials: Annotated[
@@ -83,49 +78,18 @@ def tune(
     load: Annotated[
         str | None, typer.Option(metavar="LABEL", help="The load, of an experiment with several.")
     ] = None,
-    drive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="One of drives/, or a .toml file.",
-            show_default="the experiment's; 970evo for a job file",
-            autocompletion=complete.drives,
-        ),
-    ] = None,
-    variable: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=TEXT", help="What ${NAME} stands for in the job file; may be repeated."),
-    ] = None,
+    drive: Annotated[str | None, options.drive("the experiment's; 970evo for a job file")] = None,
+    variable: Annotated[list[str] | None, options.variable()] = None,
     cpus: Annotated[
         int | None, typer.Option(min=1, max=64, metavar="N", help="Processors.", show_default="as needed")
     ] = None,
     seed: Annotated[
         int, typer.Option(min=1, metavar="N", help="Of the search: another one tries other settings.")
     ] = 1,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Simulations at once.", show_default="one a CPU"),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help=f"vm: the guest's kernel, {one_of(LABELS)}.",
-            show_default="backports",
-            callback=chosen(LABELS),
-            autocompletion=complete.words(LABELS),
-        ),
-    ] = None,
+    jobs: Annotated[int | None, options.jobs("Simulations")] = None,
+    kernel: Annotated[str | None, options.kernel()] = None,
     json: Annotated[bool, flag("--json", "One JSON object on standard output.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where searches are kept.",
-            show_default="runs in the checkout",
-            callback=output_folder,
-        ),
-    ] = None,
+    out: Annotated[Path | None, options.out("searches")] = None,
 ) -> int:
     """Find the scheduler and the knobs that reach a goal, and what they cost.
 
@@ -144,17 +108,14 @@ def tune(
     from tailgate.tune import command
     from tailgate.tune import workload as workload_of
 
-    if target not in TARGETS:
-        raise UsageError(f"there is no target {target}; expected {one_of(TARGETS)}")
-    if kernel is not None and target != "vm":
-        raise UsageError("--kernel is for --target vm only")
+    options.only_for("vm", target, kernel=kernel)
     asked = command.Asked(
         workload=workload_of.Asked(
-            workload, load, pairs("--variable", variable, str, "NAME=TEXT"), drive, cpus
+            workload, load, options.pairs("--variable", variable, str, "NAME=TEXT"), drive, cpus
         ),
         goals=tuple(goal),
         keeps=tuple(keep or ()),
-        schedulers=tuple(w.strip() for w in schedulers.split(",")) if schedulers else None,
+        schedulers=tuple(options.words(schedulers) or ()) or None,
         mode="quick" if quick else "full",
         trials=trials,
         repeats=repeats,

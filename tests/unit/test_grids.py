@@ -3,6 +3,7 @@
 
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from rich.console import Console
 from tailgate import main as cli
 from tailgate.base import paths
 from tailgate.runs.histogram import Histogram
+from tailgate.runs.measurements import Blocked
 from tailgate.runs.points import Point, PointFlow, latencies
 from tailgate.show import grids, table
 from tailgate.show.plots.drawing import draw
@@ -200,6 +202,12 @@ def test_one_or_three_varying_knobs_are_rows(measured: Runs, changed: Callable[[
 
 def test_a_plot_of_none_shows_each_flow(measured: Runs) -> None:
     run, points = measured(changed=lambda text: text.replace('plot = "grid"', 'plot = "none"'))
+    assert ["kyber-2ms-20us", "12.0", "48.0", "14.1", "24.0", "96.0", "28.2", "90%"] in printed(run, points)
+
+
+def test_file_systems_without_a_real_time_task_show_each_flow_too(measured: Runs) -> None:
+    run, points = measured(changed=lambda text: text.replace('plot = "grid"', 'plot = "none"'))
+    points = [replace(p, blocked=Blocked(task="fio", us=5e6)) for p in points]
     assert ["kyber-2ms-20us", "12.0", "48.0", "14.1", "24.0", "96.0", "28.2", "90%"] in printed(run, points)
 
 

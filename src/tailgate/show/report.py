@@ -180,7 +180,7 @@ def _comparison(group: Sequence[Loaded]) -> Comparison | None:
 
 def _points(loaded: Loaded) -> PointTables:
     run, points = loaded.run, loaded.points
-    if any(p.blocked for p in points):
+    if waits.matter(points):
         waiting = [("", rows.of_waits(points))]
         return PointTables(run.target, waiting, rows.marks_of(points), meaning=waits.NOTE)
     if run.spec.plot == "shares":

@@ -24,10 +24,11 @@ WIDE = 112
 def show(console: Console, run: Run, points: Sequence[Point], folder: Path | None = None) -> None:
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
 
-    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One with
-    file systems shows which tasks wait for them, one whose schedulers are a grid has matrices.
+    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One whose
+    real-time tasks use a file system shows how long they wait for it, one whose schedulers are a grid has
+    matrices.
     """
-    if any(p.blocked for p in points):
+    if waits.matter(points):
         _show_waits(console, points)
         return
     if run.spec.plot == "shares":

@@ -10,6 +10,11 @@ from tailgate.show.words import ms
 NOTE = "Blocked is a task that no signal wakes (state D), from going to sleep until it is woken."
 
 
+def matter(points: Sequence[Point]) -> bool:
+    """Whether these points are about that: a real-time task uses a file system."""
+    return any(p.blocked and p.real_time for p in points)
+
+
 def flows(points: Sequence[Point]) -> list[str]:
     """The flows that have a column, the first real-time one first."""
     return list(dict.fromkeys(name for p in points for name in (*p.real_time, *p.background)))

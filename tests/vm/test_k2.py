@@ -87,6 +87,8 @@ ORDINARY_ONLY = {
 }
 #: Parts in which a machine with one CPU finds nothing that those with several do not find too.
 SEVERAL_CPUS_ONLY = {"sysfs", "loads", "flush", "neighbours", "data nullb0"}
+#: Parts that take most of a minute and depend on no kernel: `make check` runs them on one.
+LONG = {"found"}
 #: Of kernels with PREEMPT_RT: what their locks could break. The newer one has all parts by the host's clock.
 OLD_RT_CONDITIONS = (
     *("levels", "order", "unplug", "hotplug", "data vflash0"),
@@ -103,7 +105,7 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
     "backports-smp1": tuple(p for p in CONDITIONS if p not in SEVERAL_CPUS_ONLY),
     "stable-rt-smp2": OLD_RT_CONDITIONS,
     "backports-rt-smp2": tuple(p for p in ALL_CONDITIONS if p not in ORDINARY_ONLY),
-    "stable-icount2": ALL_TIMES,
+    "stable-icount2": tuple(p for p in ALL_TIMES if p not in LONG),
     "backports-icount1": (*ALL_TIMES, "tags", "back"),
     "backports-icount2": ("back",),
     "stable-rt-icount2": RT_TIMES,

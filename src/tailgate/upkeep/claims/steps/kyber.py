@@ -18,6 +18,9 @@ DEAD_READ, DEAD_WRITE = 10_000_000, 5_000_000
 
 Cell = tuple[int, int]
 
+CORNERS: tuple[Cell, ...] = tuple((r, w) for r in (READ_LEAST, MOST) for w in (WRITE_LEAST, MOST))
+READS_FIRST, WRITES_FIRST = (READ_LEAST, MOST), (MOST, WRITE_LEAST)
+
 #: What the text states of cells on the 980 PRO: load, cell, flow, figure, value (thousands a second; us).
 STATED: tuple[tuple[str, Cell, str, str, float], ...] = (
     ("r1-w256", (READ_LEAST, MOST), "read", "p99", 1_400),
@@ -55,6 +58,11 @@ class Grid:
     def writes(self) -> list[int]:
         """The targets of writes, ns, ascending."""
         return sorted({write for _, write in self.cells})
+
+
+def label(cell: Cell) -> str:
+    """What an experiment calls a cell of the grid."""
+    return f"kyber-{words('read_lat_nsec', cell[0])}-{words('write_lat_nsec', cell[1])}"
 
 
 def iops(point: Point, name: str) -> Quantity:
@@ -115,7 +123,7 @@ def without_effect(g: Grid) -> Iterator[Figure]:
 
 def reads_protected(g: Grid) -> Iterator[Figure]:
     """O-5: a low target of reads and a high one of writes protect the reader, and cost writes."""
-    cell = (READ_LEAST, MOST)
+    cell = READS_FIRST
     p99 = g.p99(cell, "read")
     yield g.answer.figure("kyber/sim/o-5/p99-over-none", p99 / us(g.none, "read", "p99"))
     lowest = smallest([g.p99(other, "read") for other in g.cells])
@@ -164,15 +172,15 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
     at = found.by("load", "label")
     none, equal, first = "none", "kyber-10us-10us", "kyber-10us-100ms"
     start = "kyber/sim/optane"
-    for label in (none, first):
-        point = at["r1-w256", label]
-        yield found.figure(f"{start}/r1-w256/{label}/read/p99", us(point, "read", "p99"))
-        yield found.figure(f"{start}/r1-w256/{label}/write/thousands", iops(point, "write"))
+    for setting in (none, first):
+        point = at["r1-w256", setting]
+        yield found.figure(f"{start}/r1-w256/{setting}/read/p99", us(point, "read", "p99"))
+        yield found.figure(f"{start}/r1-w256/{setting}/write/thousands", iops(point, "write"))
     yield found.figure(f"{start}/r1/none/read/p99", us(at["r1", none], "read", "p99"))
-    for label in (equal, first):
+    for setting in (equal, first):
         for name in ("read", "write"):
-            figure = iops(at["r256-w256", label], name)
-            yield found.figure(f"{start}/r256-w256/{label}/{name}/thousands", figure)
+            figure = iops(at["r256-w256", setting], name)
+            yield found.figure(f"{start}/r256-w256/{setting}/{name}/thousands", figure)
     p99 = us(at["r1-w256", first], "read", "p99") / us(at["r1-w256", none], "read", "p99")
     yield found.figure("kyber/sim/o-7/p99-over-none", p99)
     writes = iops(at["r1-w256", first], "write") / iops(at["r1-w256", none], "write")
@@ -182,34 +190,57 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
         yield found.figure(f"kyber/sim/o-8/reads-first/{name}s-over-equal", rate)
 
 
+def kyber_files(lab: Lab) -> Iterator[Figure]:
+    """Kyber, Figure 4: the corners of the grid through file systems, in guests (O-9 to O-11)."""
+    found = lab.run("kyber/fig4", "--quick", "--target", "vm")
+    at = found.by("load", "label")
+    for system in ("ext4", "xfs", "f2fs"):
+        # one read beside 256 writes: what protecting it gives and costs
+        corners = {cell: at[f"{system}-r1-w256", label(cell)] for cell in CORNERS}
+        start = f"kyber/vm/o-9/{system}"
+        p99s = {cell: us(point, "read", "p99") for cell, point in corners.items()}
+        gain = p99s[READS_FIRST].value / largest(list(p99s.values())).value
+        yield found.figure(f"{start}/p99-over-worst-corner", exact(gain))
+        best = p99s[READS_FIRST].value / smallest(list(p99s.values())).value
+        yield found.figure(f"{start}/p99-over-best-corner", exact(best))
+        writes = {cell: iops(point, "write") for cell, point in corners.items()}
+        price = writes[READS_FIRST] / largest(list(writes.values()))
+        yield found.figure(f"{start}/writes-over-most", price)
+        # 256 of each: what the one that goes first gains, and the other one loses
+        corners = {cell: at[f"{system}-r256-w256", label(cell)] for cell in CORNERS}
+        start = f"kyber/vm/{'o-11' if system == 'f2fs' else 'o-10'}/{system}"
+        for first, who in ((READS_FIRST, "reads-first"), (WRITES_FIRST, "writes-first")):
+            for name in ("read", "write"):
+                rates = [iops(point, name) for cell, point in corners.items() if cell != first]
+                over = iops(corners[first], name) / largest(rates)
+                yield found.figure(f"{start}/{who}/{name}s-over-most-of-others", over)
+        reads = [iops(point, "read") for point in corners.values()]
+        yield found.figure(f"{start}/reads-most-over-least", largest(reads) / smallest(reads))
+
+
 def kyber_agreement(lab: Lab) -> Iterator[Figure]:
     """The corners of the grid with the kernel's own kyber in a guest, over the simulator's with that machine.
 
     Both are dilated alike, so that the windows of 100 ms, which are not dilated, are as short in both.
     """
-    labels = ["none"]
-    labels += [
-        f"kyber-{words('read_lat_nsec', r)}-{words('write_lat_nsec', w)}"
-        for r in (READ_LEAST, MOST)
-        for w in (WRITE_LEAST, MOST)
-    ]
+    labels = ["none", *map(label, CORNERS)]
     for load in ("r1-w256", "r256-w256"):
         asked = (f"kyber/{load}", "--quick", "--schedulers", ",".join(labels))
         measured = lab.run(*asked, "--target", "vm")
         simulated = lab.run(*asked, "--target", "sim", "--machine", "guest-6.12").by("label")
         start = f"kyber/vm/agreement/{load}"
-        for label, point in measured.by("label").items():
-            model = simulated[label]
+        for setting, point in measured.by("label").items():
+            model = simulated[setting]
             for name in ("read", "write"):
                 rate = iops(point, name) / iops(model, name)
-                yield measured.figure(f"{start}/{label}/{name}/iops-over-sim", rate)
+                yield measured.figure(f"{start}/{setting}/{name}/iops-over-sim", rate)
                 p99 = exact(us(point, name, "p99").value / us(model, name, "p99").value)
-                yield measured.figure(f"{start}/{label}/{name}/p99-over-sim", p99)
+                yield measured.figure(f"{start}/{setting}/{name}/p99-over-sim", p99)
                 if point.get("state"):
                     tokens = exact(point["state"][f"{name}_tokens"])
-                    yield measured.figure(f"{start}/{label}/{name}/tokens", tokens)
+                    yield measured.figure(f"{start}/{setting}/{name}/tokens", tokens)
                     over = exact(point["state"][f"{name}_tokens"] / model["state"][f"{name}_tokens"])
-                    yield measured.figure(f"{start}/{label}/{name}/tokens-over-sim", over)
+                    yield measured.figure(f"{start}/{setting}/{name}/tokens-over-sim", over)
 
 
-STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_agreement)
+STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_files, kyber_agreement)

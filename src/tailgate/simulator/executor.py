@@ -3,7 +3,9 @@
 
 import importlib
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
     if dask is None:
         # A fork would take along the threads' locks; started anew, a worker has none.
         fresh = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_end_when_interrupted)
+        pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_begin)
         try:
             yield pool
         finally:
@@ -37,6 +39,16 @@ def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
         yield workers
 
 
-def _end_when_interrupted() -> None:
+def _begin() -> None:
+    """A worker's beginning."""
     # The terminal interrupts the workers too; their tracebacks would hide the message of the main process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A main process that is killed cannot end its workers, which would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent
+    parent.join()
+    os._exit(1)

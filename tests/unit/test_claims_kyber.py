@@ -89,3 +89,26 @@ def test_a_guest_stands_beside_the_simulator_with_the_guests_machine(monkeypatch
     assert made["r1-w256/kyber-50us-100ms/read/tokens"] == 128
     assert made["r1-w256/kyber-50us-100ms/read/tokens-over-sim"] == 0.5
     assert all(("vm" in words) != ("guest-6.12" in words) for words in asked)
+
+
+def test_file_systems_show_what_goes_first_gains_and_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: Lab, *arguments: str, law: object = None) -> Answer:
+        points = [
+            {"load": f"{system}-{load}", "label": kyber.label(cell), **CELLS[cell]}
+            for system in ("ext4", "xfs", "f2fs")
+            for load in ("r1-w256", "r256-w256")
+            for cell in CELLS
+        ]
+        return Answer(ANSWER.source, tuple(points))
+
+    monkeypatch.setattr(Lab, "run", run)
+    made = {f.id.removeprefix("kyber/vm/"): f.quantity.value for f in kyber.kyber_files(Lab())}
+    assert made["o-9/ext4/p99-over-worst-corner"] == pytest.approx(2 / 84)
+    assert made["o-9/ext4/p99-over-best-corner"] == 1
+    assert made["o-9/xfs/writes-over-most"] == 0.5
+    assert made["o-10/xfs/reads-first/reads-over-most-of-others"] == 3
+    assert made["o-10/xfs/reads-first/writes-over-most-of-others"] == 0.5
+    assert made["o-10/ext4/writes-first/writes-over-most-of-others"] == 1
+    assert made["o-10/ext4/writes-first/reads-over-most-of-others"] == pytest.approx(2.5 / 300)
+    assert made["o-11/f2fs/reads-most-over-least"] == 120
+    assert len(made) == 3 * 8

@@ -193,29 +193,46 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
 def kyber_files(lab: Lab) -> Iterator[Figure]:
     """Kyber, Figure 4: the corners of the grid through file systems, in guests (O-9 to O-11)."""
     found = lab.run("kyber/fig4", "--quick", "--target", "vm")
-    at = found.by("load", "label")
     for system in ("ext4", "xfs", "f2fs"):
-        # one read beside 256 writes: what protecting it gives and costs
-        corners = {cell: at[f"{system}-r1-w256", label(cell)] for cell in CORNERS}
-        start = f"kyber/vm/o-9/{system}"
-        p99s = {cell: us(point, "read", "p99") for cell, point in corners.items()}
-        gain = p99s[READS_FIRST].value / largest(list(p99s.values())).value
-        yield found.figure(f"{start}/p99-over-worst-corner", exact(gain))
-        best = p99s[READS_FIRST].value / smallest(list(p99s.values())).value
-        yield found.figure(f"{start}/p99-over-best-corner", exact(best))
-        writes = {cell: iops(point, "write") for cell, point in corners.items()}
-        price = writes[READS_FIRST] / largest(list(writes.values()))
-        yield found.figure(f"{start}/writes-over-most", price)
-        # 256 of each: what the one that goes first gains, and the other one loses
-        corners = {cell: at[f"{system}-r256-w256", label(cell)] for cell in CORNERS}
-        start = f"kyber/vm/{'o-11' if system == 'f2fs' else 'o-10'}/{system}"
-        for first, who in ((READS_FIRST, "reads-first"), (WRITES_FIRST, "writes-first")):
-            for name in ("read", "write"):
-                rates = [iops(point, name) for cell, point in corners.items() if cell != first]
-                over = iops(corners[first], name) / largest(rates)
-                yield found.figure(f"{start}/{who}/{name}s-over-most-of-others", over)
-        reads = [iops(point, "read") for point in corners.values()]
-        yield found.figure(f"{start}/reads-most-over-least", largest(reads) / smallest(reads))
+        many = f"{'o-11' if system == 'f2fs' else 'o-10'}/{system}"
+        yield from reader_first(found, f"{system}-r1-w256", f"kyber/vm/o-9/{system}")
+        yield from one_kind_first(found, f"{system}-r256-w256", f"kyber/vm/{many}")
+
+
+def kyber_unfilled(lab: Lab) -> Iterator[Figure]:
+    """Kyber, Section 6, on a raw drive that writes do not fill (O-9 to O-11)."""
+    found = lab.run("kyber/unfilled", "--full", "--target", "sim")
+    yield from reader_first(found, "r1-w256", "kyber/sim/unfilled/r1-w256")
+    yield from one_kind_first(found, "r256-w256", "kyber/sim/unfilled/r256-w256")
+
+
+def reader_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
+    """One read at a time beside 256 writes: what its going first gives it and costs the writes."""
+    p99s, writes = {}, {}
+    for cell, point in corners(found, load).items():
+        p99s[cell], writes[cell] = us(point, "read", "p99").value, iops(point, "write")
+    yield found.figure(f"{start}/p99-over-worst-corner", exact(p99s[READS_FIRST] / max(p99s.values())))
+    yield found.figure(f"{start}/p99-over-best-corner", exact(p99s[READS_FIRST] / min(p99s.values())))
+    price = writes[READS_FIRST] / largest(list(writes.values()))
+    yield found.figure(f"{start}/writes-over-most", price)
+
+
+def one_kind_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
+    """256 reads beside 256 writes: what the kind that goes first gains, and what the other one loses."""
+    points = corners(found, load)
+    for first, who in ((READS_FIRST, "reads-first"), (WRITES_FIRST, "writes-first")):
+        for name in ("read", "write"):
+            others = largest([iops(point, name) for cell, point in points.items() if cell != first])
+            over = iops(points[first], name) / others
+            yield found.figure(f"{start}/{who}/{name}s-over-most-of-others", over)
+    reads = [iops(point, "read") for point in points.values()]
+    yield found.figure(f"{start}/reads-most-over-least", largest(reads) / smallest(reads))
+
+
+def corners(found: Answer, load: str) -> dict[Cell, Point]:
+    """The points of a load at the corners of the grid."""
+    at = found.by("load", "label")
+    return {cell: at[load, label(cell)] for cell in CORNERS}
 
 
 def kyber_agreement(lab: Lab) -> Iterator[Figure]:
@@ -243,4 +260,4 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
                     yield measured.figure(f"{start}/{setting}/{name}/tokens-over-sim", over)
 
 
-STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_files, kyber_agreement)
+STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_files, kyber_unfilled, kyber_agreement)

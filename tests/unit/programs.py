@@ -6,8 +6,11 @@ import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 GCC = ("gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
@@ -23,6 +26,18 @@ def fixed_addresses() -> tuple[str, ...]:
     if shutil.which("setarch") and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
         return prefix
     return ()
+
+
+def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """A folder that `build` fills; of several workers of pytest-xdist the first does, and the others wait."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            made = factory.mktemp(name)
+            build(made)
+            made.rename(folder)
+    return folder
 
 
 def run_program(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.unit.programs import mutate
+from tests.unit.programs import built_once, mutate
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
@@ -27,9 +27,7 @@ US = 1000
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("scale")
-    scale.build(folder, "-Werror")
-    return folder
+    return built_once(tmp_path_factory, "scale", lambda folder: scale.build(folder, "-Werror"))
 
 
 @pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
@@ -142,7 +140,10 @@ def test_a_loss_is_noticed(
         scale.model(tmp_path, contender, 4, us=US)
 
 
-def test_bench_replaces_only_what_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_replaces_only_what_it_measures(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "build", lambda folder: shutil.copytree(programs, folder, dirs_exist_ok=True))
     monkeypatch.setattr(scale, "RUNS", 1)
     monkeypatch.setattr(scale, "RUN_MS", 100)
     monkeypatch.setattr(scale, "MODEL_CPUS", (1, 2))

@@ -4,7 +4,6 @@
 TAILGATE_SEED replays what a failed run printed.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.unit.programs import ROOT, SANITIZED, SEED, mutate, run_program
+from tests.unit.programs import ROOT, SANITIZED, SEED, built_once, mutate, run_program
 
 SEEDS = 500
 
@@ -82,18 +81,12 @@ def link(objects: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def objects(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """All object files; of several workers of pytest-xdist the first compiles them, and the others wait."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "objects"
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            compile_all(tmp_path_factory.mktemp("objects")).rename(folder)
-    return folder
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All object files."""
+    return built_once(tmp_path_factory, "objects", compile_all)
 
 
-def compile_all(folder: Path) -> Path:
+def compile_all(folder: Path) -> None:
     """All object files into a folder."""
     sim = ROOT / "sim"
     sources = [*sim.glob("*.c"), *sim.glob("schedulers/*.c"), *sim.glob("*.cpp")]
@@ -101,7 +94,6 @@ def compile_all(folder: Path) -> Path:
     laws = os.path.relpath(ROOT / "tests/unit/simulator/laws.cpp", sim)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda name: compile_source(ROOT, name, folder), [*names, laws]))
-    return folder
 
 
 def test_laws_hold(objects: Path) -> None:

@@ -62,14 +62,13 @@ MISTAKES = {
 }
 
 
-def compile_source(tree: Path, source: str, objects: Path) -> None:
-    """An object file of one of the simulator's sources in a tree, under sanitizers."""
+def compile_source(tree: Path, source: str, objects: Path, *flags: str) -> None:
+    """An object file of one of the simulator's sources in a tree."""
     sim = tree / "sim"
     compiler = ["gcc", "-std=gnu11"] if source.endswith(".c") else ["g++", "-std=gnu++20"]
     includes = [f"-I{sim / 'single'}", f"-I{sim / 'include'}", f"-I{sim}"]
     target = objects / f"{Path(source).name}.o"
-    flags = ["-O1", "-g", *SANITIZED, *includes]
-    subprocess.run([*compiler, *flags, "-c", str(sim / source), "-o", str(target)], check=True)
+    subprocess.run([*compiler, *flags, *includes, "-c", str(sim / source), "-o", str(target)], check=True)
 
 
 def link(objects: Path) -> Path:
@@ -93,7 +92,9 @@ def compile_all(folder: Path) -> None:
     names = [str(s.relative_to(sim)) for s in sources if s.name != "binding.cpp"]
     laws = os.path.relpath(ROOT / "tests/unit/simulator/laws.cpp", sim)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda name: compile_source(ROOT, name, folder), [*names, laws]))
+        list(
+            pool.map(lambda name: compile_source(ROOT, name, folder, "-O1", "-g", *SANITIZED), [*names, laws])
+        )
 
 
 def test_laws_hold(objects: Path) -> None:
@@ -109,5 +110,5 @@ def test_mistakes_are_noticed(mistake: str, objects: Path, tmp_path: Path) -> No
         shutil.copytree(ROOT / folder, tmp_path / folder)
     mutate(tmp_path, right, wrong)
     broken = shutil.copytree(objects, tmp_path / "objects")
-    compile_source(tmp_path, source, broken)
+    compile_source(tmp_path, source, broken, "-O0")
     assert run_program(link(broken), 1, 1000, limit_s=30)

@@ -188,7 +188,7 @@ def compile_mutated(name: str, old: str, new: str, root: Path, *flags: str) -> P
     for folder in ("interleave", "mqfq"):
         shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
     mutate(root / "sched", old, new)
-    return compile_program(name, root, "-w", *flags, root=root)
+    return compile_program(name, root, "-w", "-O0", *flags, root=root)
 
 
 @pytest.fixture(scope="session")

@@ -150,7 +150,7 @@ struct Device {
 		0; ///< driver: 0 NVMe, 1 usb-storage, 2 eMMC, 3 eMMC with command queueing
 	uint32_t depth = 1023; ///< tags of a hardware queue; drivers other than NVMe have fewer
 	uint32_t nr_requests =
-		0; ///< scheduler tags of a queue; 0: the kernel's default, 2 * min(depth, 128)
+		0; ///< tags of a queue; 0: the kernel's default, depth, or with a scheduler 2 * min(depth, 128)
 	uint32_t max_sectors_kb = 0; ///< largest request in KiB; 0: the drive's max_kib
 	bool merges = true; ///< nomerges=0
 };

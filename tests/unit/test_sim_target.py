@@ -475,13 +475,12 @@ def test_only_bfq_is_refused(small: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         'cgroups.reader."io.weight" = 100',
         "queue = { wbt_lat_usec = 75 }",
-        "queue = { nr_requests = 8 }",
     ],
 )
 def test_what_only_kernels_have_is_refused(
     small: Path, here: None, more: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By name, and left out of a run of others: cgroups, writeback throttling, few tags of a driver."""
+    """By name, and left out of a run of others: cgroups, writeback throttling."""
     text = small.read_text()
     small.write_text(text.replace('name = "none"\n', f'name = "none"\n{more}\n'))
     assert run(small, "--schedulers", "none") == 2

@@ -28,7 +28,7 @@ from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate, dominated, front, price, profiles, sysfs
 from tailgate.tune.goal import Goal, Quantity, question
 from tailgate.tune.search import Budget, Search, Tried
-from tailgate.tune.space import SEARCHED, Setting, Space
+from tailgate.tune.space import LEFT, SEARCHED, Setting, Space
 
 FLOWS = ("rt", "background")
 LATENCY = Goal(Quantity("rt", "lat_us.p99"), least=True)
@@ -138,6 +138,23 @@ def test_sysfs_lines_have_what_differs_from_the_defaults() -> None:
     assert sysfs(setting, "sda") == [
         "echo kyber > /sys/block/sda/queue/scheduler",
         "echo 50000 > /sys/block/sda/queue/iosched/write_lat_nsec",
+    ]
+
+
+def test_the_queue_of_none_is_searched_and_left_alone_by_default() -> None:
+    space = Space(["none"])
+    assert space.defaults() == [Setting("none", {})]
+    [axis] = space.axes["none"]
+    assert axis.values[0] == 4
+    assert axis.values[axis.start] == "default"
+    [default, fewest] = space.starts()
+    assert (default["none.nr_requests"], fewest["none.nr_requests"]) == (axis.start, 0)
+    few = Setting("none", {"nr_requests": 8})
+    assert few.as_scheduler().queue == {"nr_requests": 8}
+    assert few.as_scheduler().knobs == {}
+    assert sysfs(few, "sda") == [
+        "echo none > /sys/block/sda/queue/scheduler",
+        "echo 8 > /sys/block/sda/queue/nr_requests",
     ]
 
 
@@ -429,7 +446,7 @@ def test_every_scheduler_that_is_searched_has_knobs_that_exist() -> None:
     for name, knobs in SEARCHED.items():
         for axis in Space([name]).axes[name]:
             assert axis.knob.name in knobs
-            assert axis.values[axis.start] == axis.knob.default
+            assert axis.values[axis.start] == (LEFT if axis.knob.default is None else axis.knob.default)
     assert goal.REFERENCE in SEARCHED
 
 

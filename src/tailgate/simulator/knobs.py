@@ -67,7 +67,8 @@ BFQ = (
     Knob("back_seek_max", "KiB", 0, _INT_MAX, 16384, "log", "how far behind the head a request may lie"),
     Knob("back_seek_penalty", "times", 1, _INT_MAX, 2, "log", "what such a distance counts more"),
 )
-#: A setting of the queue, below queue/ and not below queue/iosched.
+#: Settings of the queue, below queue/ and not below queue/iosched.
+OF_QUEUE = frozenset({"nr_requests"})
 NR_REQUESTS = Knob(
     "nr_requests", "requests", 4, 65535, None, "log", "tags of a hardware queue: requests at a time"
 )

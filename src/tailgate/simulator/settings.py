@@ -24,12 +24,10 @@ ONLY_SETTINGS: Mapping[str, tuple[int, ...]] = {"wbt_lat_usec": (0,), "io_poll":
 def simulated(scheduler: Scheduler) -> bool:
     """Whether the simulator has it, with all that is set beside it.
 
-    Of cgroups it has the weights of mqfq only. It throttles no writeback, and has all of a driver's tags,
-    which are those of `none`.
+    Of cgroups it has the weights of mqfq only, and it throttles no writeback.
     """
-    few_tags = scheduler.name == "none" and "nr_requests" in scheduler.queue
     files = {file for settings in scheduler.cgroups.values() for file in settings}
-    only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec") or few_tags
+    only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec")
     return scheduler.name not in simulation.NOT_SIMULATED and not only_kernels
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tailgate.spec.grid import words
 from tailgate.tune.search import Tried
-from tailgate.tune.space import Axis, Space
+from tailgate.tune.space import LEFT, Axis, Space
 
 #: A region with fewer settings that were tried is not reported.
 LEAST = 4
@@ -51,7 +51,7 @@ def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
 
 
 def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
-    places = [tuple(a.values.index(t.setting.knobs[a.knob.name]) for a in axes) for t in tried]
+    places = [tuple(a.values.index(t.setting.knobs.get(a.knob.name, LEFT)) for a in axes) for t in tried]
     left = set(range(len(tried)))
     while left:
         first = min(left)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from tailgate.runs.statistics import SEEDS_MIN, student_t
+from tailgate.simulator.knobs import OF_QUEUE
 from tailgate.tune.goal import Goal
 from tailgate.tune.space import Setting
 
@@ -144,5 +145,8 @@ def _rate(goal: Goal, value: float, reference: float) -> str:
 def sysfs(setting: Setting, drive: str = "DRIVE") -> list[str]:
     """The lines that set it on a drive, as root. Choosing a scheduler sets its knobs to their defaults."""
     base = f"/sys/block/{drive}/queue"
-    knobs = (f"echo {value} > {base}/iosched/{name}" for name, value in setting.changed.items())
-    return [f"echo {setting.scheduler} > {base}/scheduler", *knobs]
+    files = ((name if name in OF_QUEUE else f"iosched/{name}", v) for name, v in setting.changed.items())
+    return [
+        f"echo {setting.scheduler} > {base}/scheduler",
+        *(f"echo {v} > {base}/{file}" for file, v in files),
+    ]

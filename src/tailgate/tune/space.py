@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import optuna
 
 from tailgate.base.errors import UsageError, one_of
-from tailgate.simulator.knobs import AUTO, Knob, declared
+from tailgate.simulator.knobs import AUTO, OF_QUEUE, Knob, declared
 from tailgate.spec.grid import words
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.spec.scheduler import Scheduler
@@ -15,7 +15,7 @@ from tailgate.spec.scheduler import Scheduler
 #: By scheduler, the knobs that are searched and the least and most number of each. Where 0 is no bound, it
 #: stands behind the most. Other knobs stay at their defaults.
 SEARCHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "none": {},
+    "none": {"nr_requests": (4, 512)},
     "mq-deadline": {
         "read_expire": (1, 5_000),
         "write_expire": (1, 50_000),
@@ -36,6 +36,8 @@ SEARCHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
 OFF = frozenset({"inflight_kib_max", "rt_target_us", "split_kib", "write_debt_kib_max"})
 #: Times step in these parts of a power of ten, sizes and counts in powers of two and the numbers midway.
 DECIMAL = (1, 1.5, 2, 3, 5, 7)
+#: Where a knob is left alone, as its default depends on the drive and the experiment.
+LEFT = "default"
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,12 @@ class Axis:
     @property
     def start(self) -> int:
         """The default's place among the values."""
-        assert self.knob.default is not None
-        return self.values.index(self.knob.default)
+        return self.values.index(LEFT if self.knob.default is None else self.knob.default)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A scheduler and those of its knobs that are set."""
+    """A scheduler and those of its knobs, or of the queue's settings, that are set."""
 
     scheduler: str
     knobs: Mapping[str, Value]
@@ -83,7 +84,8 @@ class Setting:
         return Scheduler(
             label=label or self.label,
             name=self.scheduler,
-            knobs=dict(self.knobs),
+            knobs={name: value for name, value in self.knobs.items() if name not in OF_QUEUE},
+            queue={name: value for name, value in self.knobs.items() if name in OF_QUEUE},
             dilated=tuple(n for n in numbers if own[n].dilated),
             rates=tuple(n for n in numbers if own[n].rate),
         )
@@ -139,7 +141,8 @@ def _suggest(trial: optuna.Trial, axis: Axis) -> int:
 
 
 def _setting(name: str, axes: Sequence[Axis], places: Mapping[str, int]) -> Setting:
-    return Setting(name, {a.knob.name: a.values[places.get(a.name, a.start)] for a in axes})
+    values = {a.knob.name: a.values[places.get(a.name, a.start)] for a in axes}
+    return Setting(name, {knob: value for knob, value in values.items() if value != LEFT})
 
 
 def _parameters(name: str, axes: Sequence[Axis], places: Mapping[str, int]) -> dict[str, object]:
@@ -157,7 +160,8 @@ def _axis(scheduler: str, name: str) -> Axis:
         numbers.add(knob.default)
     automatic = (AUTO,) if knob.automatic else ()
     off = (0,) if name in OFF else ()
-    return Axis(scheduler, knob, (*automatic, *sorted(numbers), *off))
+    left = (LEFT,) if knob.default is None else ()
+    return Axis(scheduler, knob, (*automatic, *sorted(numbers), *off, *left))
 
 
 def _decimal(least: int, most: int) -> Iterator[int]:

@@ -430,7 +430,7 @@ def test_slow_points_are_announced(
     ("arguments", "message"),
     [
         (["run", "k2/fig99"], "there is no experiment k2/fig99"),
-        (["run", "k2/fig8", "--target", "/dev/sda"], "there is no target /dev/sda; expected vm or sim"),
+        (["run", "k2/fig8", "--target", "/dev/sda"], "--target: expected vm or sim, got '/dev/sda'"),
         (
             ["run", "k2/inversion", "--target", "sim"],
             "inversion.toml: the simulator has no file systems; --target vm measures this",

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What tests of C and C++ share: flags of the compiler, a program's run to its end, its sources broken."""
+"""What tests of programs share: flags of the compiler, a program's run to its end, its sources broken."""
 
 import os
 import secrets
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -52,6 +53,21 @@ def run_program(
     if done.returncode == 0:
         return ""
     return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
+
+
+def running(pid: str) -> bool:
+    """Nobody may be there to collect what is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 300) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
 
 
 def mutate(tree: Path, old: str, new: str, folders: Sequence[str] = (".",)) -> None:

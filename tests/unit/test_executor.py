@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.test_repeat import running, wait_for
+from tests.unit.programs import running, wait_for
 
 #: Says who its two workers are; one of them has work for an hour.
 COMMAND = """

@@ -5,14 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.unit.programs import ROOT, running, wait_for
 
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 300
 TESTS = """
 import os
 import time
@@ -107,18 +105,3 @@ def test_loops_end_with_a_command_that_is_killed(tmp_path: Path, number: signal.
         finally:
             parent.send_signal(number)
     wait_for(lambda: not any(running(pid) for pid in children))
-
-
-def running(pid: str) -> bool:
-    """Nobody may be there to collect what is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)

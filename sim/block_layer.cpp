@@ -103,9 +103,11 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	/* the kernel gives a drive at most as many queues as there are processors */
 	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
 	drive_ = make_drive(parameters);
-	tags_ = device.nr_requests ? device.nr_requests : 2 * std::min<uint32_t>(depth_, 128);
-	/* without a scheduler these are the driver's tags, of which there are no more than it has */
-	if (!scheduler_)
+	/* without a scheduler these are the driver's own, of which there are depth_ */
+	if (scheduler_)
+		tags_ = device.nr_requests ? device.nr_requests :
+					     2 * std::min<uint32_t>(depth_, 128);
+	else
 		tags_ = device.nr_requests ? std::min(device.nr_requests, depth_) : depth_;
 	sectors_ = uint64_t(parameters.capacity_mib) << 11;
 	max_sectors_ = 2 * (device.max_sectors_kb ?

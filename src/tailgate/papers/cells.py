@@ -127,13 +127,14 @@ def changed(schedulers: Iterable[str]) -> list[str]:
 
 def figure(point: Point, key: str) -> float:
     """A point's figure by the key of QUANTITIES; NaN if it has none."""
-    name, _, of_flow = key.partition(".")
-    if flow := point.flow(name):
-        return flow.iops if of_flow == "iops" else flow.lat_us[of_flow.removeprefix("lat_us.")]
-    if name in ("read", "write"):
-        return math.nan
     if key.startswith("lat_us."):
         return point.rt.lat_us[key.removeprefix("lat_us.")] if point.rt else math.nan
+    name, dot, of_flow = key.partition(".")
+    if dot:
+        flow = point.flow(name)
+        if flow is None:
+            return math.nan
+        return flow.iops if of_flow == "iops" else flow.lat_us[of_flow.removeprefix("lat_us.")]
     if point.bg is None or (key == "total_mib_s" and point.rt is None):
         return math.nan
     if key == "total_mib_s" and point.rt:

@@ -103,8 +103,8 @@ def test_file_systems_show_what_goes_first_gains_and_costs(monkeypatch: pytest.M
 
     monkeypatch.setattr(Lab, "run", run)
     made = {f.id.removeprefix("kyber/vm/"): f.quantity.value for f in kyber.kyber_files(Lab())}
-    assert made["o-9/ext4/p99-over-worst-corner"] == pytest.approx(2 / 84)
-    assert made["o-9/ext4/p99-over-best-corner"] == 1
+    assert made["o-9/ext4/p99-over-worst-other"] == pytest.approx(2 / 84)
+    assert made["o-9/ext4/p99-over-best-other"] == pytest.approx(2 / 14)
     assert made["o-9/xfs/writes-over-most"] == 0.5
     assert made["o-10/xfs/reads-first/reads-over-most-of-others"] == 3
     assert made["o-10/xfs/reads-first/writes-over-most-of-others"] == 0.5

@@ -200,7 +200,8 @@ def test_flows_in_cgroups(tmp_path: Path) -> None:
     assert rows["none"] == {"rt": "tenants/a"}
     assert rows["bfq-weight"] == {"rt": "tenants/a", "background": "background"}
     known = "tenants/a, background, tenants or root"
-    message = f"schedulers[17].cgroups: rt is none of the labels; expected {known}"
+    first = next(i for i, s in enumerate(experiment.load(CONTROLS).schedulers) if "rt" in s.cgroups)
+    message = f"schedulers[{first}].cgroups: rt is none of the labels; expected {known}"
     assert_refused(tmp_path, CONTROLS, old, new, message)
     message = "flows: background has cgroups below it, and so no processes of its own"
     assert_refused(tmp_path, CONTROLS, old, new.replace("tenants", "background"), message)

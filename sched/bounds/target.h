@@ -5,8 +5,7 @@
  * A request that was late moves the bound down by a step, one that was in time up by a 99th of a step, so that both cancel out when one in
  * a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951; steps are of the logarithm, as a bound is
  * wrong by factors). The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones:
- * the percentile is that of all requests, with and without background. A new bound first takes larger steps towards the bound with which
- * nine of ten requests need at most half of the time that the target allows them to wait.
+ * the percentile is that of all requests, with and without background. Of a new bound the first steps are larger.
  *
  * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
  * never falls below it; elsewhere it is the limit. Both are remembered.
@@ -16,7 +15,7 @@
  * class, and after TARGET_PROBE_EVERY that met something.
  *
  * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
- * real-time requests, or a target below what the drive can do. The aim is then raised until one in 200 of them is late.
+ * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late.
  */
 #ifndef TAILGATE_SCHED_TARGET_H
 #define TAILGATE_SCHED_TARGET_H
@@ -63,23 +62,24 @@
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 4) / 100)
 #define TARGET_ODDS 99
-/* The same for the first TARGET_FIRST requests of an operating point. */
-#define TARGET_FIRST 128
-#define TARGET_FIRST_STEP ((3 << TARGET_LOG_SHIFT >> 2) / 10)
-#define TARGET_FIRST_ODDS 9
+/* Steps of a new operating point are TARGET_FIRST_TIMES as large at first, and fall as one over its requests, the first TARGET_FIRST. */
+#define TARGET_FIRST 1280
+#define TARGET_FIRST_TIMES 14
 /* After this many requests in time, none late, the bound grows TARGET_CALM_TIMES faster. */
-#define TARGET_CALM 600
+#define TARGET_CALM 1000
 #define TARGET_CALM_TIMES 8
 /* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
 #define TARGET_ENDED_MAX 256
 /* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
- * Where two late requests lower the bound to the least one, a late request raises the aim by a 32nd of a doubling, and one in time lowers it so
- * little that one in 200 may be late. Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers it, as the drive may have become faster.
+ * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
+ * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
+ * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
+ * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster.
  */
-#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / 200)
-#define TARGET_LIFT_ODDS 199
+#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / 111)
+#define TARGET_LIFT_ODDS 110
 #define TARGET_LIFT_FORGET 16
 #define TARGET_LIFT_MAX (16 << TARGET_LOG_SHIFT)
 
@@ -90,7 +90,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @limit_sectors: the bound; BOUND_NONE: there is none
  * @log: its logarithm
  * @applied: what it was when the bound was set last
- * @first: requests until the steps are small
+ * @seen: requests so far, at most TARGET_FIRST
  * @calm: requests in time while something was held, since one was late
  * @credit: what the bound will not fall
  * @lift: logarithm of the factor by which the aim is raised
@@ -100,7 +100,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 struct target_point {
 	u64 limit_sectors;
 	int log, applied;
-	int first, calm, credit;
+	int seen, calm, credit;
 	int lift;
 	atomic_t ended, late;
 };
@@ -155,7 +155,7 @@ static u64 target_power(int log)
  */
 static void target_change(struct target *t, bool on, u64 target_ns)
 {
-	const struct target_point first = { .log = TARGET_LOG_FIRST, .first = TARGET_FIRST };
+	const struct target_point first = { .log = TARGET_LOG_FIRST };
 	struct target_point *p;
 
 	if (t->target_ns != target_ns) {
@@ -255,8 +255,6 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 	lift = READ_ONCE(point->lift);
 	if (lift)
 		limit_ns = limit_ns * target_power(lift + (8 << TARGET_LOG_SHIFT)) >> 8;
-	if (READ_ONCE(point->first) && limit_ns > idle_ns)
-		limit_ns -= (limit_ns - idle_ns) / 2;
 	target_learn_idle(idle, alone, latency_ns);
 	if (!idle_ns)
 		return;
@@ -276,20 +274,19 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 {
 	struct target_point *p = &t->points[kind];
 	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
-	int up = in_time * TARGET_STEP, down = late * TARGET_ODDS * TARGET_STEP, forgiven = 0;
+	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
+	int step = TARGET_STEP * times;
+	int up = in_time * step, down = late * TARGET_ODDS * step, forgiven = 0;
 	int lift = p->lift;
 
-	if (p->first) {
-		up = in_time * TARGET_FIRST_STEP;
-		down = late * TARGET_FIRST_ODDS * TARGET_FIRST_STEP;
-		WRITE_ONCE(p->first, max(p->first - in_time - late, 0));
-	} else if (!t->held) {
+	if (!t->held) {
 		p->credit = min(p->credit + up, TARGET_CREDIT);
-	} else if (p->log < log_min + 2 * TARGET_ODDS * TARGET_STEP) {
+	} else if (times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP) {
 		lift += (late * TARGET_LIFT_ODDS - in_time) * TARGET_LIFT_STEP;
 	} else {
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
 	}
+	p->seen = min(p->seen + in_time + late, TARGET_FIRST);
 	WRITE_ONCE(p->lift, clamp_t(int, lift, 0, TARGET_LIFT_MAX));
 	if (late)
 		p->calm = 0;

@@ -154,7 +154,9 @@ MUTATIONS = [
     Mutation("never-falls", "late", "p->log + forgiven - down,", "p->log,"),
     Mutation("never-rises", "late", "p->log += p->calm > TARGET_CALM ? TARGET_CALM_TIMES * up : up;", ""),
     Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),
-    Mutation("lifted-without-need", "late", "p->log < log_min + 2 *", "p->log < 100 *"),
+    Mutation(
+        "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"
+    ),
     Mutation("rises-unused", "unused", "if (t->held) {", "if (true) {"),
     Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),
     Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),

@@ -151,6 +151,25 @@ def test_misses_come_first_with_their_interval(tmp_path: Path) -> None:
     assert "  1 of 2  <= 1.1  tail: The tail is short." in said
 
 
+def test_why_a_claim_is_missed_is_shown_with_the_miss_and_only_there(tmp_path: Path) -> None:
+    missed = '[[claim.missed]]\nresults = ["x/b/*"]\nbecause = "the drive is slow"\n'
+    some = topic(tmp_path, CLAIM + missed)
+    both = (figure("x/a/tail", exact(1.2)), figure("x/b/tail", exact(1.3)))
+    said = list(check.lines(judged(some, *both)))
+    assert said[1:6] == [
+        "  MISS   1.3  promised <= 1.1  x/b/tail",
+        "         tail: The tail is short.",
+        "         because the drive is slow",
+        "  MISS   1.2  promised <= 1.1  x/a/tail",
+        "         tail: The tail is short.",
+    ]
+    assert not any("none any more" in line for line in said)
+    said = list(check.lines(judged(some, both[0], figure("x/b/tail", exact(1.0)))))
+    assert "because the drive is slow" not in " ".join(said)
+    at = said.index("Reasons for misses that are none any more, to be deleted in claims/:")
+    assert said[at + 1] == "  tail: x/b/*: the drive is slow"
+
+
 def test_a_moved_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:
     history = '[[claim.history]]\nwas = "<= 0.9"\nuntil = "def5678"\nmeasured = 0.95\n'
     some = topic(tmp_path, CLAIM + history)

@@ -6,11 +6,11 @@ decides. A result that no claim and no figure declares is refused. What was meas
 before their law was last changed counts as not measured.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tailgate.base.errors import UsageError
-from tailgate.upkeep.claims.model import Claim, Figures, Moved, Topic, limits, matches
+from tailgate.upkeep.claims.model import Claim, Figures, Missed, Moved, Topic, limits, matches
 from tailgate.upkeep.claims.quantity import INTERVAL, rounded
 from tailgate.upkeep.claims.results import Result, Stored
 
@@ -44,11 +44,15 @@ class Broken:
 
 @dataclass(frozen=True)
 class Report:
-    """All verdicts. `missing`: (claim, pattern, reason) of what was not measured."""
+    """All verdicts.
+
+    `missing`: (claim, pattern, reason) of what was not measured. `needless`: reasons of misses that are none.
+    """
 
     verdicts: tuple[Verdict, ...]
     broken: tuple[Broken, ...]
     missing: tuple[tuple[Claim, str, str], ...]
+    needless: tuple[tuple[Claim, Missed], ...]
 
     @property
     def misses(self) -> list[Verdict]:
@@ -88,7 +92,15 @@ def check(
                 if not any(matches((pattern,), name) for name in valid):
                     why = next((w for name, w in old.items() if matches((pattern,), name)), "no result")
                     missing.append((entry, pattern, why))
-    return Report(tuple(verdicts), tuple(broken), tuple(missing))
+    return Report(tuple(verdicts), tuple(broken), tuple(missing), tuple(_needless(verdicts)))
+
+
+def _needless(verdicts: Sequence[Verdict]) -> Iterator[tuple[Claim, Missed]]:
+    for claim, of_claim in _by_claim(verdicts).items():
+        misses = [v.result.figure.id for v in of_claim if not v.holds]
+        for missed in claim.missed:
+            if not any(matches(missed.results, name) for name in misses):
+                yield claim, missed
 
 
 def holds(topics: Mapping[str, Topic], result: Result) -> bool:
@@ -117,6 +129,8 @@ def lines(report: Report) -> Iterator[str]:
     for v in sorted(misses, key=lambda v: v.margin):
         yield f"  MISS   {shown(v.result.figure)}  promised {v.claim.bound}  {v.result.figure.id}"
         yield f"         {v.claim.id}: {v.claim.sentence}"
+        if because := v.claim.because(v.result.figure.id):
+            yield f"         because {because}"
     if report.broken:
         yield "Bounds that were moved after a measurement, and that are still not kept:"
     for b in report.broken:
@@ -137,6 +151,10 @@ def lines(report: Report) -> Iterator[str]:
         yield "Not measured:"
     for claim, pattern, why in report.missing:
         yield f"  {claim.id}: {pattern}: {why}"
+    if report.needless:
+        yield "Reasons for misses that are none any more, to be deleted in claims/:"
+    for claim, missed in report.needless:
+        yield f"  {claim.id}: {' '.join(missed.results)}: {missed.because}"
     points = sum(v.result.figure.quantity.how.startswith("none") for v in report.verdicts)
     yield (
         f"{len(misses)} of {len(report.verdicts)} results miss their bound; {len(report.broken)} break one "
@@ -144,7 +162,7 @@ def lines(report: Report) -> Iterator[str]:
     )
 
 
-def _by_claim(verdicts: tuple[Verdict, ...]) -> dict[Claim, list[Verdict]]:
+def _by_claim(verdicts: Sequence[Verdict]) -> dict[Claim, list[Verdict]]:
     found: dict[Claim, list[Verdict]] = {}
     for v in verdicts:
         found.setdefault(v.claim, []).append(v)

@@ -76,6 +76,13 @@ class Moved(BaseModel, extra="forbid", frozen=True):
     results: tuple[str, ...] = ()
 
 
+class Missed(BaseModel, extra="forbid", frozen=True):
+    """Why some results miss their bound: what was found out about them."""
+
+    results: Patterns
+    because: str
+
+
 class Claim(BaseModel, extra="forbid", frozen=True):
     """A promise about a family of results. It holds if each of them keeps the bound."""
 
@@ -86,6 +93,11 @@ class Claim(BaseModel, extra="forbid", frozen=True):
     why: str
     since: str
     history: tuple[Moved, ...] = ()
+    missed: tuple[Missed, ...] = ()
+
+    def because(self, name: str) -> str:
+        """Why this result misses the bound; empty if nobody knows."""
+        return next((m.because for m in self.missed if matches(m.results, name)), "")
 
 
 class Figures(BaseModel, extra="forbid", frozen=True):

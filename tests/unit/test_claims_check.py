@@ -163,11 +163,19 @@ def test_why_a_claim_is_missed_is_shown_with_the_miss_and_only_there(tmp_path: P
         "  MISS   1.2  promised <= 1.1  x/a/tail",
         "         tail: The tail is short.",
     ]
-    assert not any("none any more" in line for line in said)
+    assert not any("no miss needs" in line for line in said)
     said = list(check.lines(judged(some, both[0], figure("x/b/tail", exact(1.0)))))
     assert "because the drive is slow" not in " ".join(said)
-    at = said.index("Reasons for misses that are none any more, to be deleted in claims/:")
+    at = said.index("Reasons that no miss needs any more, to be deleted in claims/:")
     assert said[at + 1] == "  tail: x/b/*: the drive is slow"
+
+
+def test_a_miss_by_the_interval_only_says_so_and_needs_no_reason(tmp_path: Path) -> None:
+    some = topic(tmp_path, CLAIM + '[[claim.missed]]\nresults = ["x/b/*"]\nbecause = "the drive is slow"\n')
+    said = list(check.lines(judged(some, figure("x/b/tail", within(1.0, 0.9, 1.2)))))
+    assert said[3] == "         by its interval only: the value keeps the bound"
+    assert said[-1].startswith("1 of 1 results miss their bound, 1 by their interval only; ")
+    assert "  tail: x/b/*: the drive is slow" in said
 
 
 def test_a_moved_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:

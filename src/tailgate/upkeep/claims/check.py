@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tailgate.base.errors import UsageError
 from tailgate.upkeep.claims.model import Claim, Figures, Missed, Moved, Topic, limits, matches
-from tailgate.upkeep.claims.quantity import INTERVAL, rounded
+from tailgate.upkeep.claims.quantity import INTERVAL, exact, rounded
 from tailgate.upkeep.claims.results import Result, Stored
 
 
@@ -26,6 +26,12 @@ class Verdict:
     def holds(self) -> bool:
         """Whether the unfavourable end of the interval keeps the bound."""
         return limits(self.claim.bound).hold(self.result.figure.quantity)
+
+    @property
+    def misses_by_interval(self) -> bool:
+        """Whether the value keeps the bound and only the unfavourable end of its interval does not."""
+        value = self.result.figure.quantity.value
+        return not self.holds and limits(self.claim.bound).hold(exact(value))
 
     @property
     def margin(self) -> float:
@@ -46,7 +52,7 @@ class Broken:
 class Report:
     """All verdicts.
 
-    `missing`: (claim, pattern, reason) of what was not measured. `needless`: reasons of misses that are none.
+    `missing`: (claim, pattern, reason) of what was not measured. `needless`: reasons that no miss needs.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -97,7 +103,7 @@ def check(
 
 def _needless(verdicts: Sequence[Verdict]) -> Iterator[tuple[Claim, Missed]]:
     for claim, of_claim in _by_claim(verdicts).items():
-        misses = [v.result.figure.id for v in of_claim if not v.holds]
+        misses = [v.result.figure.id for v in of_claim if not v.holds and not v.misses_by_interval]
         for missed in claim.missed:
             if not any(matches(missed.results, name) for name in misses):
                 yield claim, missed
@@ -129,7 +135,9 @@ def lines(report: Report) -> Iterator[str]:
     for v in sorted(misses, key=lambda v: v.margin):
         yield f"  MISS   {shown(v.result.figure)}  promised {v.claim.bound}  {v.result.figure.id}"
         yield f"         {v.claim.id}: {v.claim.sentence}"
-        if because := v.claim.because(v.result.figure.id):
+        if v.misses_by_interval:
+            yield "         by its interval only: the value keeps the bound"
+        elif because := v.claim.because(v.result.figure.id):
             yield f"         because {because}"
     if report.broken:
         yield "Bounds that were moved after a measurement, and that are still not kept:"
@@ -152,12 +160,13 @@ def lines(report: Report) -> Iterator[str]:
     for claim, pattern, why in report.missing:
         yield f"  {claim.id}: {pattern}: {why}"
     if report.needless:
-        yield "Reasons for misses that are none any more, to be deleted in claims/:"
+        yield "Reasons that no miss needs any more, to be deleted in claims/:"
     for claim, missed in report.needless:
         yield f"  {claim.id}: {' '.join(missed.results)}: {missed.because}"
     points = sum(v.result.figure.quantity.how.startswith("none") for v in report.verdicts)
     yield (
-        f"{len(misses)} of {len(report.verdicts)} results miss their bound; {len(report.broken)} break one "
+        f"{len(misses)} of {len(report.verdicts)} results miss their bound, "
+        f"{sum(v.misses_by_interval for v in misses)} by their interval only; {len(report.broken)} break one "
         f"that was moved; {points} have no interval; {len(report.missing)} families are not measured"
     )
 

@@ -77,7 +77,7 @@ class Moved(BaseModel, extra="forbid", frozen=True):
 
 
 class Missed(BaseModel, extra="forbid", frozen=True):
-    """Why some results miss their bound: what was found out about them."""
+    """The reason, once it is known, why the values of some results miss the bound."""
 
     results: Patterns
     because: str
@@ -96,7 +96,7 @@ class Claim(BaseModel, extra="forbid", frozen=True):
     missed: tuple[Missed, ...] = ()
 
     def because(self, name: str) -> str:
-        """Why this result misses the bound; empty if nobody knows."""
+        """The reason that is known for a miss of this result; else empty."""
         return next((m.because for m in self.missed if matches(m.results, name)), "")
 
 

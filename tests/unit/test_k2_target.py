@@ -55,6 +55,13 @@ def check_one_in_a_hundred_is_late(script: Script) -> None:
     assert lab.in_drive_typically(400_000) >= 3
 
 
+def check_it_is_found_soon(script: Script) -> None:
+    """A target that the full drive meets lets it fill after some 200 requests, from 16 KiB on."""
+    lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_us": 5_000})
+    lab.play(100_000)
+    assert lab.in_drive_typically(80_000) > 12
+
+
 def check_it_follows_the_load(script: Script) -> None:
     """A target that the full drive meets does not bind; a lower one does, from now on."""
     lab = TargetLab(script, [Flow(0, thinks(400))], {"rt_target_us": 5_000})
@@ -134,6 +141,7 @@ def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
 
 CHECKS: dict[str, Callable[[Script], None]] = {
     "late": check_one_in_a_hundred_is_late,
+    "soon": check_it_is_found_soon,
     "follows": check_it_follows_the_load,
     "impossible": check_a_target_out_of_reach_leaves_the_background_its_share,
     "unused": check_what_is_not_held_teaches_nothing,
@@ -156,6 +164,9 @@ MUTATIONS = [
     Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),
     Mutation(
         "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"
+    ),
+    Mutation(
+        "first-steps-are-small", "soon", "#define TARGET_FIRST_TIMES 14", "#define TARGET_FIRST_TIMES 1"
     ),
     Mutation("rises-unused", "unused", "if (t->held) {", "if (true) {"),
     Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),

@@ -317,6 +317,19 @@ static void check_oldest(struct k2_entry *e)
 		player_fail("a background request went before an older one that may go");
 }
 
+static void unqueue(struct io *io)
+{
+	unsigned int list = ((struct k2_entry *)io->elv)->list;
+
+	io->queued = false;
+	if (io->urgent)
+		law.queued_urgent--;
+	else
+		law.queued[io->level]--;
+	if (list >= K2_LIST_BACKGROUND && !--law.background[k2_floor_kind(list)].queued)
+		law.background[k2_floor_kind(list)].waits = false;
+}
+
 static void k2_picked(struct k2_entry *e)
 {
 	struct io *io = k2_io(e);
@@ -329,8 +342,12 @@ static void k2_picked(struct k2_entry *e)
 	if (!(e->list == K2_LIST_DISCARDS && law.discards_set) && io->inserted_ns < *first)
 		player_fail("requests of a level and hardware queue changed their order");
 	*first = io->inserted_ns;
-	if (list_empty(k2_node(e)))
-		return; /* it is taken to be split */
+	if (list_empty(k2_node(e))) {
+		/* it is taken to be split: it waits no longer, and its pieces will */
+		law.taken++;
+		unqueue(io);
+		return;
+	}
 	if (io->op == IO_WRITE)
 		law.write_most = max_t(u64, law.write_most, k2_sectors(e));
 	check_oldest(e);
@@ -459,19 +476,6 @@ static bool subject_set(unsigned int knob, u64 value)
 	return true;
 }
 
-static void unqueue(struct io *io)
-{
-	unsigned int list = ((struct k2_entry *)io->elv)->list;
-
-	io->queued = false;
-	if (io->urgent)
-		law.queued_urgent--;
-	else
-		law.queued[io->level]--;
-	if (list >= K2_LIST_BACKGROUND && !--law.background[k2_floor_kind(list)].queued)
-		law.background[k2_floor_kind(list)].waits = false;
-}
-
 static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 {
 	LIST_HEAD(entries);
@@ -519,7 +523,6 @@ static void check_activity(void)
 static struct io *subject_dispatch(u32 queue, struct list_head *large)
 {
 	unsigned int level, rt = 0;
-	struct list_head *node;
 	struct k2_entry *e;
 	struct io *io;
 
@@ -534,10 +537,6 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	}
 	(void)queue;
 	e = k2_dispatch(k2, player_now_ns, large);
-	for (node = large->next; node != large; node = node->next) {
-		law.taken++;
-		unqueue(list_entry(node, struct io, node));
-	}
 	check_activity();
 	see_waiting();
 	if (!e)

@@ -273,7 +273,7 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 	atomic_add(sectors, &d->written);
 	if (atomic_read(&d->reads) >= DEBT_READS || 2 * atomic_read(&d->slow_reads) >= DEBT_READS)
 		debt_judge_reads(d, now_ns);
-	if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
+	else if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
 		debt_end_window(d, now_ns);
 	if (d->rate)
 		debt_charge(d, rate_ns(d->rate, sectors), now_ns);

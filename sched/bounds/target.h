@@ -62,7 +62,10 @@
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 4) / 100)
 #define TARGET_ODDS 99
-/* Steps of a new operating point are TARGET_FIRST_TIMES as large at first, and fall as one over its requests, the first TARGET_FIRST. */
+/*
+ * A new operating point does not know its bound: its first step is TARGET_FIRST_TIMES as large. The steps then shrink as one over the
+ * number of its requests, until they have their usual size at nearly TARGET_FIRST requests.
+ */
 #define TARGET_FIRST 1280
 #define TARGET_FIRST_TIMES 14
 /* After this many requests in time, none late, the bound grows TARGET_CALM_TIMES faster. */
@@ -78,8 +81,8 @@
  * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
  * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster.
  */
-#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / 111)
 #define TARGET_LIFT_ODDS 110
+#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / (TARGET_LIFT_ODDS + 1))
 #define TARGET_LIFT_FORGET 16
 #define TARGET_LIFT_MAX (16 << TARGET_LOG_SHIFT)
 

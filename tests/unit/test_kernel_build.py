@@ -86,8 +86,12 @@ def test_key_stands_for_options_and_version(configurations: Path) -> None:
     key = SOURCE.key()
     assert key == SOURCE.key()
     assert key != Source("linux-source-9.1", "9.1.8-1", "kasan").key()
-    (configurations / "base.config").write_text("CONFIG_SMP=y\nCONFIG_PCI=y\n")
-    assert key != SOURCE.key()
+    base = configurations / "base.config"
+    base.write_text(f"# why\n\n{base.read_text()}")
+    assert key == SOURCE.key()
+    for option in "CONFIG_PCI=y\n", "# CONFIG_PCI is not set\n":
+        base.write_text("CONFIG_SMP=y\n" + option)
+        assert key != SOURCE.key()
 
 
 @pytest.mark.usefixtures("configurations")

@@ -33,6 +33,8 @@ VARIABLES: Mapping[str, Sequence[str]] = {
     "kasan": ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n"),
     "kcsan": (),
 }
+#: An option in a file of options, set or off; all other lines are comments or blank.
+OPTION = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)\n", re.MULTILINE)
 #: What must be there, with the Debian package that has it.
 PROGRAMS = {"bc": "bc", "bison": "bison", "flex": "flex", "gcc": "gcc", "make": "make", "pahole": "dwarves"}
 #: For free space: the tree with its objects takes 3 GB, what is kept 0.3 GB.
@@ -58,12 +60,12 @@ class Source:
     kind: str
 
     def configuration(self) -> str:
-        """The options of this kind, as `make allnoconfig` takes them."""
+        """The options of this kind, without comments, as `make allnoconfig` takes them."""
         try:
             parts = [(CONFIGURATIONS / f"{name}.config").read_text() for name in ("base", self.kind)]
         except OSError as e:
             raise UsageError(f"cannot read {e.filename}: run Tailgate from its checkout") from e
-        return f'CONFIG_LOCALVERSION="-{self.kind}"\n' + "".join(parts)
+        return f'CONFIG_LOCALVERSION="-{self.kind}"\n' + "".join(OPTION.findall("".join(parts)))
 
     def key(self) -> str:
         """Stands for all that decides the result: the options, the variables and the source's version."""

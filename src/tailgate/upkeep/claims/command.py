@@ -58,6 +58,7 @@ def measure(names: Sequence[str], fresh: bool, kept: Path) -> None:
     """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends."""
     kept.mkdir(parents=True, exist_ok=True)
     lab, steps = Lab(fresh), chosen(names)
+    build_simulator()
     for i, (topic, name, step) in enumerate(steps, 1):
         file = kept / f"{name}.json"
         if fresh or not file.is_file():
@@ -66,6 +67,12 @@ def measure(names: Sequence[str], fresh: bool, kept: Path) -> None:
             measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
             file.write_text(measured.model_dump_json())
         store(topic, name, Step.model_validate_json(file.read_text()))
+
+
+def build_simulator() -> None:
+    """Build it anew if its sources have changed: results are kept under the sources' names."""
+    if subprocess.run(["make", "--silent", f"--directory={ROOT}", "sim"], check=False).returncode:
+        raise UsageError("the simulator cannot be built: see above")
 
 
 def store(topic: str, name: str, step: Step) -> None:

@@ -346,7 +346,7 @@ def test_held_out_drives_are_drawn_by_the_commit_of_their_law(
 ) -> None:
     commits = {"sched/bounds": "a" * 40}
     monkeypatch.setattr(lab, "KEPT", tmp_path)
-    monkeypatch.setattr(lab, "last_commit", lambda law: commits[law])
+    monkeypatch.setattr(lab, "law_commit", lambda law: commits[law])
 
     def drawn() -> dict[str, dict[str, int]]:
         found = {}

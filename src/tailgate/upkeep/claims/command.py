@@ -16,7 +16,8 @@ from pathlib import Path
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.upkeep.claims import check, model, results, tables
-from tailgate.upkeep.claims.lab import KEPT, Lab, last_commit
+from tailgate.upkeep.claims.history import last_commit, law_commit
+from tailgate.upkeep.claims.lab import KEPT, Lab
 from tailgate.upkeep.claims.results import Step
 from tailgate.upkeep.claims.steps import Step as Measure
 from tailgate.upkeep.claims.steps import bounds, by_topic, search
@@ -34,7 +35,7 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
     for file in (*folders, *(root / name for name in FILES)):
         if file.is_file() and "__pycache__" not in file.parts:
             digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-    for commit in map(last_commit, LAWS) if laws is None else laws:
+    for commit in map(law_commit, LAWS) if laws is None else laws:
         digest.update(commit.encode())
     return digest.hexdigest()[:12]
 
@@ -92,7 +93,7 @@ def commit() -> str:
 def judge() -> bool:
     """Print the verdicts of what is stored. Whether all that was measured holds."""
     stored = results.by_id(results.read())
-    report = check.check(model.read(), stored, cache(last_commit))
+    report = check.check(model.read(), stored, cache(law_commit))
     print("\n".join(check.lines(report)))
     return not report.misses
 

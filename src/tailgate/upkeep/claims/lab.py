@@ -15,6 +15,7 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.guest import kvm
 from tailgate.upkeep import draw
+from tailgate.upkeep.claims.history import law_commit
 from tailgate.upkeep.claims.quantity import Quantity, exact, once, within
 from tailgate.upkeep.claims.results import Clock, Figure, Source
 
@@ -107,12 +108,12 @@ class Lab:
             return {entry["name"]: entry["value"] for entry in json.loads(out.read_text())}
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:
-        """Random drives that were not known when a law was written: name, file, the law with its last commit.
+        """Random drives that were not known when a law was written: name, file, the law with its commit.
 
         They are drawn by seeds taken from the commit that last changed the law, so they cannot
-        be known before the change.
+        be known before the change; better comments change no law.
         """
-        commit = last_commit(law)
+        commit = law_commit(law)
         for i in range(1, count + 1):
             name = f"held-out-{i}"
             path = KEPT / "drives" / commit[:12] / f"{name}.toml"
@@ -129,19 +130,6 @@ def clock(target: str) -> Clock:
 def held_out_seed(commit: str, number: int) -> int:
     """The seed of a held-out drive: from the commit's first twelve digits, and its number."""
     return int(commit[:12], 16) * 16 + number
-
-
-def last_commit(paths: str) -> str:
-    """The commit that last changed files (a list of paths, separated by blanks). UsageError without git."""
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "log", "-1", "--format=%H", "--", *paths.split()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode or not done.stdout.strip():
-        raise UsageError(f"git knows no commit of {paths}: expected a checkout with its history")
-    return done.stdout.strip()
 
 
 def noted(source: Source, command: str) -> Source:

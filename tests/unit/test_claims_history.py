@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which commit last changed what a law does."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tailgate.base.errors import UsageError
+from tailgate.upkeep.claims import history
+from tailgate.upkeep.claims.history import last_commit, law_commit, without_comments
+
+Commit = Callable[[str, str], str]
+
+
+@pytest.fixture
+def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commit:
+    """Write a file of a new repository, and commit that; the commit."""
+    monkeypatch.setattr(history, "ROOT", tmp_path)
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", str(tmp_path), *who, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def write(name: str, text: str) -> str:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        git("add", name)
+        git("commit", "--quiet", "--message", name)
+        return git("rev-parse", "HEAD")
+
+    git("init", "--quiet")
+    return write
+
+
+def test_comments_and_blanks_of_c_are_no_law(commit: Commit) -> None:
+    commit("law/a.h", "int a = 1;\n")
+    law = commit("law/a.h", "int a = 2;\n")
+    commit("law/a.h", "/* why\n * 2 */\nint  a = 2; // two\n")
+    commit("other.c", "int b;\n")
+    latest = commit("law/a.h", "/* because */\nint a = 2;\n")
+    assert last_commit("law") == latest
+    assert law_commit("law") == law
+
+
+def test_any_change_of_code_or_of_another_file_is_one(commit: Commit) -> None:
+    commit("law/a.h", "/* why */\nint a = 2;\n")
+    changes = (
+        ("a.h", "/* why */\nint a = 3;\n"),
+        ("b.h", ""),
+        ("c.toml", "a = 1\n"),
+        ("c.toml", "a = 1 # one\n"),
+    )
+    for name, text in changes:
+        law = commit(f"law/{name}", text)
+        assert law_commit("law") == law
+    assert law_commit("law/a.h law/b.h") != law_commit("law")
+
+
+def test_a_law_that_never_changed_is_of_its_first_commit(commit: Commit) -> None:
+    first = commit("law/a.h", "int a;\n")
+    commit("law/a.h", "int a; /* a */\n")
+    assert law_commit("law") == first
+
+
+@pytest.mark.usefixtures("commit")
+def test_without_history() -> None:
+    with pytest.raises(UsageError, match="git knows no commit of law"):
+        law_commit("law")
+
+
+def test_what_looks_like_a_comment_in_a_string_is_none() -> None:
+    assert without_comments('a = "/* no */ \\" // no"; /* yes */ b; // yes\nc;') == (
+        'a = "/* no */ \\" // no"; b; c;'
+    )

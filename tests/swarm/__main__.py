@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plays scenarios until stopped: `play SCHEDULER [SEED]`; or prints the table of faults: `faults`."""
+"""Plays scenarios.
+
+python -m tests.swarm play SCHEDULER [SEED]      random ones, until stopped
+python -m tests.swarm play SCHEDULER - < FILE    the one in a file
+python -m tests.swarm faults                     prints the table of faults
+"""
 
 import secrets
 import subprocess
@@ -16,10 +21,12 @@ def main() -> int:
             return faults.main()
         case ["play", scheduler, *seed] if len(seed) <= 1:
             first = seed[0] if seed else str(secrets.randbelow(1 << 31))
-            print(f"from seed {first} on", flush=True)
+            seeds = [first] if first == "-" else [first, "0"]
+            if first != "-":
+                print(f"from seed {first} on", flush=True)
             with tempfile.TemporaryDirectory() as scratch:
                 program = faults.compile_swarm(Path(scratch))
-                return subprocess.run([program, scheduler, first, "0"], check=False).returncode
+                return subprocess.run([program, scheduler, *seeds], check=False).returncode
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -406,6 +406,7 @@ def said(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def headers_of_nobody(folder: Path) -> Path:
     (folder / "include/generated").mkdir(parents=True)
+    (folder / "Makefile").touch()
     (folder / "include/generated/utsrelease.h").write_text('#define UTS_RELEASE "9.1.0"\n')
     return folder
 
@@ -418,6 +419,14 @@ def test_a_refused_kernel_is_refused_again(tmp_path: Path) -> None:
         done = make(f"KDIR={headers}", f"BTF={tmp_path / 'btf'}", f"OUT={tmp_path / 'out'}")
         assert done.returncode != 0
         assert said(done) == ["tailgate: the kernel has no enum elv_merge"]
+
+
+def test_headers_that_are_not_installed_are_named(tmp_path: Path) -> None:
+    done = make(f"KDIR={tmp_path / 'no'}", f"OUT={tmp_path / 'out'}")
+    assert done.returncode != 0
+    [line] = said(done)
+    assert line.startswith(f"tailgate: no kernel headers in {tmp_path / 'no'}: install linux-headers-")
+    assert not (tmp_path / "out").exists()
 
 
 def test_type_information_of_another_kernel_is_not_taken(tmp_path: Path) -> None:

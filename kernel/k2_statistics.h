@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The lines of /proc/tailgate-k2 (elevator/statistics.h); docs/k2.md says what they mean. Included by k2.c. */
+/* The lines of /proc/tailgate-k2 (elevator/statistics.h); docs/k2/reference.md says what they mean. Included by k2.c. */
 #ifndef TAILGATE_K2_STATISTICS_H
 #define TAILGATE_K2_STATISTICS_H
 

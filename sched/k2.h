@@ -67,7 +67,8 @@ static const char *const k2_bound_whens[] = { "always", "active" };
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", NULL, 0, \
 	     "largest background request; a larger one is split; 0 splits nothing") \
 	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "most writes that the drive has acknowledged and not yet programmed, as estimated; 0 is no bound") \
+	     "most writes that the drive has acknowledged and not yet programmed, as estimated; auto: what it programs in twice the time of " \
+	     "a typical real-time read; 0 is no bound") \
 	knob(discard_kib_max, "KiB", 0, 1048576, 4, 0, "log", NULL, 0, \
 	     "background discards are dispatched one at a time, in pieces of this size, and wait during real-time activity; " \
 	     "0 treats them like other requests") \

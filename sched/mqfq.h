@@ -63,11 +63,12 @@ static const char *const mqfq_flow_bys[] = { "cgroup", "process" };
 /* clang-format off */
 #define MQFQ_KNOBS(knob) \
 	knob(d, "requests", 1, 65535, 1, 64, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "most requests in the drive at a time, over all hardware queues") \
+	     "most requests in the drive at a time, over all hardware queues; auto: the least with which the drive reaches 97 % of its " \
+	     "throughput") \
 	knob(t_kib, "KiB", 0, 1048576, 1, 512, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "how far a flow of weight 100 may be ahead of the flow that was served least") \
+	     "how far a flow of weight 100 may be ahead of the flow that was served least; auto: the least that costs nearly no throughput") \
 	knob(write_cost_pct, "percent", WRITE_COST_MIN, WRITE_COST_MAX, 1, 100, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "cost of a write relative to a read of the same size") \
+	     "cost of a write relative to a read of the same size; auto: measured while the drive is in use") \
 	knob(flow_by, "mode", 0, 1, 1, 0, "choice", mqfq_flow_bys, 0, \
 	     "what a flow is: a cgroup, with the weight in io.mqfq.weight, or a process, all of equal weight")
 /* clang-format on */

@@ -64,7 +64,7 @@
 #define TARGET_ODDS 99
 /*
  * A new operating point does not know its bound: its first step is TARGET_FIRST_TIMES as large. The steps then shrink as one over the
- * number of its requests, until they have their usual size at nearly TARGET_FIRST requests.
+ * number of its requests, in whole numbers of the usual size, which they have after about TARGET_FIRST / 2 requests.
  */
 #define TARGET_FIRST 1280
 #define TARGET_FIRST_TIMES 14

@@ -19,7 +19,9 @@ tailgate report RUN RUN                one HTML file of several runs
 tailgate run --help                    each command has its own help
 """
 
-app = command.application(completion=True)
+app = command.application(
+    "Measure I/O schedulers, K2 and MQFQ among them, in virtual machines and in a simulator.", completion=True
+)
 app.add_typer(users)
 app.add_typer(maintainers)
 

@@ -520,7 +520,7 @@ def test_missing_module_says_how_to_build_it(
     simulation.build.cache_clear()
     assert run(small) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "`make sim` builds it" in line
+    assert "`make setup-check sim` builds it" in line
 
 
 def test_another_build_is_refused(small: Path) -> None:

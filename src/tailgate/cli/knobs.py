@@ -25,8 +25,10 @@ def knobs(
 ) -> int:
     """List the knobs of each scheduler: unit, range, default, and what each does.
 
-    They are files below /sys/block/DRIVE/queue/iosched; nr_requests, the one
-    of none, lies in the folder above.
+    Most are files below /sys/block/DRIVE/queue/iosched; nr_requests, the one of
+    none, lies in the folder above. bound_mode and ahead_* of k2 exist in the
+    module k2_experiments.ko and in the simulator only, keeps_next of
+    mq-deadline in the simulator only.
     """
     import json as json_format
     from dataclasses import asdict

@@ -111,7 +111,7 @@ def module() -> ModuleType:
     try:
         return importlib.import_module("tailgate_sim")
     except ImportError as e:
-        raise UsageError(f"the simulator is not built ({e}); `make sim` builds it") from e
+        raise UsageError(f"the simulator is not built ({e}); `make setup-check sim` builds it") from e
 
 
 @lru_cache

@@ -142,10 +142,10 @@ swarm-faults: ## faults that K2 once had, put back, and some of mqfq: which law 
 faults: ## faults that K2 once had, put back one by one: what finds each (half an hour, with virtual machines)
 	@$(BIN)/python -m tests.faults
 
-vm-test: ## everything that boots one
+vm-test: ## all tests that boot a virtual machine
 	$(VM_TEST)
 
-vm-test-all: ## the same with 1, 2 and 4 CPUs on each kernel: hours
+vm-test-all: ## vm-test with 1, 2 and 4 CPUs on each kernel: hours
 	TAILGATE_ALL_MACHINES=1 $(MAKE) -s vm-test
 
 vm-test-repeat: ## vm-test ten times, five of them beside four busy loops: the record (hours, resumable)

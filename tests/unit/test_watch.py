@@ -2,7 +2,9 @@
 """`tailgate watch`: what it asks for, where knobs move, the law, and a drive's files in sysfs."""
 
 import json
+import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -14,10 +16,11 @@ from hypothesis import strategies as st
 from tailgate.base.errors import UsageError
 from tailgate.main import main
 from tailgate.simulator import job, simulation
-from tailgate.watch import command, meter, way
+from tailgate.watch import command, meter, stop, way
 from tailgate.watch.law import Law
 from tailgate.watch.meter import Counters, Meter
 from tailgate.watch.queue import LostError, Queue
+from tailgate.watch.stop import StopSignals
 
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 
@@ -98,6 +101,31 @@ def test_nothing_for_a_second_is_idle_and_does_not_blur_what_comes_then() -> Non
     assert found.add(Counters(0.9, 5, 1)) is None
     assert found.add(Counters(1.0, 5, 1)) == 0
     assert found.add(Counters(9.0, 25, 11)) == 500
+
+
+@pytest.mark.parametrize("stray", [Counters(0.1, 5, 500), Counters(0.1, 100, 5)])
+def test_a_few_requests_before_it_do_not_hide_that_nothing_comes_any_more(stray: Counters) -> None:
+    found = Meter()
+    found.add(Counters(0.0, 0, 0))
+    assert found.add(stray) is None
+    assert found.add(Counters(1.0, stray.requests, stray.ms)) is None
+    assert found.add(Counters(1.1, stray.requests, stray.ms)) == 0
+    assert found.add(Counters(2.0, stray.requests + 10, stray.ms + 10)) == 1000
+
+
+def test_a_request_that_takes_longer_than_a_second_is_not_idleness() -> None:
+    found = Meter()
+    found.add(Counters(0.0, 5, 1))
+    assert found.add(Counters(1.5, 5, 1, outstanding=True)) is None
+    assert found.add(Counters(2.4, 5, 1)) is None
+    assert found.add(Counters(2.5, 5, 1)) == 0
+
+
+def test_the_kernel_counts_milliseconds_modulo_2_to_the_32() -> None:
+    found = Meter()
+    found.add(Counters(0.0, 1000, 2**32 - 5))
+    assert found.add(Counters(0.1, 1010, 5)) == 1000
+    assert found.add(Counters(0.2, 1020, 15)) == 1000
 
 
 # --- the law -----------------------------------------------------------------------------------------------
@@ -293,6 +321,7 @@ class Drive:
         (self.block / "queue/iostats").write_text("1\n")
         (self.block / "queue/scheduler").write_text("none [k2] kyber\n")
         (self.block / "queue/iosched/inflight_max").write_text("32\n")
+        (self.block / "inflight").write_text("       1        0\n")
         self.now_s = 0.0
         self.reads = self.ms = 0
         self.queue = Queue("/dev/nvme0n1", root)
@@ -350,15 +379,26 @@ def test_whatever_ends_it_the_knobs_are_put_back(drive: Drive, error: type[BaseE
     assert drive.bound == "32"
 
 
-def test_what_somebody_else_set_stays(drive: Drive) -> None:
+def test_what_another_program_set_stays(drive: Drive) -> None:
     def end() -> bool:
         if drive.now_s > 1:
             (drive.block / "queue/iosched/inflight_max").write_text("7\n")
         return drive.now_s > 3
 
-    with pytest.raises(LostError, match="inflight_max of nvme0n1 was set to 7 by somebody else"):
+    words = "inflight_max of nvme0n1 was set to 7 by another program; nothing was put back"
+    with pytest.raises(LostError, match=words):
         drive.watch(end)
     assert drive.bound == "7"
+
+
+def test_the_other_knobs_are_put_back(drive: Drive) -> None:
+    other = drive.block / "queue/iosched/inflight_kib_max"
+    other.write_text("64\n")
+    drive.queue.take(["inflight_max", "inflight_kib_max"])
+    drive.queue.set({"inflight_max": 1, "inflight_kib_max": 4})
+    (drive.block / "queue/iosched/inflight_max").write_text("7\n")
+    assert drive.queue.put_back() == {"inflight_kib_max": "64"}
+    assert (drive.bound, other.read_text().strip()) == ("7", "64")
 
 
 def test_a_change_of_the_scheduler_ends_it(drive: Drive) -> None:
@@ -367,7 +407,7 @@ def test_a_change_of_the_scheduler_ends_it(drive: Drive) -> None:
             (drive.block / "queue/scheduler").write_text("[none] k2 kyber\n")
         return drive.now_s > 3
 
-    with pytest.raises(LostError, match="the scheduler of nvme0n1 is now none"):
+    with pytest.raises(LostError, match="the scheduler of nvme0n1 is now none; nothing was put back"):
         drive.watch(end)
 
 
@@ -411,7 +451,33 @@ def test_what_cannot_be_watched_is_refused(drive: Drive, tmp_path: Path) -> None
     [("read.lat_us.mean <= 9", "there is no drive no-such-drive"), ("read <= 9", "--keep: expected")],
 )
 def test_the_command_names_what_is_wrong(keep: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert main(["watch", "no-such-drive", "--keep", keep]) == 2
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert words in capsys.readouterr().err
+
+
+# --- the end -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", stop.SIGNALS)
+def test_a_signal_ends_each_wait_from_then_on(number: signal.Signals) -> None:
+    before = [signal.getsignal(n) for n in stop.SIGNALS]
+    with StopSignals() as signals:
+        assert not signals.wait(-1)
+        assert not signals.wait(0.01)
+        os.kill(os.getpid(), number)
+        begin = time.monotonic()
+        assert signals.wait(60)
+        assert signals.wait(60)
+        assert time.monotonic() - begin < 30
+    assert [signal.getsignal(n) for n in stop.SIGNALS] == before
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not signals.wait(0.01)
+    finally:
+        signal.signal(signal.SIGHUP, before)

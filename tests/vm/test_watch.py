@@ -45,13 +45,15 @@ usleep 3000000
 cat /sys/block/vflash0/stat >> /tmp/stat
 wait $pid
 echo $? $(cat $BOUND) > /tmp/first
-chroot /host $WATCH 2> /tmp/terminated &
-pid=$!
-moved /tmp/terminated
-kill -TERM $pid
-wait $pid
-echo $? $(cat $BOUND) > /tmp/second
-for file in json said terminated stat first second; do emit $file /tmp/$file; done
+for signal in TERM HUP; do
+	chroot /host $WATCH 2> /tmp/said.$signal &
+	pid=$!
+	moved /tmp/said.$signal
+	kill -$signal $pid
+	wait $pid
+	echo $? $(cat $BOUND) > /tmp/$signal
+done
+for file in json said stat first said.TERM TERM said.HUP HUP; do emit $file /tmp/$file; done
 """
 
 
@@ -83,7 +85,8 @@ def test_it_keeps_a_latency_and_leaves_the_drive_as_it_was(tmp_path: Path) -> No
     outcome = machine.run(where, job, tmp_path / "out", keep)
     assert outcome.reason == "ok", outcome.complaint
     assert sent["first"] == "0 32\n", sent["said"]
-    assert sent["second"] == "0 32\n", sent["terminated"]
+    assert sent["TERM"] == "0 32\n", sent["said.TERM"]
+    assert sent["HUP"] == "0 32\n", sent["said.HUP"]
     answer = json.loads(sent["json"])
     assert answer["restored"] == {"inflight_max": "32"}
     before, after = ([int(field) for field in line.split()] for line in sent["stat"].splitlines())

@@ -18,7 +18,7 @@ tailgate simulate own.fio --drive 980pro --scheduler k2 \\
 """
 
 
-@app.command(epilog=epilog(EXAMPLES, "the drive, its scheduler or a knob was changed by somebody else"))
+@app.command(epilog=epilog(EXAMPLES, "the drive, its scheduler or a knob was changed by another program"))
 def watch(
     drive: Annotated[str, typer.Argument(metavar="DRIVE", help="The drive, as in /dev: nvme0n1.")],
     keep: Annotated[
@@ -50,45 +50,39 @@ def watch(
     Several times a second it reads what the block layer counts in
     /sys/block/DRIVE/stat, and moves the knobs of the scheduler that the drive
     has. Nothing is read from the drive itself, or written to it. At the end,
-    also after Ctrl-C, the knobs are as they were.
+    also after Ctrl-C, SIGTERM or the loss of the terminal, the knobs are as
+    they were.
     """
     import json as json_format
-    import signal
     import sys
-    import threading
     import time
     from dataclasses import asdict
 
     from tailgate.show.moves import moved
     from tailgate.watch import command, meter, way
     from tailgate.watch.queue import LostError, Queue
+    from tailgate.watch.stop import StopSignals
 
     kept = meter.keep(keep, "--keep")
-    stop = threading.Event()
     end = time.monotonic() + seconds if seconds else float("inf")
-
-    def wait(seconds: float) -> bool:
-        return stop.wait(seconds) or time.monotonic() >= end
 
     def tell(one: command.Move) -> None:
         found = f"{kept.direction}s take {one.mean_us:.0f} us" if one.mean_us else f"no {kept.direction}s"
-        knobs = ", ".join(f"{name} {value}" for name, value in one.knobs.items())
-        print(f"{one.at_s:8.2f} s: {found}: {knobs}", file=sys.stderr)
+        print(f"{one.at_s:8.2f} s: {found}: {command.in_words(one.knobs)}", file=sys.stderr)
 
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in signals]
     try:
         queue = Queue(drive)
         chosen = way.way_of(queue.scheduler, move or (), "--move")
-        done = command.watch(queue, kept, chosen, tell, time.monotonic, wait)
+        with StopSignals() as signals:
+
+            def wait(seconds: float) -> bool:
+                return signals.wait(seconds) or time.monotonic() >= end
+
+            done = command.watch(queue, kept, chosen, tell, time.monotonic, wait)
     except LostError as e:
-        print(f"tailgate: {e}; nothing was put back", file=sys.stderr)
+        print(f"tailgate: {e}", file=sys.stderr)
         return FAILED
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
-    restored = ", ".join(f"{name} {value}" for name, value in done.restored.items())
-    print(f"{moved(done.moves)}; put back: {restored}", file=sys.stderr)
+    print(f"{moved(done.moves)}; put back: {command.in_words(done.restored)}", file=sys.stderr)
     if json:
         answer = {
             "drive": queue.name,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tailgate.base.errors import UsageError
 from tailgate.simulator import knobs, simulation
 from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
 from tailgate.watch.law import Law
@@ -88,8 +89,8 @@ def watch(
 ) -> Watched:
     """Move the drive's knobs until `wait`, which gets seconds, says that it is enough; then put them back.
 
-    LostError if somebody else changes what is watched: then nothing is put back. UsageError if a knob cannot
-    be written, or does not take a number.
+    LostError if another program changes what is watched; the knobs that it has not set are put back then too,
+    as far as they are still there. UsageError if a knob cannot be written, or does not take a number.
     """
     watcher = Watcher(keep, way, queue.take([r.knob for r in way.ranges]))
     moves: list[Move] = []
@@ -103,8 +104,22 @@ def watch(
             due = max(due + way.every_ms / 1000, now_s())
             if wait(due - now_s()):
                 return Watched(moves, queue.put_back())
-    except LostError:
-        raise
+    except LostError as lost:
+        raise LostError(f"{lost}; {_put_back(queue)}") from lost
     except BaseException:
         queue.put_back()
         raise
+
+
+def _put_back(queue: Queue) -> str:
+    """Put back what can be; in words."""
+    try:
+        restored = queue.put_back()
+    except (LostError, UsageError):
+        restored = {}
+    return f"put back: {in_words(restored)}" if restored else "nothing was put back"
+
+
+def in_words(knobs: Mapping[str, int] | Mapping[str, str]) -> str:
+    """Knobs and what they say: "d 64, t_kib 512"."""
+    return ", ".join(f"{name} {value}" for name, value in knobs.items())

@@ -3,7 +3,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
@@ -11,7 +11,7 @@ from tailgate.watch.meter import FIELDS, Counters, Direction
 
 
 class LostError(Exception):
-    """The drive, its scheduler or a knob is no longer what it was: nothing of it may be written any more."""
+    """The drive, its scheduler or a knob is no longer what it was: another program has changed it."""
 
 
 class Queue:
@@ -35,7 +35,9 @@ class Queue:
         """What was completed so far. LostError."""
         requests, ms = FIELDS[direction]
         fields = self._read(self._block / "stat").split()
-        return Counters(now_s, int(fields[requests]), int(fields[ms]))
+        reads, writes = self._read(self._block / "inflight").split()
+        outstanding = int(reads if direction == "read" else writes) > 0
+        return Counters(now_s, int(fields[requests]), int(fields[ms]), outstanding)
 
     def take(self, knobs: Sequence[str]) -> dict[str, int]:
         """Remember what these knobs say, to be put back; those that are numbers. UsageError."""
@@ -50,12 +52,10 @@ class Queue:
 
     def set(self, knobs: Mapping[str, int | str]) -> None:
         """Write knobs. LostError if another program wrote one of them; UsageError if the kernel refuses."""
-        if (scheduler := self._scheduler()) != self.scheduler:
-            raise LostError(f"the scheduler of {self.name} is now {scheduler}")
         files = {knob: self._queue / "iosched" / knob for knob in knobs}
-        for knob, file in files.items():
-            if (said := self._read(file)) != self._present[knob]:
-                raise LostError(f"{knob} of {self.name} was set to {said} by somebody else")
+        for knob, said in self._said(knobs).items():
+            if said != self._present[knob]:
+                raise LostError(f"{knob} of {self.name} was set to {said} by another program")
         for knob, file in files.items():
             try:
                 file.write_text(f"{knobs[knob]}\n")
@@ -65,9 +65,20 @@ class Queue:
             self._present[knob] = self._read(file)
 
     def put_back(self) -> Mapping[str, str]:
-        """Write what was there when the knobs were taken; that. LostError, UsageError."""
-        self.set(self._original)
-        return self._original
+        """Write what was there when the knobs were taken, but to none that another program has set; that.
+
+        LostError if the drive or its scheduler is gone; UsageError.
+        """
+        said = self._said(self._original)
+        mine = {knob: text for knob, text in self._original.items() if said[knob] == self._present[knob]}
+        self.set(mine)
+        return mine
+
+    def _said(self, knobs: Iterable[str]) -> dict[str, str]:
+        """What these knobs say now. LostError if they are another scheduler's."""
+        if (scheduler := self._scheduler()) != self.scheduler:
+            raise LostError(f"the scheduler of {self.name} is now {scheduler}")
+        return {knob: self._read(self._queue / "iosched" / knob) for knob in knobs}
 
     def _scheduler(self) -> str:
         """The active one, in brackets: `none [k2] kyber`."""

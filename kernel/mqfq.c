@@ -120,12 +120,12 @@ static inline unsigned int mqfq_level(unsigned int ioprio, bool at_head)
 
 /*
  * Does the flow of a new request belong to the current task's process? A request does not name its task. With flow_by process, a request
- * that a task submits itself counts for its process. One that a kernel thread submits for it, such as writeback, counts for its cgroup.
+ * that a task submits itself counts for its process, and so does one that io_uring's threads submit, which are threads of that process. One
+ * that a kernel thread submits for it, such as writeback, counts for its cgroup.
  */
 static inline bool mqfq_is_own(const struct mqfq *m)
 {
-	return m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS &&
-	       !(current->flags & (PF_KTHREAD | PF_IO_WORKER));
+	return m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS && !(current->flags & PF_KTHREAD);
 }
 
 static inline struct cgroup_subsys_state *mqfq_css(struct bio *bio)
@@ -410,26 +410,27 @@ static void mqfq_begin(struct instance *instance)
 	}
 }
 
+/* Do requests of a CPU go to this hardware queue? Also those of an isolated one, which is not in its cpumask. */
+static inline bool mqfq_serves(const struct blk_mq_hw_ctx *hctx, unsigned int cpu)
+{
+	return hctx->queue->tag_set->map[hctx->type].mq_map[cpu] == hctx->queue_num;
+}
+
 /* A CPU goes offline or is back online: tells MQFQ about each hardware queue that has no other online CPU. */
 static void mqfq_cpu_changes(struct instance *instance, unsigned int cpu, bool goes)
 {
-	struct mqfq *m = &instance->algorithm;
-	const struct mqfq_place *places =
-		instance->memory + mqfq_size(m->hctx_count, m->queue_count);
-	unsigned int hctx, i;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+	int other;
 
-	for (hctx = 0; hctx < m->hctx_count; hctx++) {
-		const struct mqfq_hctx *h = &m->hctxs[hctx];
-		bool is_one = false, has_others = false;
+	queue_for_each_hw_ctx(instance->q, hctx, i) {
+		bool has_others = false;
 
-		for (i = 0; i < h->count; i++) {
-			if (places[h->queues[i]].cpu == cpu)
-				is_one = true;
-			else if (cpu_online(places[h->queues[i]].cpu))
-				has_others = true;
-		}
-		if (is_one)
-			mqfq_leave(m, hctx, goes && !has_others);
+		if (!mqfq_serves(hctx, cpu))
+			continue;
+		for_each_online_cpu(other)
+			has_others |= other != cpu && mqfq_serves(hctx, other);
+		mqfq_leave(&instance->algorithm, i, goes && !has_others);
 	}
 }
 
@@ -445,8 +446,9 @@ static void mqfq_show(struct seq_file *m, const struct instance *instance)
 	unsigned int i;
 
 	for (i = 0; i < mqfq->queue_count; i++) {
-		inserted += READ_ONCE(mqfq->queues[i].inserted);
 		dispatched += READ_ONCE(mqfq->queues[i].dispatched);
+		smp_rmb(); /* what is dispatched was inserted before: the difference is not negative */
+		inserted += READ_ONCE(mqfq->queues[i].inserted);
 		idle += atomic64_read(&mqfq->queues[i].idle);
 	}
 	statistics_print(m, instance, "queues %u", mqfq->queue_count);

@@ -42,7 +42,20 @@ static void mqfq_kick_throttled(void *m, unsigned int number)
 	mqfq_kick(m, number);
 }
 
-/* The nearest queue that waits at the most urgent level; WAITING_NONE: none waits any more. */
+/* Lets each queue that waits for virtual time check again. */
+static noinline void mqfq_empty_wheel(struct mqfq *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < WHEEL_BUCKETS; i++)
+		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
+}
+
+/*
+ * A queue that waits at the most urgent level, for a token that queue @number frees; WAITING_NONE: none waits any more. Of those with fairly
+ * shared requests it is the nearest: none of them gets far ahead of the others. Of those at another level it is the next by number, so that
+ * tokens go round: the nearest one might keep them for ever.
+ */
 static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int number)
 {
 	unsigned int level = waiting_level(&m->waiting, WAITING_LEVELS);
@@ -51,6 +64,9 @@ static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int
 	if (level == WAITING_LEVELS ||
 	    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
 		return WAITING_NONE;
+	if (level != MQFQ_FAIR)
+		return waiting_in(waiting_map(&m->waiting, level), 0, m->queue_count,
+				  (number + 1) % m->queue_count);
 	return waiting_nearest(&m->waiting, &m->tokens, number, level);
 }
 
@@ -96,8 +112,14 @@ static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 numb
 	mqfq_account_near(m, q);
 	q->published = number;
 	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
-	if (least == MINDICATOR_NONE)
+	if (least == MINDICATOR_NONE) {
+		/* no queue waits for virtual time, which stands still now, but some may have gone while they did */
+		if (unlikely(atomic_read(&m->wheel.waiting)))
+			mqfq_empty_wheel(m);
+		if (unlikely(waiting_any(&m->waiting))) /* class idle need not yield any more */
+			mqfq_give_all(m, q->number);
 		return;
+	}
 	least <<= MINDICATOR_VERSION_BITS;
 	while (tag_after(least, vt)) {
 		if (!atomic64_try_cmpxchg(&m->vt, &vt, least))
@@ -135,15 +157,14 @@ static inline bool mqfq_idle_is_due(const struct mqfq *m, const struct mqfq_queu
 static void mqfq_set_t(struct mqfq *m, u64 kib)
 {
 	u64 t = 2 * SHARES_SECTOR * kib;
-	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
+	unsigned int shift = fls64(t >> MQFQ_SPANS_SHIFT);
 
 	mqfq_break(m);
 	/* virtual time is rounded down to a span: with T above that error, the request with the least tag is never too far ahead */
 	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
 	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
 	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or its bit in the wheel is seen here */
-	for (i = 0; i < WHEEL_BUCKETS; i++)
-		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
+	mqfq_empty_wheel(m);
 }
 
 static void mqfq_set_d(struct mqfq *m, unsigned int d)
@@ -212,12 +233,18 @@ static void mqfq_search(struct mqfq *m)
 		WRITE_ONCE(m->write_cost_pct, write_cost_value(&m->write_cost));
 }
 
+/* Is a period later than another? A CPU may have looked at the clock before another one did, and come after it. */
+static inline bool mqfq_is_later(unsigned int period, unsigned int than)
+{
+	return (int)(period - than) > 0;
+}
+
 /* Called once a period while requests are inserted. */
 static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 {
 	unsigned int was = READ_ONCE(m->period), i;
 
-	if (was == period || cmpxchg(&m->period, was, period) != was)
+	if (!mqfq_is_later(period, was) || cmpxchg(&m->period, was, period) != was)
 		return;
 	for (i = 0; i < m->queue_count; i++)
 		if (mqfq_idle_is_due(m, &m->queues[i]))
@@ -230,29 +257,45 @@ static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 
 /* --- insertion ------------------------------------------------------------------------------------------------- */
 
-/* Sets the price that a flow pays for the rest of a period. @where: returns the groups of this entry's flow */
-static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
+/*
+ * Sets the price that a flow pays for the rest of a period, once, as its weight is then added to those that compete. A CPU with another
+ * request of the flow waits for that. @where: returns the groups of this entry's flow. Return: true if its place was another flow's
+ */
+static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
 				void (*where)(struct mqfq_entry *e, struct share_path *path))
 {
 	struct flow *flow = &m->flows.flows[e->flow];
-	u64 key = READ_ONCE(flow->key), had = READ_ONCE(m->accounts[e->flow].key);
-	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt));
+	struct account *a = &m->accounts[e->flow];
+	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt)), is_new;
 	struct share_path path;
-	u64 price;
+	u64 price, key;
 
-	mqfq_tick(m, period);
-	WRITE_ONCE(flow->period, period);
-	set_bit(e->flow, m->active);
-	if (key != had && cmpxchg(&m->accounts[e->flow].key, had, key) == had)
-		mqfq_account_anew(m, e->flow);
-	if (e->flow == FLOWS_SHARED)
-		return;
 	where(e, &path);
-	price = shares_price(&m->shares, &path, period, competes);
-	if (price == READ_ONCE(flow->price))
-		return;
-	WRITE_ONCE(flow->price, price);
-	flow_break(flow);
+	spin_lock(&m->shares.lock);
+	key = READ_ONCE(flow->key);
+	is_new = key != a->key;
+	if (is_new || mqfq_is_later(period, flow->period)) {
+		price = shares_price(&m->shares, &path, period, competes);
+		if (price != flow->price)
+			flow_break(flow);
+		WRITE_ONCE(flow->price, price);
+		WRITE_ONCE(flow->period, period);
+		WRITE_ONCE(a->key, key);
+	}
+	spin_unlock(&m->shares.lock);
+	return is_new;
+}
+
+/* A flow inserts its first request, or the first one of a period. */
+static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
+				void (*where)(struct mqfq_entry *e, struct share_path *path))
+{
+	if (e->flow == FLOWS_SHARED)
+		WRITE_ONCE(m->flows.flows[e->flow].period, period);
+	else if (mqfq_price(m, e, period, where))
+		mqfq_account_anew(m, e->flow);
+	mqfq_tick(m, period);
+	set_bit(e->flow, m->active);
 }
 
 /* Cost of a number of sectors to a flow, in units of tags. */
@@ -623,8 +666,11 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 			level = MQFQ_IDLE;
 			urgency = MQFQ_URGENT;
 		}
-		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency))
+		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency)) {
 			mqfq_stop_waiting(m, q);
+			/* no longer blocked; this CPU may have found it runnable before it was */
+			set_bit(q->bit, q->runnable);
+		}
 		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
 		    !mqfq_goes_far(m)) {
 			if (mqfq_throttle(m, q))
@@ -976,6 +1022,7 @@ static void mqfq_init(struct mqfq *m, void *memory, unsigned int hctxs,
 	for (i = 0; i < MQFQ_KNOB_COUNT; i++)
 		m->knobs[i] = mqfq_knob_infos[i].initial;
 	m->d = m->knobs[MQFQ_KNOB_d];
+	m->period = mqfq_period(m);
 	m->write_cost_pct = m->knobs[MQFQ_KNOB_write_cost_pct];
 	write_cost_begin(&m->write_cost, m->write_cost_pct);
 	spin_lock_init(&m->lock);

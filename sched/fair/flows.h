@@ -35,8 +35,8 @@
  * struct flow - a flow, or a place in the table
  * @key: the flow's identity; 0: the place is free
  * @end: the tag at which its latest request ends
- * @price: price of a sector, as a tag
- * @period: the period for which @price was set
+ * @price: price of a sector, as a tag; read without a lock
+ * @period: the period for which @price was set; written after it
  * @breaks: grows when the flow leaves a part of its share unused, or when its cost differs from its sectors: see account.h
  * @largest: sectors of its largest request
  * @requests: requests dispatched, of all flows that had this place
@@ -90,7 +90,7 @@ static inline unsigned int flows_hash(u64 key)
 static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is_new)
 {
 	unsigned int at = flows_hash(key), i, place, gone = FLOWS_SHARED;
-	u64 there;
+	u64 there, was = 0;
 
 	*is_new = false;
 	for (i = 0; i < FLOWS_TRIES; i++) {
@@ -99,18 +99,19 @@ static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is
 		if (likely(there == key))
 			return place;
 		if (gone == FLOWS_SHARED &&
-		    (!there || !tag_after(atomic64_read(&f->flows[place].end), vt)))
+		    (!there || !tag_after(atomic64_read(&f->flows[place].end), vt))) {
 			gone = place;
+			was = there;
+		}
 		if (!there)
 			break;
 	}
 	if (gone == FLOWS_SHARED)
 		return gone;
-	there = READ_ONCE(f->flows[gone].key);
-	if (cmpxchg(&f->flows[gone].key, there, key) != there)
-		return FLOWS_SHARED; /* another CPU took the place; the next request tries again */
-	*is_new = true;
-	return gone;
+	there = cmpxchg(&f->flows[gone].key, was, key);
+	*is_new = there == was;
+	/* another CPU may have taken the place: for this flow, or for another one, and then the next request tries again */
+	return *is_new || there == key ? gone : FLOWS_SHARED;
 }
 
 /* The place of a flow; FLOWS_NONE: it has none. Any context. */

@@ -22,8 +22,8 @@
 
 /* Words below a node. */
 #define MINDICATOR_FAN 8
-/* Levels of words, from the leaves to the root: 8^4 leaves at most. */
-#define MINDICATOR_LEVELS_MAX 5
+/* Levels of words, from the leaves to the root: 8^5 leaves at most. */
+#define MINDICATOR_LEVELS_MAX 6
 /* A word has a number in its high bits and a version in the low ones. */
 #define MINDICATOR_VERSION_BITS 12
 #define MINDICATOR_BITS (64 - MINDICATOR_VERSION_BITS)

@@ -65,7 +65,7 @@ struct share {
 
 /**
  * struct shares - groups of one drive
- * @lock: protects all of it; taken in process context only
+ * @lock: protects all of it, and the prices of flows; taken in process context only
  * @places: groups that have children
  */
 struct shares {
@@ -112,7 +112,7 @@ static inline struct share *shares_find(struct shares *s, u64 id, unsigned int p
  * @period: the current period
  * @competes: the flow competes; its weight is then added to its parent's sum, so call once for each flow and period
  *
- * Process context.
+ * Under the lock.
  */
 static inline u64 shares_price(struct shares *s, const struct share_path *path, unsigned int period,
 			       bool competes)
@@ -121,9 +121,6 @@ static inline u64 shares_price(struct shares *s, const struct share_path *path, 
 	struct share *parents[SHARES_DEPTH];
 	unsigned int i;
 
-	if (path->depth == 1)
-		return price;
-	spin_lock(&s->lock);
 	for (i = 1; i < path->depth; i++)
 		parents[i] = shares_find(s, path->at[i - 1].id, period);
 	for (i = path->depth - 1; i && competes && parents[i]; i--) {
@@ -137,7 +134,6 @@ static inline u64 shares_price(struct shares *s, const struct share_path *path, 
 			sum = max(sum, max(parents[i]->sum, parents[i]->before));
 		price = min_t(u64, div_u64(price * sum, path->at[i].weight), SHARES_PRICE_MAX);
 	}
-	spin_unlock(&s->lock);
 	return price;
 }
 

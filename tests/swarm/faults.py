@@ -243,13 +243,18 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "another T wakes nobody",
-        "		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);",
-        "		;",
+        "	mqfq_empty_wheel(m);\n}\n",
+        "}\n",
     ),
     Fault(
         "tokens that are to be fewer come back",
         "	return unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess);",
         "	return false;",
+    ),
+    Fault(
+        "of two queues of a real-time level the nearer one keeps all tokens",
+        "	if (level != MQFQ_FAIR)\n		return waiting_in",
+        "	if (false)\n		return waiting_in",
     ),
     Fault(
         "a request takes a token before a more urgent one that waits",

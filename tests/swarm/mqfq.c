@@ -97,6 +97,7 @@ static struct mqfq mqfq;
  * @told: it was refused, and has had requests of flows ever since: virtual time knows its least start tag
  * @idle_since: the period in which its first request of class idle came, or the one before that went
  * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
+ * @passed: requests of other queues that went at its most urgent level since it was refused
  */
 struct law_queue {
 	u32 queued[WAITING_LEVELS];
@@ -104,6 +105,7 @@ struct law_queue {
 	bool refused, told;
 	u32 idle_since;
 	bool idle_waited;
+	u64 passed;
 };
 
 /**
@@ -336,14 +338,24 @@ static unsigned int top_level(const struct law_queue *q)
 	return level;
 }
 
+/* Tokens go round among queues of one real-time level: each passes a queue that waits only after it went to all others. */
+static u64 passed_most(void)
+{
+	return (u64)mqfq.queue_count * (d_now() + law.inflight);
+}
+
 static void check_urgency(unsigned int level)
 {
 	unsigned int i, top;
 
 	for (i = 0; i < mqfq.queue_count; i++) {
-		const struct law_queue *q = &law.queues[i];
+		struct law_queue *q = &law.queues[i];
 
 		top = top_level(q);
+		q->passed = q->refused && top == level ? q->passed + 1 : 0;
+		if (top < MQFQ_FAIR && q->passed > passed_most())
+			player_fail(
+				"other requests of a real-time level went before one that waits");
 		if (q->refused && top < level && top < MQFQ_FAIR)
 			player_fail("a request went before a more urgent one that waits");
 		if (q->refused && q->idle_waited && level > MQFQ_URGENT)
@@ -359,6 +371,7 @@ static void unqueue(struct io *io)
 	struct law_queue *q = &law.queues[e->queue];
 
 	io->queued = false;
+	q->passed = 0;
 	list_del_init(&io->law_node);
 	law.queued[e->level]--;
 	q->queued[e->level]--;

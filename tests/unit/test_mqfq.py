@@ -69,6 +69,7 @@ MUTATIONS = [
     ("late-wait-for-all", "return tag_after(first->start, late->start) ?", "return false ?"),
     ("late-are-appended", "tag_after(mqfq_entry_of(list->prev)->start, e->start)", "false"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
+    ("weighs-twice-in-a-period", "if (is_new || mqfq_is_later(period, flow->period)) {", "{"),
     ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
 ]
 
@@ -106,7 +107,11 @@ UNORDERED = [m for m in UNFAIR if m[0] not in ("t-doubled", "grows-for-nothing",
 
 #: Ways to get a hierarchy's weights wrong.
 MISJUDGED = [
-    ("ten-children-ten-shares", "\tif (path->depth == 1)\n", "\tif (true)\n"),
+    (
+        "ten-children-ten-shares",
+        "\tfor (i = 1; i < path->depth; i++)\n\t\tparents",
+        "\treturn price;\n\tfor (i = 1; i < path->depth; i++)\n\t\tparents",
+    ),
     ("counted-for-each-child", "\t\tcompetes = parents[i]->counted != period;\n", ""),
     ("counted-once", "if (share->period != period) {", "if (false) {"),
     ("period-before-forgotten", "max(parents[i]->sum, parents[i]->before)", "parents[i]->sum"),

@@ -10,6 +10,7 @@ struct io {
 	struct rb_node rb_node;
 	struct mqfq_entry entry;
 	unsigned int flow, weight, level, sectors, queue;
+	bool in_group; /* its flow is a child of the only group, not at the top */
 	unsigned int returns; /* times the drive will give it back */
 	unsigned int joined; /* others, of its size, that became part of it */
 };
@@ -69,8 +70,15 @@ static unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 static void path_of(struct mqfq_entry *e, struct share_path *path)
 {
-	path->depth = 1;
-	path->at[0].weight = container_of(e, struct io, entry)->weight;
+	const struct io *io = container_of(e, struct io, entry);
+
+	path->depth = 0;
+	if (io->in_group) {
+		path->at[path->depth].id = 1;
+		path->at[path->depth++].weight = SHARES_WEIGHT;
+	}
+	path->at[path->depth].id = 1 + io->flow;
+	path->at[path->depth++].weight = io->weight;
 }
 
 /* Makes a bio part of a request like @io that waits in its queue: of the latest such requests @skip are passed over. */

@@ -20,6 +20,7 @@ static struct machine {
 	unsigned int returned_count;
 	bool run[HCTXS];
 	bool configures, merges;
+	unsigned int weight_of_children;
 	u64 vt;
 } machine;
 
@@ -73,6 +74,15 @@ static void check_queue(const struct mqfq_queue *q)
 	must(count == q->inserted - q->dispatched);
 }
 
+/* Of a group's children, each counts once in a period, whichever CPUs its requests come from. */
+static void check_weights(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < SHARES_PLACES; i++)
+		must(mqfq->shares.places[i].sum <= machine.weight_of_children);
+}
+
 /* Virtual time as memory will have it. */
 static void picked(struct mqfq_entry *e)
 {
@@ -80,6 +90,7 @@ static void picked(struct mqfq_entry *e)
 
 	must(e->state == MQFQ_QUEUED);
 	check_queue(&mqfq->queues[e->queue]);
+	check_weights();
 	vt = (u64)mqfq->vt.counter;
 	must(!tag_after(machine.vt, vt));
 	machine.vt = vt;
@@ -192,14 +203,17 @@ static void create_ios(void)
 {
 	static const unsigned int weights[] = { 1, 100, 300, 10000 };
 	unsigned int flows = 1 + explore_random(4), i;
-	bool fair_only = explore_random(2);
+	bool fair_only = explore_random(2), in_group = explore_random(2);
 
+	for (i = 1; i <= flows; i++)
+		machine.weight_of_children += weights[(i + seed) % 4];
 	machine.count = 1 + explore_random(IOS);
 	for (i = 0; i < machine.count; i++) {
 		struct io *io = &machine.ios[i];
 
 		io->flow = 1 + explore_random(flows);
 		io->weight = weights[(io->flow + seed) % 4];
+		io->in_group = in_group;
 		io->level = fair_only || explore_random(3) ? MQFQ_FAIR :
 							     explore_random(WAITING_LEVELS);
 		io->sectors = 1 + explore_random(128);
@@ -213,9 +227,9 @@ static void create(void)
 	u64 begin = explore_random(2) ? -(u64)explore_random(100) << 24 : 0;
 	unsigned int hctxs = 1 + explore_random(HCTXS);
 
+	period = explore_random(2) ? -explore_random(10) : explore_random(100000);
 	create_mqfq(mqfq, hctxs, 1 + explore_random(2), begin);
 	machine.vt = begin;
-	period = explore_random(2) ? -explore_random(10) : explore_random(100000);
 	machine.in_drive_max = 1 + explore_random(4);
 	mqfq_configure(mqfq, MQFQ_KNOB_d, machine.in_drive_max);
 	mqfq_configure(mqfq, MQFQ_KNOB_t_kib, explore_random(3) ? explore_random(64) : 0);

@@ -85,7 +85,7 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
  * @queue_of: number of the queue of each CPU
  */
 struct mqfq_hw_queue {
-	const struct mqfq_hctx *hctx;
+	struct mqfq_hctx *hctx;
 	u16 *queue_of;
 };
 

@@ -375,17 +375,23 @@ static noinline void mqfq_add_late(struct mqfq_queue *q, struct mqfq_entry *e)
 	INIT_LIST_HEAD(mqfq_node(e));
 }
 
+static inline void mqfq_set_first(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	q->first = e;
+	WRITE_ONCE(q->first_start, e->start);
+}
+
 static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct list_head *list = &q->lists[MQFQ_FAIR];
 
 	if (!q->first) {
-		q->first = e;
-		q->filled |= BIT(MQFQ_FAIR);
+		mqfq_set_first(q, e);
+		WRITE_ONCE(q->filled, q->filled | BIT(MQFQ_FAIR));
 	} else if (unlikely(tag_after(mqfq_entry_of(list->prev)->start, e->start))) {
 		mqfq_add_late(q, e);
 		if (tag_after(q->first->start, e->start))
-			q->first = e;
+			mqfq_set_first(q, e);
 		return;
 	}
 	mqfq_append(mqfq_node(e), list);
@@ -425,7 +431,7 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 		mqfq_add_fair(q, e);
 		return;
 	}
-	q->filled |= BIT(level);
+	WRITE_ONCE(q->filled, q->filled | BIT(level));
 	mqfq_append(mqfq_node(e), &q->lists[level]);
 }
 
@@ -617,9 +623,13 @@ static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mq
 			mqfq_unlink(mqfq_node(e));
 		else
 			rb_erase(mqfq_rb_node(e), &q->late);
-		q->first = mqfq_first(q);
-		if (!q->first)
-			q->filled &= ~BIT(MQFQ_FAIR);
+		e = mqfq_first(q);
+		if (e) {
+			mqfq_set_first(q, e);
+		} else {
+			q->first = NULL;
+			WRITE_ONCE(q->filled, q->filled & ~BIT(MQFQ_FAIR));
+		}
 		return;
 	}
 	mqfq_unlink(mqfq_node(e));
@@ -627,7 +637,7 @@ static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mq
 		mqfq_idle_begins(m, q);
 	if (!list_empty(&q->lists[level]))
 		return;
-	q->filled &= ~BIT(level);
+	WRITE_ONCE(q->filled, q->filled & ~BIT(level));
 	if (level == MQFQ_IDLE)
 		WRITE_ONCE(q->idle_due, 0);
 }
@@ -726,29 +736,87 @@ static inline bool mqfq_has_work(const struct mqfq_hctx *h)
 	return false;
 }
 
-/* A runnable queue of a hardware queue: the first one from @near on, then from the beginning; NULL: none is. */
-static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, const struct mqfq_hctx *h,
+/* How urgent is a queue's next request? Below all levels if there is none. Any context; no lock, so it may change at any time. */
+static inline unsigned int mqfq_urgency(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	unsigned int filled = READ_ONCE(q->filled);
+
+	if (!filled)
+		return WAITING_LEVELS;
+	return READ_ONCE(q->leaves) || mqfq_idle_is_due(m, q) ? MQFQ_URGENT : __ffs(filled);
+}
+
+/* Does a queue's next request go before that of another one? */
+static inline bool mqfq_precedes(const struct mqfq *m, const struct mqfq_queue *q,
+				 const struct mqfq_queue *other)
+{
+	unsigned int level = mqfq_urgency(m, q), others = mqfq_urgency(m, other);
+
+	if (level == MQFQ_FAIR && others == MQFQ_FAIR)
+		return tag_after(READ_ONCE(other->first_start), READ_ONCE(q->first_start));
+	return level < others;
+}
+
+/* Of the runnable queues with bits from @from to @end - 1 and @best, which may be NULL: the one that precedes the others. */
+static inline struct mqfq_queue *mqfq_first_of(const struct mqfq *m, const struct mqfq_hctx *h,
+					       unsigned int from, unsigned int end,
+					       struct mqfq_queue *best)
+{
+	struct mqfq_queue *q;
+
+	while ((from = waiting_find(h->runnable, from, end)) < end) {
+		q = &m->queues[h->queues[from++]];
+		if (!best || mqfq_precedes(m, q, best))
+			best = q;
+	}
+	return best;
+}
+
+/*
+ * Several queues of a hardware queue are runnable, and the drive may have room for one request at a time. Virtual time and tokens do not choose
+ * among them, as none has been blocked. So the most urgent level goes first, in turn; of queues with fairly shared requests, the one with the
+ * least start tag, or the nearest if it is at most T ahead of that.
+ */
+static noinline struct mqfq_queue *mqfq_choose(const struct mqfq *m, struct mqfq_hctx *h,
+					       struct mqfq_queue *near)
+{
+	unsigned int next = READ_ONCE(h->latest) + 1;
+	struct mqfq_queue *best;
+
+	best = mqfq_first_of(m, h, next, h->count, NULL);
+	best = mqfq_first_of(m, h, 0, next, best);
+	if (!best)
+		return NULL;
+	if (mqfq_urgency(m, best) == MQFQ_FAIR && mqfq_urgency(m, near) == MQFQ_FAIR &&
+	    test_bit(near->bit, h->runnable) &&
+	    !tag_after(READ_ONCE(near->first_start),
+		       READ_ONCE(best->first_start) + READ_ONCE(m->t)))
+		best = near;
+	WRITE_ONCE(h->latest, best->bit);
+	return best;
+}
+
+/* The runnable queue of a hardware queue that is to be dispatched from; NULL: none is runnable. @near: the nearest one */
+static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, struct mqfq_hctx *h,
 					       unsigned int near)
 {
-	struct mqfq_queue *q = &m->queues[near];
-	unsigned int bit;
+	unsigned long queues = READ_ONCE(h->runnable[0]);
 
-	if (likely(test_bit(q->bit, q->runnable)))
-		return q;
-	bit = waiting_in(h->runnable, 0, h->count, q->bit);
-	return bit == WAITING_NONE ? NULL : &m->queues[h->queues[bit]];
+	if (unlikely(queues & (queues - 1) || h->count > BITS_PER_LONG))
+		return mqfq_choose(m, h, &m->queues[near]);
+	return queues ? &m->queues[h->queues[__ffs(queues)]] : NULL;
 }
 
 /**
  * mqfq_dispatch() - pick the next request of a hardware queue for the drive
  * @m: the drive's scheduler
  * @h: the hardware queue
- * @near: number of the queue of @h to begin with
+ * @near: number of the queue of @h for this CPU
  * @picked: called under the queue's lock, before the request leaves the queue
  *
  * Process context. Return: a request, now in flight, or NULL: all queues are empty or blocked.
  */
-static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, const struct mqfq_hctx *h,
+static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, struct mqfq_hctx *h,
 					       unsigned int near,
 					       void (*picked)(struct mqfq_entry *e))
 {
@@ -835,7 +903,7 @@ static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
 	for (i = 0; i < h->count; i++) {
 		q = &m->queues[h->queues[i]];
 		spin_lock(&q->lock);
-		q->leaves = leaves;
+		WRITE_ONCE(q->leaves, leaves);
 		spin_unlock(&q->lock);
 		if (leaves)
 			mqfq_kick(m, q->number);

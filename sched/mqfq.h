@@ -121,17 +121,18 @@ struct mqfq_entry {
  * @runnable: bitmap of its queues that are neither empty nor blocked
  * @queues: number of the queue of each bit
  * @count: number of its queues
+ * @latest: bit of the queue that was chosen last among several
  */
 struct mqfq_hctx {
 	unsigned long *runnable;
 	u16 *queues;
-	unsigned int count;
+	unsigned int count, latest;
 };
 
 /**
  * struct mqfq_queue - requests of one hardware queue and CPU
  * @lock: protects the members below; taken in process context only
- * @filled: bitmap of levels at which it has requests
+ * @filled: bitmap of levels at which it has requests. Read without the lock
  * @number: number of this queue
  * @hctx: number of its hardware queue
  * @bit: its bit in @runnable
@@ -142,6 +143,7 @@ struct mqfq_hctx {
  * @given: tokens given to this queue and not used yet. Any context
  * @idle_due: period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
  * @first: the fairly shared request with the least start tag; NULL: there is none
+ * @first_start: its start tag, or that of the latest one. Read without the lock
  * @late: fairly shared requests that were inserted after one with a later start tag, ordered by start tag
  * @inserted: requests inserted since the start; read without the lock
  * @dispatched: requests dispatched since the start; read without the lock
@@ -168,6 +170,7 @@ struct mqfq_queue {
 	atomic_t given;
 	unsigned int idle_due;
 	struct mqfq_entry *first;
+	u64 first_start;
 	struct rb_root late;
 	u64 inserted, dispatched, sectors[2];
 	atomic64_t idle;

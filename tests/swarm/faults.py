@@ -252,6 +252,11 @@ MQFQ_FAULTS = (
         "	return false;",
     ),
     Fault(
+        "of the runnable queues of a hardware queue the nearest goes first, whatever its level",
+        "	if (mqfq_urgency(m, best) == MQFQ_FAIR && mqfq_urgency(m, near) == MQFQ_FAIR &&\n",
+        "	if (",
+    ),
+    Fault(
         "of two queues of a real-time level the nearer one keeps all tokens",
         "	if (level != MQFQ_FAIR)\n		return waiting_in",
         "	if (false)\n		return waiting_in",

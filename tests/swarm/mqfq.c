@@ -97,6 +97,7 @@ static struct mqfq mqfq;
  * @told: it was refused, and has had requests of flows ever since: virtual time knows its least start tag
  * @idle_since: the period in which its first request of class idle came, or the one before that went
  * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
+ * @runnable: MQFQ takes it for runnable as its hardware queue is run
  * @passed: requests of other queues that went at its most urgent level since it was refused
  */
 struct law_queue {
@@ -105,6 +106,7 @@ struct law_queue {
 	bool refused, told;
 	u32 idle_since;
 	bool idle_waited;
+	bool runnable;
 	u64 passed;
 };
 
@@ -365,6 +367,30 @@ static void check_urgency(unsigned int level)
 	}
 }
 
+/* Of the runnable queues of a hardware queue, the most urgent level goes first, and no flow that is more than T ahead of another. */
+static void check_neighbours(const struct mqfq_entry *e)
+{
+	const struct mqfq_queue *of = &mqfq.queues[e->queue], *q;
+	unsigned int i, top;
+
+	if (of->leaves || mqfq_idle_is_due(&mqfq, of))
+		return;
+	for (i = 0; i < mqfq.queue_count; i++) {
+		q = &mqfq.queues[i];
+		top = top_level(&law.queues[i]);
+		if (q->hctx != of->hctx || !law.queues[i].runnable ||
+		    !test_bit(q->bit, q->runnable))
+			continue;
+		if (top < e->level)
+			player_fail(
+				"a request went before a more urgent one of its hardware queue");
+		if (top == MQFQ_FAIR && e->level == MQFQ_FAIR &&
+		    tag_after(e->start, q->first->start + t_now()))
+			player_fail(
+				"a request went that is more than T ahead of one of its hardware queue");
+	}
+}
+
 static void unqueue(struct io *io)
 {
 	struct mqfq_entry *e = mqfq_entry(io);
@@ -407,6 +433,7 @@ static void picked(struct mqfq_entry *e)
 			    (unsigned long long)law.inflight);
 	check_time();
 	check_urgency(overdue ? MQFQ_URGENT : e->level);
+	check_neighbours(e);
 	if (e->level == MQFQ_FAIR)
 		check_flow(io);
 	law.places[e->flow].requests++;
@@ -625,7 +652,12 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 {
 	unsigned int near = hctx * CPUS + law.dispatched % CPUS;
-	struct mqfq_entry *e = mqfq_dispatch(&mqfq, &mqfq.hctxs[hctx], near, picked);
+	struct mqfq_entry *e;
+	unsigned int i;
+
+	for (i = 0; i < mqfq.queue_count; i++)
+		law.queues[i].runnable = test_bit(mqfq.queues[i].bit, mqfq.queues[i].runnable);
+	e = mqfq_dispatch(&mqfq, &mqfq.hctxs[hctx], near, picked);
 
 	(void)large;
 	check_time();

@@ -89,7 +89,10 @@ struct mqfq_hw_queue {
 	u16 *queue_of;
 };
 
-/* Runs a hardware queue. The caller has a request or is dispatching, so the request queue cannot go away. Any context. */
+/*
+ * Runs a hardware queue. The request queue cannot go away: the caller has a request, is dispatching, or holds the lock of its instance or of its
+ * sysfs files. Any context.
+ */
 static void mqfq_run(struct mqfq *m, unsigned int number)
 {
 	struct request_queue *q = instance_with(m)->q;

@@ -94,6 +94,8 @@ static int mqfq_show_cgroup(struct seq_file *m, void *v)
 		struct mqfq *mqfq = &instance->algorithm;
 		dev_t dev = instance_dev(instance);
 
+		if (flows_look_up(&mqfq->flows, key) == FLOWS_NONE)
+			continue;
 		spin_lock(&mqfq->accounts_lock);
 		mqfq_collect(mqfq, MQFQ_LOOKS);
 		place = flows_look_up(&mqfq->flows, key);

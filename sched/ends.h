@@ -17,7 +17,7 @@
 #define RECENT_ENDS_GENERATION_BITS 7
 
 /**
- * struct recent_ends - where the latest requests of a drive end; empty when zeroed
+ * struct recent_ends - where the latest requests of a drive end. A zeroed one takes any sector for an end at first, which costs a search
  * @noted: number of requests recorded
  * @generations: latest generation in which a request's end was recorded, by the hash of its end sector
  */

@@ -4,7 +4,8 @@
  * at the end, or at virtual time if that is later. So a flow cannot save service that it did not use.
  *
  * A flow whose end is not above virtual time thus has no history, and its place in the table may be given to another flow. There are no
- * reference counts: a CPU that looked up a flow just before its place was given away charges one request to the new flow.
+ * reference counts. So the new flow is charged for a request whose CPU looked up the old one just before, and for bios that join queued
+ * requests of the old one, and its statistics count those requests.
  *
  * Tags are in units of service: a sector costs a flow of weight 100 one SHARES_SECTOR. Tags wrap around. Two tags that are compared are
  * always less than half of the range apart, as flows_raise() is called in time.

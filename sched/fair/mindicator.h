@@ -85,7 +85,11 @@ static inline bool mindicator_refresh(u64 *node, const u64 *below, u64 base)
 	u64 was = READ_ONCE(*node), least = MINDICATOR_NONE, number;
 	unsigned int i;
 
-	smp_rmb(); /* a CPU that changes the node after this has read the words after this */
+	/*
+	 * A CPU that changes the node after this has read the words after this. That a read barrier is enough relies on stores that become
+	 * visible to all other CPUs at once, as on x86-64 and ARM64.
+	 */
+	smp_rmb();
 	for (i = 0; i < MINDICATOR_FAN; i++) {
 		number = READ_ONCE(below[i]) >> MINDICATOR_VERSION_BITS;
 		if (number != MINDICATOR_NONE &&

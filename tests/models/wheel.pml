@@ -11,7 +11,7 @@
  *
  * One queue is enough: queues share nothing but the words of a bucket's bitmap, which are changed by atomic operations on
  * bits. Which number is published is not checked here but in mindicator.pml: a publisher chooses any. The counter
- * wheel.waiting is left out: it is a statistic.
+ * wheel.waiting is left out: no wake-up depends on it.
  *
  * Memory: the model is sequentially consistent, each read or write of shared memory is one step. The C code gets that from
  * the full barriers after clear_bit() and after wheel_wait() in mqfq_throttle(), in wheel_turn() and in mqfq_set_t(), and

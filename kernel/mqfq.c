@@ -46,11 +46,6 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 	return mqfq_entry(rb_entry(node, struct request, rb_node));
 }
 
-static inline bool mqfq_draining(const struct mqfq *m)
-{
-	return instance_is_draining(instance_with(m));
-}
-
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 
 static inline unsigned int mqfq_period(const struct mqfq *m)

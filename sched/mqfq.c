@@ -655,15 +655,6 @@ static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigne
 	return likely(q->waits == WAITING_NONE) && tokens_take(&m->tokens, q->number);
 }
 
-/* May a request go although it is too far ahead? Only while the queue is being frozen. */
-static noinline bool mqfq_goes_far(struct mqfq *m)
-{
-	if (!mqfq_draining(m))
-		return false;
-	mqfq_break(m);
-	return true;
-}
-
 /* The next request of a queue that may go, with a token taken for it; NULL: the queue is empty or blocked. */
 static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 {
@@ -681,8 +672,7 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 			/* no longer blocked; this CPU may have found it runnable before it was */
 			set_bit(q->bit, q->runnable);
 		}
-		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start)) &&
-		    !mqfq_goes_far(m)) {
+		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start))) {
 			if (mqfq_throttle(m, q))
 				return NULL;
 			continue;

@@ -26,7 +26,6 @@
  *	static struct mqfq_entry *mqfq_entry_of(struct list_head *node);
  *	static struct rb_node *mqfq_rb_node(struct mqfq_entry *e);	its tree node
  *	static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node);
- *	static bool mqfq_draining(const struct mqfq *m);	the queue is being frozen: dispatch all. Any context
  *	static void mqfq_run(struct mqfq *m, unsigned int hctx);	runs a hardware queue soon. Any context
  *	static unsigned int mqfq_period(const struct mqfq *m);	number of the current period, about 30 a second: see shares.h
  *	static u64 mqfq_now(const struct mqfq *m);	monotonic time in ns

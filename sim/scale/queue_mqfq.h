@@ -29,12 +29,6 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 	return &container_of(node, struct mqfq_io, rb_node)->entry;
 }
 
-static inline bool mqfq_draining(const struct mqfq *m)
-{
-	(void)m;
-	return false;
-}
-
 static inline void mqfq_run(struct mqfq *m, unsigned int hctx)
 {
 	(void)m;

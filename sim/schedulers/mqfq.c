@@ -46,7 +46,6 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 	return &container_of(node, struct mqfq_private, rb_node)->entry;
 }
 
-static bool mqfq_draining(const struct mqfq *m);
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 static unsigned int mqfq_period(const struct mqfq *m);
 static u64 mqfq_now(const struct mqfq *m);
@@ -65,11 +64,6 @@ struct mqfq_drive {
 	u64 now_ns;
 	struct mqfq mqfq;
 };
-
-static bool mqfq_draining(const struct mqfq *m)
-{
-	return container_of(m, struct mqfq_drive, mqfq)->device->draining;
-}
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
 {

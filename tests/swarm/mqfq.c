@@ -44,12 +44,6 @@ static inline struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 	return mqfq_entry(rb_entry(node, struct io, rb_node));
 }
 
-static inline bool mqfq_draining(const struct mqfq *m)
-{
-	(void)m;
-	return player_drains;
-}
-
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 
 static unsigned int mqfq_period(const struct mqfq *m)
@@ -271,7 +265,7 @@ static u64 first_start(unsigned int flow)
  * The flow may not have been served at all, so the law also says that no flow starves.
  *
  * A window ends where its conditions do not hold for a good reason: virtual time passes requests whose hardware queue was not run since
- * they were inserted, and a flow is more than T ahead after draining, or when T was lowered.
+ * they were inserted, and a flow is more than T ahead when T was lowered.
  */
 static void update_windows(void)
 {
@@ -285,7 +279,7 @@ static void update_windows(void)
 
 		if (!f->queued)
 			continue;
-		f->in_window = !player_drains && !tag_after(law.vt, first_start(i)) &&
+		f->in_window = !tag_after(law.vt, first_start(i)) &&
 			       !tag_after(f->end, law.vt + law.t + f->cost_most);
 		for (other = 0; other < FLOWS && f->in_window && !was_in_window; other++)
 			f->least[other] = law.flows[other].served - f->served;
@@ -315,7 +309,7 @@ static void check_flow(struct io *io)
 	u64 start = mqfq_entry(io)->start;
 	unsigned int i;
 
-	if (!player_drains && tag_after(start, law.vt + t_now()))
+	if (tag_after(start, law.vt + t_now()))
 		player_fail("a request went that is more than T above virtual time");
 	for (i = 0; i < FLOWS; i++) {
 		struct io *other = first_in(mqfq_entry(io)->queue, i);

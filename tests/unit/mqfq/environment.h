@@ -35,12 +35,6 @@ static struct mqfq_entry *mqfq_entry_of_rb(struct rb_node *node)
 	return &container_of(node, struct io, rb_node)->entry;
 }
 
-static bool mqfq_draining(const struct mqfq *m)
-{
-	(void)m;
-	return false;
-}
-
 static void mqfq_run(struct mqfq *m, unsigned int hctx);
 
 static unsigned int period;

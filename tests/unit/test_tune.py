@@ -1,50 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`tailgate tune`: what is asked, the space of settings, the search, the front, dead regions, the command."""
+"""`tailgate tune`: what is asked, the space of settings, loads, the command."""
 
 import json
-from collections.abc import Sequence
-from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.unit.tuning import ASKED, FLOWS, MEMBERS, flow
 
 from tailgate import main as cli
 from tailgate.base.errors import UsageError
 from tailgate.load.loads import Loads
-from tailgate.runs.flow import Flow
-from tailgate.runs.histogram import Histogram
-from tailgate.show import tuned
-from tailgate.simulator.executor import executor
 from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
-from tailgate.spec.experiment import Mode
 from tailgate.spec.plan import Run
-from tailgate.tune import answer, dead, goal, workload
-from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
-from tailgate.tune.front import Candidate, dominated, front, price, profiles, sysfs
-from tailgate.tune.goal import Goal, Quantity, question
-from tailgate.tune.search import Budget, Search, Tried
+from tailgate.tune import goal, workload
+from tailgate.tune.front import sysfs
+from tailgate.tune.goal import Quantity, question
 from tailgate.tune.space import LEFT, SEARCHED, Setting, Space
-
-FLOWS = ("rt", "background")
-LATENCY = Goal(Quantity("rt", "lat_us.p99"), least=True)
-RATE = Goal(Quantity("background", "iops"), least=False)
-OBJECTIVES = (LATENCY, RATE)
-ASKED = question(["min rt.lat_us.p99"], ["background.iops >= 0.8 * none"], FLOWS)
-MEMBERS = {"rt": ["rt"], "background": ["a", "b"]}
-
-
-def flow(name: str, latencies: Sequence[float], iops: float) -> Flow:
-    values = np.array(sorted(latencies), dtype=float)
-    histogram = Histogram(
-        values, np.ones(len(values), dtype=np.int64), float(values.mean()), float(values.max())
-    )
-    return Flow(name=name, op="read", ios=len(latencies), iops=iops, mib_s=iops / 256, histogram=histogram)
-
 
 # --- what is asked ----------------------------------------------------------------------------------------
 
@@ -156,189 +128,6 @@ def test_the_queue_of_none_is_searched_and_left_alone_by_default() -> None:
         "echo none > /sys/block/sda/queue/scheduler",
         "echo 8 > /sys/block/sda/queue/nr_requests",
     ]
-
-
-# --- the front --------------------------------------------------------------------------------------------
-
-PAIRS = st.lists(st.tuples(st.floats(1, 1000), st.floats(1, 1000)), min_size=1, max_size=20)
-
-
-def candidates(values: Sequence[tuple[float, float]]) -> list[Candidate]:
-    return [Candidate(Setting("k2", {"inflight_max": i}), [v]) for i, v in enumerate(values)]
-
-
-@given(PAIRS)
-def test_nothing_is_much_better_than_what_is_on_the_front(values: list[tuple[float, float]]) -> None:
-    every = candidates(values)
-    found = front(every, OBJECTIVES)
-    assert found
-    kept = [c.values for c in found]
-    for candidate in found:
-        assert not dominated(candidate.values, kept, OBJECTIVES, 0.011)
-    best = min(v[0] for v in values)
-    assert min(v[0] for v in kept) <= best * 1.02 ** len(values)
-
-
-@given(PAIRS)
-def test_profiles_are_ends_of_the_front_and_something_between(values: list[tuple[float, float]]) -> None:
-    found = front(candidates(values), OBJECTIVES)
-    named = profiles(found, OBJECTIVES)
-    assert named["latency"].values[0] == min(c.values[0] for c in found)
-    assert named["throughput"].values[1] == max(c.values[1] for c in found)
-    assert named["balanced"] in found
-
-
-def test_of_two_settings_the_balanced_one_loses_less() -> None:
-    found = front(candidates([(2.07, 62.4), (2.15, 73.6)]), OBJECTIVES)
-    assert profiles(found, OBJECTIVES)["balanced"].values == (2.15, 73.6)
-
-
-def test_differences_by_chance_make_no_front() -> None:
-    found = front(candidates([(100, 1000), (100.5, 1001), (50, 995), (200, 2000)]), OBJECTIVES)
-    assert [c.values for c in found] == [(50, 995), (200, 2000)]
-
-
-def test_intervals_are_of_seeds_and_tell_candidates_apart() -> None:
-    one = Candidate(Setting("k2", {}), [(10.0, 5.0), (10.1, 5.0), (9.9, 5.0)])
-    other = Candidate(Setting("k2", {}), [(20.0, 5.0), (20.1, 5.0), (19.9, 5.0)])
-    low, high = one.interval(0) or (0, 0)
-    assert low < 10 < high
-    assert not one.overlaps(other, OBJECTIVES)
-    assert one.overlaps(Candidate(Setting("k2", {}), [(10.0, 5.0), (10.2, 5.0), (9.8, 5.0)]), OBJECTIVES)
-    assert Candidate(Setting("k2", {}), [(10.0, 5.0)]).interval(0) is None
-
-
-def test_the_price_is_in_words() -> None:
-    assert price((1400, 49), (15_200, 100), OBJECTIVES) == (
-        "p99 of rt 1.4 ms instead of 15.2; background \u221251%"
-    )
-    assert price((140, 100), (152, 100), OBJECTIVES) == "p99 of rt 140 us instead of 152; background ±0%"
-
-
-# --- dead regions -----------------------------------------------------------------------------------------
-
-
-def tried(read: int, write: int, values: tuple[float, float]) -> Tried:
-    setting = Setting("kyber", {"read_lat_nsec": read, "write_lat_nsec": write})
-    return Tried(setting, values, values, (0.0,), short=False)
-
-
-def test_a_dead_region_is_a_box_without_anything_else_inside() -> None:
-    space = Space(["kyber"])
-    dull, sharp = (100.0, 50.0), (10.0, 40.0)
-    found = [tried(r, w, dull) for r in (20_000, 2_000_000, 100_000_000) for w in (20_000, 1_000_000)]
-    found += [tried(20_000, 100_000_000, sharp), tried(100_000_000, 100_000_000, dull)]
-    [region, *_] = dead.regions(space, found)
-    assert region.words == "kyber: any read_lat_nsec with write_lat_nsec from 20us to 1ms"
-    assert region.tried == 6
-
-
-def test_settings_that_differ_are_no_dead_region() -> None:
-    found = [tried(r, 20_000, (float(r), 1.0)) for r in (20_000, 50_000, 100_000, 2_000_000)]
-    assert dead.regions(Space(["kyber"]), found) == []
-
-
-# --- the search -------------------------------------------------------------------------------------------
-
-
-class Law(SimulatedLoad):
-    """In place of the simulator a law: a low target of reads helps them, unless that of writes is low too."""
-
-    def __init__(self, stop_after: int | None = None) -> None:
-        self.mode = Mode(duration_s=1, background_rates=(1.0,), seeds=(1,), limit_s=1)
-        self.shares = (WHOLE,)
-        self.left = stop_after
-        self.asked: list[Wanted] = []
-
-    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> list[Given]:
-        return [self._one(w) for w in wanted]
-
-    def _one(self, wanted: Wanted) -> Given:
-        if self.left is not None:
-            if self.left == 0:
-                raise KeyboardInterrupt
-            self.left -= 1
-        self.asked.append(wanted)
-        knobs = wanted.setting.knobs
-        read, write = int(knobs.get("read_lat_nsec", 10**9)), int(knobs.get("write_lat_nsec", 10**9))
-        p99 = 100 + read / 1e5 if write > 20_000_000 else 10_000
-        rate = 1000.0 if read > 200_000 or write <= 20_000_000 else 500.0
-        noise = 1 + 0.001 * wanted.seed
-        return Given((flow("rt", [p99 * noise], 1), flow("a", [1], rate)), seconds=1.0)
-
-
-def searched(
-    law: Law, trials: int = 30, storage: Path | None = None, seed: int = 1
-) -> tuple[Search, list[Candidate]]:
-    search = Search(ASKED, MEMBERS, Space(["kyber"]), law, Budget(trials, 4, seed), storage)
-    with executor(1, None) as pool:
-        return search, search.run(pool)
-
-
-def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
-    search, found = searched(Law())
-    done = answer.answer(search, found)
-    assert done.front[0].values[0] <= 100 + 5  # at most 500 us for reads
-    assert done.front[0].values[1] >= 800
-    assert len(search.found) == 30
-    best = done.best["kyber"]
-    assert best is not None
-    assert best.kept
-
-
-def test_a_setting_is_tried_once() -> None:
-    law = Law()
-    searched(law)
-    first = [w.setting.label for w in law.asked if w.seed == 1]
-    assert len(set(first)) == len(first)
-
-
-def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path: Path) -> None:
-    whole = Law()
-    search, found = searched(whole)
-    with pytest.raises(KeyboardInterrupt):
-        searched(Law(stop_after=14), storage=tmp_path / "a")
-    rest = Law()
-    again, its = searched(rest, storage=tmp_path / "a")
-    assert {t.setting.label for t in again.found} == {t.setting.label for t in search.found}
-    assert sorted(c.values for c in its) == sorted(c.values for c in found)
-    assert again.simulated_s == search.simulated_s
-    # What was tried before is not tried again; the reference is.
-    assert len(rest.asked) < len(whole.asked) - 8
-    # With everything there, nothing is left but the reference.
-    last = Law()
-    searched(last, storage=tmp_path / "a")
-    assert [w.setting.scheduler for w in last.asked] == ["none"]
-
-
-def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() -> None:
-    law = Law()
-    _, found = searched(law)
-    assert max(len(c.runs) for c in found) >= 3
-
-
-def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both() -> None:
-    search, candidates_ = searched(Law())
-    found = answer.answer(search, candidates_)
-    one = found.profiles[0]
-    twice = replace(found, profiles=[one, replace(one, name="balanced")])
-    assert list(answer.to_confirm(twice)) == ["none", "bfq", "latency"]
-    told = answer.with_confirmed(twice, {"none": (200.0, 100.0), "latency": (100.0, 90.0)})
-    assert [p.confirmed for p in told.profiles] == [(100.0, 90.0), (100.0, 90.0)]
-    assert "confirmed_reference" in answer.to_json(told)
-
-
-def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
-    search, candidates_ = searched(Law())
-    found = answer.answer(search, candidates_)
-    assert not any("bfq" in sentence for sentence in tuned.sentences(found))
-    told = answer.with_confirmed(found, {"none": (2000.0, 100.0), "bfq": (1500.0, 90.0)})
-    [sentence] = [s for s in tuned.sentences(told) if "bfq" in s]
-    assert "1.5 ms instead of 2" in sentence
-    assert "−10%" in sentence
-    assert answer.to_json(told)["confirmed_beside"] == {
-        "bfq": dict(zip(map(str, told.question.quantities), (1500.0, 90.0), strict=True))
-    }
 
 
 # --- loads ------------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `tailgate tune` makes of what was tried: the front, its profiles, dead regions."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.tuning import OBJECTIVES, candidates, tried
+
+from tailgate.tune import dead
+from tailgate.tune.front import Candidate, dominated, front, price, profiles
+from tailgate.tune.space import Setting, Space
+
+# --- the front --------------------------------------------------------------------------------------------
+
+PAIRS = st.lists(st.tuples(st.floats(1, 1000), st.floats(1, 1000)), min_size=1, max_size=20)
+
+
+@given(PAIRS)
+def test_nothing_is_much_better_than_what_is_on_the_front(values: list[tuple[float, float]]) -> None:
+    every = candidates(values)
+    found = front(every, OBJECTIVES)
+    assert found
+    kept = [c.values for c in found]
+    for candidate in found:
+        assert not dominated(candidate.values, kept, OBJECTIVES, 0.011)
+    best = min(v[0] for v in values)
+    assert min(v[0] for v in kept) <= best * 1.02 ** len(values)
+
+
+@given(PAIRS)
+def test_profiles_are_ends_of_the_front_and_something_between(values: list[tuple[float, float]]) -> None:
+    found = front(candidates(values), OBJECTIVES)
+    named = profiles(found, OBJECTIVES)
+    assert named["latency"].values[0] == min(c.values[0] for c in found)
+    assert named["throughput"].values[1] == max(c.values[1] for c in found)
+    assert named["balanced"] in found
+
+
+def test_of_two_settings_the_balanced_one_loses_less() -> None:
+    found = front(candidates([(2.07, 62.4), (2.15, 73.6)]), OBJECTIVES)
+    assert profiles(found, OBJECTIVES)["balanced"].values == (2.15, 73.6)
+
+
+def test_differences_by_chance_make_no_front() -> None:
+    found = front(candidates([(100, 1000), (100.5, 1001), (50, 995), (200, 2000)]), OBJECTIVES)
+    assert [c.values for c in found] == [(50, 995), (200, 2000)]
+
+
+def test_intervals_are_of_seeds_and_tell_candidates_apart() -> None:
+    one = Candidate(Setting("k2", {}), [(10.0, 5.0), (10.1, 5.0), (9.9, 5.0)])
+    other = Candidate(Setting("k2", {}), [(20.0, 5.0), (20.1, 5.0), (19.9, 5.0)])
+    low, high = one.interval(0) or (0, 0)
+    assert low < 10 < high
+    assert not one.overlaps(other, OBJECTIVES)
+    assert one.overlaps(Candidate(Setting("k2", {}), [(10.0, 5.0), (10.2, 5.0), (9.8, 5.0)]), OBJECTIVES)
+    assert Candidate(Setting("k2", {}), [(10.0, 5.0)]).interval(0) is None
+
+
+def test_the_price_is_in_words() -> None:
+    assert price((1400, 49), (15_200, 100), OBJECTIVES) == (
+        "p99 of rt 1.4 ms instead of 15.2; background \u221251%"
+    )
+    assert price((140, 100), (152, 100), OBJECTIVES) == "p99 of rt 140 us instead of 152; background ±0%"
+
+
+# --- dead regions -----------------------------------------------------------------------------------------
+
+
+def test_a_dead_region_is_a_box_without_anything_else_inside() -> None:
+    space = Space(["kyber"])
+    dull, sharp = (100.0, 50.0), (10.0, 40.0)
+    found = [tried(r, w, dull) for r in (20_000, 2_000_000, 100_000_000) for w in (20_000, 1_000_000)]
+    found += [tried(20_000, 100_000_000, sharp), tried(100_000_000, 100_000_000, dull)]
+    [region, *_] = dead.regions(space, found)
+    assert region.words == "kyber: any read_lat_nsec with write_lat_nsec from 20us to 1ms"
+    assert region.tried == 6
+
+
+def test_settings_that_differ_are_no_dead_region() -> None:
+    found = [tried(r, 20_000, (float(r), 1.0)) for r in (20_000, 50_000, 100_000, 2_000_000)]
+    assert dead.regions(Space(["kyber"]), found) == []

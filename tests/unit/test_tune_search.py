@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The search of `tailgate tune`, over a law in place of the simulator."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.tuning import Law, searched
+
+from tailgate.show import tuned
+from tailgate.tune import answer
+
+
+def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
+    search, found = searched(Law())
+    done = answer.answer(search, found)
+    assert done.front[0].values[0] <= 100 + 5  # at most 500 us for reads
+    assert done.front[0].values[1] >= 800
+    assert len(search.found) == 30
+    best = done.best["kyber"]
+    assert best is not None
+    assert best.kept
+
+
+def test_a_setting_is_tried_once() -> None:
+    law = Law()
+    searched(law)
+    first = [w.setting.label for w in law.asked if w.seed == 1]
+    assert len(set(first)) == len(first)
+
+
+def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path: Path) -> None:
+    whole = Law()
+    search, found = searched(whole)
+    with pytest.raises(KeyboardInterrupt):
+        searched(Law(stop_after=14), storage=tmp_path / "a")
+    rest = Law()
+    again, its = searched(rest, storage=tmp_path / "a")
+    assert {t.setting.label for t in again.found} == {t.setting.label for t in search.found}
+    assert sorted(c.values for c in its) == sorted(c.values for c in found)
+    assert again.simulated_s == search.simulated_s
+    # What was tried before is not tried again; the reference is.
+    assert len(rest.asked) < len(whole.asked) - 8
+    # With everything there, nothing is left but the reference.
+    last = Law()
+    searched(last, storage=tmp_path / "a")
+    assert [w.setting.scheduler for w in last.asked] == ["none"]
+
+
+def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() -> None:
+    law = Law()
+    _, found = searched(law)
+    assert max(len(c.runs) for c in found) >= 3
+
+
+def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both() -> None:
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+    one = found.profiles[0]
+    twice = replace(found, profiles=[one, replace(one, name="balanced")])
+    assert list(answer.to_confirm(twice)) == ["none", "bfq", "latency"]
+    told = answer.with_confirmed(twice, {"none": (200.0, 100.0), "latency": (100.0, 90.0)})
+    assert [p.confirmed for p in told.profiles] == [(100.0, 90.0), (100.0, 90.0)]
+    assert "confirmed_reference" in answer.to_json(told)
+
+
+def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+    assert not any("bfq" in sentence for sentence in tuned.sentences(found))
+    told = answer.with_confirmed(found, {"none": (2000.0, 100.0), "bfq": (1500.0, 90.0)})
+    [sentence] = [s for s in tuned.sentences(told) if "bfq" in s]
+    assert "1.5 ms instead of 2" in sentence
+    assert "−10%" in sentence
+    assert answer.to_json(told)["confirmed_beside"] == {
+        "bfq": dict(zip(map(str, told.question.quantities), (1500.0, 90.0), strict=True))
+    }

@@ -47,6 +47,8 @@ def test_a_limit_is_missed_by_a_share_of_it() -> None:
     [most] = question(["max rt.iops"], ["rt.lat_us.p99 <= 500"], FLOWS).keeps
     assert most.missed(750, most.limit({})) == 0.5
     assert most.missed(float("inf"), 500) > 0
+    assert most.missed(500, float("inf")) <= 0
+    assert most.missed(float("inf"), float("inf")) <= 0
 
 
 @pytest.mark.parametrize(

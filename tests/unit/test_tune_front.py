@@ -45,6 +45,14 @@ def test_differences_by_chance_make_no_front() -> None:
     assert [c.values for c in found] == [(50, 995), (200, 2000)]
 
 
+def test_a_flow_that_completes_nothing_is_worse_than_any_latency() -> None:
+    endless = float("inf")
+    found = front(candidates([(500, 900), (endless, 900), (endless, 1000)]), OBJECTIVES)
+    assert [c.values for c in found] == [(500, 900), (endless, 1000)]
+    named = profiles(found, OBJECTIVES)
+    assert [c.values[0] for c in named.values()] == [500, 500, endless]
+
+
 def test_intervals_are_of_seeds_and_tell_candidates_apart() -> None:
     one = Candidate(Setting("k2", {}), [(10.0, 5.0), (10.1, 5.0), (9.9, 5.0)])
     other = Candidate(Setting("k2", {}), [(20.0, 5.0), (20.1, 5.0), (19.9, 5.0)])
@@ -58,6 +66,10 @@ def test_intervals_are_of_seeds_and_tell_candidates_apart() -> None:
 def test_the_price_is_in_words() -> None:
     assert price((1400, 49), (15_200, 100), OBJECTIVES) == (
         "p99 of rt 1.4 ms instead of 15.2; background \u221251%"
+    )
+    assert price((float("inf"), 100), (152, 100), OBJECTIVES) == "p99 of rt: none completed; background ±0%"
+    assert price((140, 100), (float("inf"), 100), OBJECTIVES) == (
+        "p99 of rt 140 us instead of none completed; background ±0%"
     )
     assert price((140, 100), (152, 100), OBJECTIVES) == "p99 of rt 140 us instead of 152; background ±0%"
 
@@ -78,3 +90,11 @@ def test_a_dead_region_is_a_box_without_anything_else_inside() -> None:
 def test_settings_that_differ_are_no_dead_region() -> None:
     found = [tried(r, 20_000, (float(r), 1.0)) for r in (20_000, 50_000, 100_000, 2_000_000)]
     assert dead.regions(Space(["kyber"]), found) == []
+
+
+def test_settings_that_complete_nothing_are_alike_and_unlike_any_other() -> None:
+    endless = (float("inf"), 50.0)
+    found = [tried(r, 20_000, endless) for r in (20_000, 50_000, 100_000, 2_000_000)]
+    found.append(tried(100_000_000, 20_000, (10.0, 50.0)))
+    [region] = dead.regions(Space(["kyber"]), found)
+    assert (region.tried, region.values) == (4, endless)

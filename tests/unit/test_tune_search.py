@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The search of `tailgate tune`, over a law in place of the simulator."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.tuning import Law, searched
+from tests.unit.tuning import FLOWS, Law, searched
 
+from tailgate.base.errors import UsageError
 from tailgate.show import tuned
 from tailgate.tune import answer
+from tailgate.tune.front import Candidate
+from tailgate.tune.goal import question
+from tailgate.tune.space import Setting
 
 
 def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
@@ -75,3 +80,22 @@ def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
     assert answer.to_json(told)["confirmed_beside"] == {
         "bfq": dict(zip(map(str, told.question.quantities), (1500.0, 90.0), strict=True))
     }
+
+
+def test_a_search_in_which_a_flow_completes_nothing_ends_and_is_told(tmp_path: Path) -> None:
+    asked = question(["max background.iops"], ["rt.lat_us.p99 <= 1000000"], FLOWS)
+    search, found = searched(Law(endless=5000), asked=asked)
+    done = answer.answer(search, [*found, Candidate(Setting("kyber", {}), [(2000.0, float("inf"))])])
+    assert any(t.values[1] == float("inf") for t in done.tried)
+    assert done.front
+    told = answer.to_json(done)
+    json.dumps(told, allow_nan=False)
+    assert told["references"] == {"none": {"background.iops": 1000.0, "rt.lat_us.p99": None}}
+    tuned.write(done, "", "", [], tmp_path / "report.html")
+    assert "none completed" in (tmp_path / "report.html").read_text()
+
+
+def test_a_limit_that_refers_to_a_flow_that_completes_nothing_is_refused() -> None:
+    asked = question(["max background.iops"], ["rt.lat_us.p99 <= 1 * none"], FLOWS)
+    with pytest.raises(UsageError, match="none completes no request of rt, so this is no limit"):
+        searched(Law(endless=5000), asked=asked)

@@ -13,7 +13,7 @@ from tailgate.simulator.executor import executor
 from tailgate.spec.experiment import Mode
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate
-from tailgate.tune.goal import Goal, Quantity, question
+from tailgate.tune.goal import Goal, Quantity, Question, question
 from tailgate.tune.search import Budget, Search, Tried
 from tailgate.tune.space import Setting, Space
 
@@ -43,9 +43,13 @@ def tried(read: int, write: int, values: tuple[float, float]) -> Tried:
 
 
 class Law(SimulatedLoad):
-    """In place of the simulator a law: a low target of reads helps them, unless that of writes is low too."""
+    """In place of the simulator a law: a low target of reads helps them, unless that of writes is low too.
 
-    def __init__(self, stop_after: int | None = None) -> None:
+    Where p99 were to be `endless` us or more, no request completes.
+    """
+
+    def __init__(self, stop_after: int | None = None, endless: float = float("inf")) -> None:
+        self.endless = endless
         self.mode = Mode(duration_s=1, background_rates=(1.0,), seeds=(1,), limit_s=1)
         self.shares = (WHOLE,)
         self.left = stop_after
@@ -65,12 +69,13 @@ class Law(SimulatedLoad):
         p99 = 100 + read / 1e5 if write > 20_000_000 else 10_000
         rate = 1000.0 if read > 200_000 or write <= 20_000_000 else 500.0
         noise = 1 + 0.001 * wanted.seed
-        return Given((flow("rt", [p99 * noise], 1), flow("a", [1], rate)), seconds=1.0)
+        own = (flow("rt", [p99 * noise], 1),) if p99 < self.endless else ()
+        return Given((*own, flow("a", [1], rate)), seconds=1.0)
 
 
 def searched(
-    law: Law, trials: int = 30, storage: Path | None = None, seed: int = 1
+    law: Law, trials: int = 30, storage: Path | None = None, seed: int = 1, asked: Question = ASKED
 ) -> tuple[Search, list[Candidate]]:
-    search = Search(ASKED, MEMBERS, Space(["kyber"]), law, Budget(trials, 4, seed), storage)
+    search = Search(asked, MEMBERS, Space(["kyber"]), law, Budget(trials, 4, seed), storage)
     with executor(1, None) as pool:
         return search, search.run(pool)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `tailgate tune` found: tables and sentences for the terminal, and a page with the front."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tailgate.show.plots.legends import Entry, Legend
 from tailgate.show.plots.panel import COLOURS, GREY, Panel, Trace
 from tailgate.show.words import digits
 from tailgate.tune.answer import BESIDE, Answer, Profile
-from tailgate.tune.front import Candidate
+from tailgate.tune.front import NONE_COMPLETED, Candidate
 from tailgate.tune.goal import REFERENCE, Quantity
 from tailgate.tune.space import Setting
 
@@ -37,6 +38,8 @@ def heading(quantity: Quantity) -> str:
 
 def value(quantity: Quantity, number: float) -> str:
     """A value of it, in that unit."""
+    if math.isinf(number):
+        return NONE_COMPLETED
     return digits(number if quantity.figure == "mib_s" else number / 1000)
 
 
@@ -193,8 +196,8 @@ def _panel(found: Answer) -> Panel:
         return {
             "type": "scatter",
             "mode": "markers",
-            "x": [float(value(quantities[x], v[x])) for _, v in points],
-            "y": [float(value(quantities[y], v[y])) for _, v in points],
+            "x": [_at_axis(quantities[x], v[x]) for _, v in points],
+            "y": [_at_axis(quantities[y], v[y]) for _, v in points],
             "text": [f"{s.scheduler}, {knobs(s)}" for s, _ in points],
             "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>",
             "marker": marker,
@@ -218,6 +221,11 @@ def _panel(found: Answer) -> Panel:
     }
     about = "All settings that were tried, and the front"
     return Panel("What was tried, and the front", about, data, layout)
+
+
+def _at_axis(quantity: Quantity, number: float) -> float | None:
+    """Where the plot has a value; None, which is not drawn, for an infinite one."""
+    return float(value(quantity, number)) if math.isfinite(number) else None
 
 
 def _at(i: int) -> Callable[[Candidate], float]:

@@ -7,9 +7,11 @@ from tailgate.runs.statistics import Interval
 
 
 def digits(value: float | None) -> str:
-    """Three significant digits, but no exponent; a dash for no value or NaN."""
+    """Three significant digits, but no exponent; a dash for no value or NaN, ∞ for infinity."""
     if value is None or math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return "∞"
     return f"{value:.{max(0, 2 - math.floor(math.log10(max(value, 0.001))))}f}" if value else "0"
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a search found, in the form that is shown and printed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -123,11 +124,15 @@ def to_confirm(found: Answer) -> dict[str, Setting]:
 
 
 def to_json(found: Answer) -> dict[str, object]:
-    """The object that `tailgate tune --json` prints, apart from what was asked."""
+    """The object that `tailgate tune --json` prints, apart from what was asked.
+
+    A latency of which no request completed is null.
+    """
     names = [str(q) for q in found.question.quantities]
 
-    def values(own: Sequence[float]) -> dict[str, float]:
-        return dict(zip(names, own, strict=True))
+    def values(own: Sequence[float]) -> dict[str, float | None]:
+        # JSON has no infinity.
+        return {name: v if math.isfinite(v) else None for name, v in zip(names, own, strict=True)}
 
     def setting(own: Setting) -> dict[str, object]:
         return {"scheduler": own.scheduler, "knobs": dict(own.knobs)}

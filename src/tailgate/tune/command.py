@@ -111,9 +111,11 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
         progress.point,
     )
     progress.begin(total, total)
-    with executor(how.jobs, None) as pool:
-        candidates = search.run(pool)
-    progress.end()
+    try:
+        with executor(how.jobs, None) as pool:
+            candidates = search.run(pool)
+    finally:
+        progress.end()
     found = answer.answer(search, candidates)
     broken = None
     if kernel and found.front:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Dead regions: parts of a scheduler's space of knobs in which nothing changes (the Kyber paper's G-3)."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
     while left:
         first = min(left)
         group = [i for i in sorted(left) if _alike(tried[first].values, tried[i].values)]
-        left -= set(group)
+        left -= {first, *group}
         others = [places[i] for i in range(len(tried)) if i not in group]
         box = _box([places[i] for i in group], others)
         if box and box[1] >= LEAST:
@@ -87,4 +88,4 @@ def _inside(place: Sequence[int], low: Sequence[int], high: Sequence[int]) -> bo
 
 
 def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    return all(abs(a - b) <= ALIKE * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True))
+    return all(math.isclose(a, b, rel_tol=ALIKE) for a, b in zip(one, other, strict=True))

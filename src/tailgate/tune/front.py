@@ -8,12 +8,14 @@ from statistics import fmean, stdev
 
 from tailgate.runs.statistics import SEEDS_MIN, student_t
 from tailgate.simulator.knobs import OF_QUEUE
-from tailgate.tune.goal import Goal
+from tailgate.tune.goal import ENDLESS, Goal
 from tailgate.tune.space import Setting
 
 PROFILES = ("latency", "balanced", "throughput")
 #: Objectives that differ by at most this share count as equal on the front.
 INDIFFERENT = 0.01
+#: Stands in sentences for an infinite latency.
+NONE_COMPLETED = "none completed"
 
 
 @dataclass
@@ -83,7 +85,7 @@ def _replaces(one: Candidate, other: Candidate, objectives: Sequence[Goal], if_e
     """Whether one is better in some objective, or `if_equal` in none, and the other is better in none."""
 
     def better(a: float, b: float, goal: Goal) -> bool:
-        return goal.better(a, b) and abs(a - b) > INDIFFERENT * max(abs(a), abs(b))
+        return goal.better(a, b) and not math.isclose(a, b, rel_tol=INDIFFERENT)
 
     pairs = list(zip(one.values, other.values, objectives, strict=True))
     worse = any(better(b, a, g) for a, b, g in pairs)
@@ -105,7 +107,8 @@ def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str
     def octaves(i: int, candidate: Candidate) -> float:
         ends = [c.values[i] for c in found]
         best = min(ends) if objectives[i].least else max(ends)
-        return abs(math.log2(max(candidate.values[i], 1e-9) / max(best, 1e-9)))
+        own, its = (min(max(v, 1e-9), ENDLESS) for v in (candidate.values[i], best))
+        return abs(math.log2(own / its))
 
     def far(i: int, candidate: Candidate) -> float:
         span = max(octaves(i, c) for c in found)
@@ -132,8 +135,12 @@ def price(values: Sequence[float], reference: Sequence[float], objectives: Seque
 
 def _latency(goal: Goal, value: float, reference: float) -> str:
     name = f"{goal.quantity.figure.removeprefix('lat_us.')} of {goal.quantity.flow}"
-    unit, size = ("ms", 1000.0) if max(value, reference) >= 1000 else ("us", 1.0)
-    return f"{name} {value / size:.3g} {unit} instead of {reference / size:.3g}"
+    if math.isinf(value):
+        return f"{name}: {NONE_COMPLETED}"
+    in_ms = max(value, 0 if math.isinf(reference) else reference) >= 1000
+    unit, size = ("ms", 1000.0) if in_ms else ("us", 1.0)
+    its = NONE_COMPLETED if math.isinf(reference) else f"{reference / size:.3g}"
+    return f"{name} {value / size:.3g} {unit} instead of {its}"
 
 
 def _rate(goal: Goal, value: float, reference: float) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is asked of a search: a figure that is to be least or most, and figures that must be kept."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ RATES = ("iops", "mib_s")
 LATENCIES = ("mean", *PERCENTILES, "p99.99", "max")
 FIGURES = (*RATES, *(f"lat_us.{name}" for name in LATENCIES))
 REFERENCE = "none"
+#: Stands for an infinite latency where a number is needed.
+ENDLESS = 1e12
 
 _FIGURE = r"(?P<flow>.+?)\.(?P<figure>iops|mib_s|lat_us\.\S+)"
 _GOAL = re.compile(rf"\s*(?P<way>min|max)\s+{_FIGURE}\s*")
@@ -83,8 +86,8 @@ class Keep:
 
     def missed(self, value: float, limit: float) -> float:
         """By which share of the limit a value misses it; 0 or less if it is kept."""
-        if value == float("inf"):
-            return 1.0 if not self.at_least else -1.0
+        if math.isinf(value) or math.isinf(limit):
+            return 0.0 if value == limit or (value > limit) == self.at_least else 1.0
         return (limit - value if self.at_least else value - limit) / max(limit, 1e-9)
 
 

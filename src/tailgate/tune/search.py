@@ -7,6 +7,7 @@ may be of use. Those on and near the front are repeated with other seeds. A sear
 and goes on where it was stopped: each batch of proposals depends on the trials before it alone.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from tailgate.base.errors import UsageError
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate, dominated
-from tailgate.tune.goal import Question
+from tailgate.tune.goal import ENDLESS, Question
 from tailgate.tune.space import Setting, Space
 
 #: Proposals that are simulated side by side; a constant, as it decides what is proposed next.
@@ -30,8 +32,6 @@ SLACK = 0.10
 #: Optuna may propose a setting again, which costs nothing; the search gives up after this many proposals for
 #: each setting that it is to try.
 PATIENCE = 3
-#: What Optuna is told instead of infinity.
-ENDLESS = 1e12
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,12 @@ class Search:
     # --- what is asked and what came of it ----------------------------------------------------------------
 
     def run(self, pool: Executor) -> list[Candidate]:
-        """Search, repeat what is near the front, and give the candidates: each with its values by seed."""
+        """Search, repeat what is near the front, and give the candidates: each with its values by seed.
+
+        UsageError where a scheduler that a limit refers to completes nothing of what is to be kept.
+        """
         self._references = self._measure_references(pool)
+        self._check_references()
         self._resume()
         if not self._study.trials:
             for start in self.space.starts():
@@ -155,6 +159,15 @@ class Search:
             if w.share == WHOLE:
                 self.whole_s = given.seconds
         return out
+
+    def _check_references(self) -> None:
+        for keep in self.question.keeps:
+            values = self.references.get(keep.of or "")
+            if values and math.isinf(values[self.question.quantities.index(keep.quantity)]):
+                raise UsageError(
+                    f"--keep: {keep}: {keep.of} completes no request of {keep.quantity.flow}, so this is no "
+                    "limit; expected a number, another scheduler, or a longer simulation (without --quick)"
+                )
 
     @property
     def _seed(self) -> int:

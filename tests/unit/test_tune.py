@@ -14,6 +14,7 @@ from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
 from tailgate.spec.plan import Run
 from tailgate.tune import goal, workload
+from tailgate.tune.evaluate import SimulatedLoad
 from tailgate.tune.front import sysfs
 from tailgate.tune.goal import Quantity, question
 from tailgate.tune.space import LEFT, SEARCHED, Setting, Space
@@ -27,6 +28,13 @@ def test_a_quantity_of_several_flows_adds_rates_and_merges_latencies() -> None:
     assert Quantity("background", "lat_us.max").of(flows, MEMBERS) == 40
     assert Quantity("background", "lat_us.p50").of(flows, MEMBERS) == 20
     assert Quantity("rt", "lat_us.mean").of([flows[0]], MEMBERS) == float("inf")
+
+
+def test_a_direction_is_found_where_the_other_one_completed_nothing() -> None:
+    reads, members = [flow("a", [10], 100)], {"a.read": ["a.read"], "a.write": ["a.write"]}
+    assert Quantity("a.read", "iops").of(reads, members) == 100
+    assert Quantity("a.write", "iops").of(reads, members) == 0
+    assert Quantity("a.write", "lat_us.p99").of(reads, members) == float("inf")
 
 
 def test_objectives_are_the_goals_and_then_what_is_kept_each_once() -> None:
@@ -165,8 +173,34 @@ def test_a_job_file_becomes_an_experiment_with_a_flow_for_each_section(job: Path
     spec, folder = workload.experiment_of(workload.Asked(str(job), variables={"DEPTH": "16"}))
     assert folder == job.parent
     assert spec.machine.smp == 3
-    assert set(workload.members(spec)) >= {"reader", "backup-job", "rt", "background"}
-    assert workload.members(spec)["background"] == ["backup-job"]
+    assert set(workload.members(spec, [])) == {"reader", "backup-job", "rt", "background"}
+    assert workload.members(spec, [])["background"] == ["backup-job"]
+
+
+@pytest.mark.parametrize(
+    ("options", "mixed"),
+    [
+        ("rw=randread", False),
+        ("rw=randwrite", False),
+        ("rw=randrw", True),
+        ("rw=randrw\nrwmixread=100", False),
+        ("rw=write\nverify=crc32c", True),
+        ("read_iolog=reads.log", False),
+        ("read_iolog=both.log", True),
+    ],
+)
+def test_only_a_section_that_reads_and_writes_has_its_directions(
+    options: str, mixed: bool, tmp_path: Path
+) -> None:
+    for name, second in (("reads", "read"), ("both", "write")):
+        lines = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open", "1 /dev/x read 0 4096"]
+        (tmp_path / f"{name}.log").write_text("\n".join([*lines, f"2 /dev/x {second} 4096 4096", ""]))
+    path = tmp_path / "own.fio"
+    path.write_text(f"[global]\nfilename=/dev/nvme0n1\ndirect=1\n[a]\n{options}\n[b]\nrw=read\n")
+    spec, folder = workload.experiment_of(workload.Asked(str(path)))
+    load = SimulatedLoad(spec, "quick", folder / workload.FILE)
+    directions = {"a.read", "a.write"} if mixed else set()
+    assert set(workload.members(spec, load.mixed)) == {"a", "b", "background"} | directions
 
 
 def test_a_written_experiment_is_the_one_that_was_meant(job: Path, tmp_path: Path) -> None:

@@ -99,3 +99,9 @@ def test_a_limit_that_refers_to_a_flow_that_completes_nothing_is_refused() -> No
     asked = question(["max background.iops"], ["rt.lat_us.p99 <= 1 * none"], FLOWS)
     with pytest.raises(UsageError, match="none completes no request of rt, so this is no limit"):
         searched(Law(endless=5000), asked=asked)
+
+
+def test_a_limit_that_is_a_share_of_nothing_is_refused() -> None:
+    asked = question(["min rt.lat_us.p99"], ["rt.iops >= 0.8 * none"], FLOWS)
+    with pytest.raises(UsageError, match="none completes no request of rt, so this is no limit"):
+        searched(Law(endless=5000), asked=asked)

@@ -72,12 +72,12 @@ class Done:
 def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progress) -> Done:
     """Search, and with a kernel's label measure the profiles in a virtual machine. UsageError."""
     spec, source = workload.experiment_of(asked.workload)
-    members = workload.members(spec)
-    question = goal.question(asked.goals, asked.keeps, list(members))
     space = Space(asked.schedulers or tuple(SEARCHED))
     if asked.mode not in spec.modes:
         raise UsageError(f"the experiment has no mode {asked.mode}; write [modes.{asked.mode}]")
     load = SimulatedLoad(spec, asked.mode, source / workload.FILE)
+    members = workload.members(spec, load.mixed)
+    question = goal.question(asked.goals, asked.keeps, list(members))
     for name in question.references:
         settings.check_scheduler(name, {}, "--keep")
     load.check(space.defaults())

@@ -9,7 +9,7 @@ from pathlib import Path
 from tailgate.load.loads import Loads
 from tailgate.runs.flow import Flow
 from tailgate.simulator import simulation
-from tailgate.simulator.simulation import Outcome
+from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
 from tailgate.spec import drive as drives
 from tailgate.spec import machines
 from tailgate.spec.experiment import Experiment, ModeName
@@ -54,6 +54,8 @@ class SimulatedLoad:
         self.sweep = spec.sweeps[0]
         self.real_time = bool(spec.real_time(self.sweep))
         point = self._point(Wanted(Setting("none", {}), 1, WHOLE))
+        #: The flows that both read and write.
+        self.mixed = _mixed(spec, self.plan.simulation(point))
         lead, seconds = self.plan.loads.lead_s(self.sweep), self.plan.loads.estimate(point.chunk, 1.0)[1]
         short = lead + SHORT * seconds <= WORTH_WHILE * (lead + seconds)
         #: The parts of a whole simulation that a setting is tried for, one after the other.
@@ -89,3 +91,15 @@ class SimulatedLoad:
             duration_s=None if samples else duration,
         )
         return chunk.points[0]
+
+
+def _mixed(spec: Experiment, told: Simulation) -> frozenset[str]:
+    """By their options or their traces; what is verified is read, too."""
+    directions: dict[str, set[int]] = {section: set() for section in told.flows}
+    for process in told.processes:
+        shares = {i for i, share in enumerate(process.share) if share}
+        directions[told.flows[process.flow]] |= {io.direction for io in process.trace} or shares
+        if process.verifies:
+            directions[told.flows[process.flow]].add(DIRECTIONS.index("read"))
+    sections = [section for section, found in directions.items() if len(found) == len(DIRECTIONS)]
+    return frozenset(name for name, flow in spec.flows.items() if flow.section in sections)

@@ -43,7 +43,9 @@ class Quantity:
 
     def of(self, flows: Sequence[Flow], members: Mapping[str, Sequence[str]]) -> float:
         """Its value in one measurement; a latency without a request is infinite."""
-        found = [f for f in flows if f.name in members[self.flow]]
+        names = members[self.flow]
+        # A flow that is to read and write, but did one of them only, is not yet called `name.read`.
+        found = [f for f in flows if f.name in names or f"{f.name}.{f.op}" in names]
         if not self.is_latency:
             return float(sum(getattr(f, self.figure) for f in found))
         histogram = merge(f.histogram for f in found)

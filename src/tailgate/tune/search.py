@@ -163,7 +163,7 @@ class Search:
     def _check_references(self) -> None:
         for keep in self.question.keeps:
             values = self.references.get(keep.of or "")
-            if values and math.isinf(values[self.question.quantities.index(keep.quantity)]):
+            if values and values[self.question.quantities.index(keep.quantity)] in (0.0, math.inf):
                 raise UsageError(
                     f"--keep: {keep}: {keep.of} completes no request of {keep.quantity.flow}, so this is no "
                     "limit; expected a number, another scheduler, or a longer simulation (without --quick)"

@@ -3,7 +3,7 @@
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,11 +87,11 @@ def _chosen(spec: Experiment, asked: Asked) -> Experiment:
     )
 
 
-def members(spec: Experiment) -> dict[str, list[str]]:
-    """By each name that a goal may use, its flows; one that reads and writes has `.read` and `.write` too."""
+def members(spec: Experiment, mixed: Collection[str]) -> dict[str, list[str]]:
+    """By each name that a goal may use, its flows; those that are `mixed` have `.read` and `.write` too."""
     sweep = spec.sweeps[0]
     found = {name: [name] for name in spec.flows_in(sweep)}
-    found |= {f"{name}.{op}": [f"{name}.{op}"] for name in found for op in ("read", "write")}
+    found |= {f"{name}.{op}": [f"{name}.{op}"] for name in found if name in mixed for op in ("read", "write")}
     for group, flows in ((REAL_TIME, spec.real_time(sweep)), (BACKGROUND, spec.background(sweep))):
         if flows:
             found.setdefault(group, list(flows))

@@ -48,7 +48,7 @@ class Asked:
 def asked(share: float) -> Asked:
     """The question with this share of the writes to be kept."""
     spec, folder = workload.experiment_of(workload.Asked(LOAD))
-    members = workload.members(spec)
+    members = workload.members(spec, SimulatedLoad(spec, "quick", folder / workload.FILE).mixed)
     what = question([GOAL], [f"write.iops >= {share} * none"], list(members))
     return Asked(spec, folder / workload.FILE, what, members)
 

@@ -178,6 +178,29 @@ def test_a_job_file_becomes_an_experiment_with_a_flow_for_each_section(job: Path
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ("background", "b", "a flow is called background, which stands for background, b; expected another"),
+        ("rt", "b", "a flow is called rt, which stands for none; expected another name for it"),
+        ("background", "rt\nprioclass=1", None),
+    ],
+)
+def test_a_section_is_called_like_a_group_only_if_it_is_all_of_it(
+    one: str, other: str, words: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.fio"
+    name, _, option = other.partition("\n")
+    path.write_text(f"[{one}]\nrw=randread\n[{name}]\nrw=randread\n{option}\n")
+    spec, _ = workload.experiment_of(workload.Asked(str(path)))
+    if words is None:
+        assert workload.members(spec, []) == {name: [name] for name in (one, "rt")}
+        return
+    with pytest.raises(UsageError) as e:
+        workload.members(spec, [])
+    assert words in str(e.value)
+
+
+@pytest.mark.parametrize(
     ("options", "mixed"),
     [
         ("rw=randread", False),

@@ -88,13 +88,21 @@ def _chosen(spec: Experiment, asked: Asked) -> Experiment:
 
 
 def members(spec: Experiment, mixed: Collection[str]) -> dict[str, list[str]]:
-    """By each name that a goal may use, its flows; those that are `mixed` have `.read` and `.write` too."""
+    """By each name that a goal may use, its flows; those that are `mixed` have `.read` and `.write` too.
+
+    UsageError where a flow is called like a group of flows, and is not the whole of it.
+    """
     sweep = spec.sweeps[0]
     found = {name: [name] for name in spec.flows_in(sweep)}
     found |= {f"{name}.{op}": [f"{name}.{op}"] for name in found if name in mixed for op in ("read", "write")}
     for group, flows in ((REAL_TIME, spec.real_time(sweep)), (BACKGROUND, spec.background(sweep))):
+        if group in found and flows != (group,):
+            raise UsageError(
+                f"a flow is called {group}, which stands for {', '.join(flows) or 'none'}; "
+                "expected another name for it"
+            )
         if flows:
-            found.setdefault(group, list(flows))
+            found[group] = list(flows)
     return found
 
 

@@ -33,7 +33,7 @@ def flow(name: str, latencies: Sequence[float], iops: float) -> Flow:
     return Flow(name=name, op="read", ios=len(latencies), iops=iops, mib_s=iops / 256, histogram=histogram)
 
 
-def candidates(values: Sequence[tuple[float, float]]) -> list[Candidate]:
+def candidates(values: Sequence[tuple[float, ...]]) -> list[Candidate]:
     return [Candidate(Setting("k2", {"inflight_max": i}), [v]) for i, v in enumerate(values)]
 
 

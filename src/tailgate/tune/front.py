@@ -69,27 +69,33 @@ def dominated(
 
 
 def front(candidates: Sequence[Candidate], objectives: Sequence[Goal]) -> list[Candidate]:
-    """Those that no other dominates, the best in the first objective first.
+    """A few that stand for all: for each candidate one is as good, in every objective.
 
     Differences of at most INDIFFERENT are none: without that, a front has many settings that differ by
-    chance. Of equal settings the best in the first objective stands.
+    chance. The best in the first objective comes first; of equal settings it is the one that stands.
     """
-    found = sorted(candidates, key=lambda c: c.values[0] if objectives[0].least else -c.values[0])
-    for i in range(len(found) - 1, -1, -1):
-        if any(_replaces(o, found[i], objectives, j < i) for j, o in enumerate(found) if j != i):
-            del found[i]
+
+    def stand_for_all(some: Sequence[Candidate]) -> bool:
+        return all(any(_as_good(one, c, objectives) for one in some) for c in candidates)
+
+    found: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: c.values[0] if objectives[0].least else -c.values[0]):
+        if not any(_as_good(one, candidate, objectives) for one in found):
+            found.append(candidate)
+    # A later one may be as good as an earlier one in the first objective, and better in the others.
+    for candidate in reversed(found):
+        others = [c for c in found if c is not candidate]
+        if stand_for_all(others):
+            found = others
     return found
 
 
-def _replaces(one: Candidate, other: Candidate, objectives: Sequence[Goal], if_equal: bool) -> bool:
-    """Whether one is better in some objective, or `if_equal` in none, and the other is better in none."""
-
-    def better(a: float, b: float, goal: Goal) -> bool:
-        return goal.better(a, b) and not math.isclose(a, b, rel_tol=INDIFFERENT)
-
-    pairs = list(zip(one.values, other.values, objectives, strict=True))
-    worse = any(better(b, a, g) for a, b, g in pairs)
-    return not worse and (if_equal or any(better(a, b, g) for a, b, g in pairs))
+def _as_good(one: Candidate, other: Candidate, objectives: Sequence[Goal]) -> bool:
+    """Whether no objective is worse, differences of at most INDIFFERENT apart."""
+    return all(
+        not goal.better(b, a) or math.isclose(a, b, rel_tol=INDIFFERENT)
+        for a, b, goal in zip(one.values, other.values, objectives, strict=True)
+    )
 
 
 def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str, Candidate]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `tailgate tune` makes of what was tried: the front, its profiles, dead regions."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.tuning import OBJECTIVES, candidates, tried
@@ -117,6 +119,18 @@ def test_a_dead_region_is_a_box_without_anything_else_inside() -> None:
     [region, *_] = dead.regions(space, found)
     assert region.words == "kyber: any read_lat_nsec with write_lat_nsec from 20us to 1ms"
     assert region.tried == 6
+
+
+def test_a_setting_that_was_tried_for_a_short_time_counts_in_a_dead_region() -> None:
+    space, dull = Space(["kyber"]), (100.0, 50.0)
+    found = [tried(r, 20_000, dull) for r in (20_000, 50_000, 200_000, 500_000)]
+    other = replace(tried(100_000, 20_000, (5000.0, 50.0)), short=True)
+    assert dead.regions(space, [*found, other]) == []
+    # For a short time it gives what the others gave then, whatever these gave later.
+    found = [replace(t, first=(90.0, 45.0)) for t in found]
+    same = replace(tried(100_000, 20_000, (90.0, 45.0)), short=True)
+    [region] = dead.regions(space, [same, *found])
+    assert (region.tried, region.values) == (5, dull)
 
 
 def test_settings_that_differ_are_no_dead_region() -> None:

@@ -45,7 +45,7 @@ def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
     """The dead regions among what was tried, the largest first. Inside of each, everything tried is alike."""
     out = []
     for name, axes in space.axes.items():
-        own = [t for t in found if t.setting.scheduler == name and not t.short]
+        own = [t for t in found if t.setting.scheduler == name]
         if axes:
             out += list(_of(axes, own))
     return sorted(out, key=lambda r: -r.tried)
@@ -54,9 +54,10 @@ def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
 def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
     places = [tuple(a.values.index(t.setting.knobs.get(a.knob.name, LEFT)) for a in axes) for t in tried]
     left = set(range(len(tried)))
-    while left:
-        first = min(left)
-        group = [i for i in sorted(left) if _alike(tried[first].values, tried[i].values)]
+    # What was tried for a short time only may lie in a region, or bound it, but has no values to report.
+    while whole := [i for i in left if not tried[i].short]:
+        first = min(whole)
+        group = [i for i in sorted(left) if _alike(tried[first], tried[i])]
         left -= {first, *group}
         others = [places[i] for i in range(len(tried)) if i not in group]
         box = _box([places[i] for i in group], others)
@@ -87,5 +88,9 @@ def _inside(place: Sequence[int], low: Sequence[int], high: Sequence[int]) -> bo
     return all(a <= p <= b for p, a, b in zip(place, low, high, strict=True))
 
 
-def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    return all(math.isclose(a, b, rel_tol=ALIKE) for a, b in zip(one, other, strict=True))
+def _alike(one: Tried, other: Tried) -> bool:
+    """Whether they give the same for the time that both were tried for."""
+    pairs = list(zip(one.first, other.first, strict=True))
+    if not (one.short or other.short):
+        pairs += zip(one.values, other.values, strict=True)
+    return all(math.isclose(a, b, rel_tol=ALIKE) for a, b in pairs)

@@ -30,26 +30,41 @@ def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
 def test_a_setting_is_tried_once() -> None:
     law = Law()
     searched(law)
-    first = [w.setting.label for w in law.asked if w.seed == 1]
-    assert len(set(first)) == len(first)
+    asked = [(w.setting.label, w.seed, w.share) for w in law.asked]
+    assert len(set(asked)) == len(asked)
 
 
-def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path: Path) -> None:
+def test_a_search_goes_on_wherever_it_was_stopped_and_finds_the_same(tmp_path: Path) -> None:
     whole = Law()
-    search, found = searched(whole)
-    with pytest.raises(KeyboardInterrupt):
-        searched(Law(stop_after=14), storage=tmp_path / "a")
-    rest = Law()
-    again, its = searched(rest, storage=tmp_path / "a")
-    assert {t.setting.label for t in again.found} == {t.setting.label for t in search.found}
-    assert sorted(c.values for c in its) == sorted(c.values for c in found)
-    assert again.simulated_s == search.simulated_s
-    # What was tried before is not tried again; the reference is.
-    assert len(rest.asked) < len(whole.asked) - 8
-    # With everything there, nothing is left but the reference.
+    search, found = searched(whole, trials=12)
+    for simulations in range(len(whole.asked)):
+        storage = tmp_path / f"{simulations}.jsonl"
+        before, rest = Law(stop_after=simulations), Law()
+        with pytest.raises(KeyboardInterrupt):
+            searched(before, 12, storage)
+        again, its = searched(rest, 12, storage)
+        assert again.found == search.found
+        assert [(c.setting, c.runs) for c in its] == [(c.setting, c.runs) for c in found]
+        assert again.simulated_s == search.simulated_s
+        # Nothing is simulated twice, and all in the same order.
+        assert before.asked + rest.asked == whole.asked
+    # With everything there, nothing is left.
+    storage = tmp_path / "0.jsonl"
     last = Law()
-    searched(last, storage=tmp_path / "a")
-    assert [w.setting.scheduler for w in last.asked] == ["none"]
+    searched(last, 12, storage)
+    assert last.asked == []
+
+
+def test_a_search_that_was_killed_while_it_wrote_goes_on(tmp_path: Path) -> None:
+    search, _ = searched(Law(), 12, tmp_path / "a.jsonl")
+    text = (tmp_path / "a.jsonl").read_text()
+    (tmp_path / "a.jsonl").write_text(text[:-20])
+    for left in (1, 0):
+        law = Law()
+        again, _ = searched(law, 12, tmp_path / "a.jsonl")
+        assert again.found == search.found
+        assert len(law.asked) == left
+    assert (tmp_path / "a.jsonl").read_text() == text
 
 
 def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() -> None:

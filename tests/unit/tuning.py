@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """For tests of `tailgate tune`: a question, settings with values, and a law in place of the simulator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
 from tailgate.simulator.executor import executor
 from tailgate.spec.experiment import Mode
-from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
+from tailgate.tune.evaluate import SHORT, WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate
 from tailgate.tune.goal import Goal, Quantity, Question, question
 from tailgate.tune.search import Budget, Search, Tried
@@ -51,12 +51,12 @@ class Law(SimulatedLoad):
     def __init__(self, stop_after: int | None = None, endless: float = float("inf")) -> None:
         self.endless = endless
         self.mode = Mode(duration_s=1, background_rates=(1.0,), seeds=(1,), limit_s=1)
-        self.shares = (WHOLE,)
+        self.shares = (SHORT, WHOLE)
         self.left = stop_after
         self.asked: list[Wanted] = []
 
-    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> list[Given]:
-        return [self._one(w) for w in wanted]
+    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> Iterator[Given]:
+        return map(self._one, wanted)
 
     def _one(self, wanted: Wanted) -> Given:
         if self.left is not None:

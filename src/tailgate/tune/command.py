@@ -107,7 +107,7 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
         space,
         load,
         budget,
-        folder / "study.journal",
+        folder / "simulations.jsonl",
         progress.point,
     )
     progress.begin(total, total)

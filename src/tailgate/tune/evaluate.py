@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a setting gives in the simulator, under the load that is asked about."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +67,11 @@ class SimulatedLoad:
             point = self._point(Wanted(setting, self.mode.seeds[0], SHORT))
             simulation.check(self.plan.simulation(point), str(self.plan.loads.path))
 
-    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> list[Given]:
-        """Simulate side by side; in the order of `wanted`."""
+    def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> Iterator[Given]:
+        """Simulate side by side; in the order of `wanted`, each as soon as it and those before it end."""
         points = [self._point(w) for w in wanted]
         outcomes = pool.map(simulation.simulate, [self.plan.simulation(p) for p in points])
-        return [self._given(p, o) for p, o in zip(points, outcomes, strict=True)]
+        yield from (self._given(p, o) for p, o in zip(points, outcomes, strict=True))
 
     def _given(self, point: PlannedPoint, outcome: Outcome) -> Given:
         return Given(self.plan.measurement(point, outcome).flows, outcome.now_ns / 1e9)

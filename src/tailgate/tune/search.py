@@ -4,25 +4,24 @@
 Several objectives at once, over schedulers and knobs together: multi-objective TPE (Y. Ozaki et al., GECCO
 2020) with constraints. A setting is simulated for a short time first, and for the whole time only if it
 may be of use. Those on and near the front are repeated with other seeds. A search is the same on any host,
-and goes on where it was stopped: each batch of proposals depends on the trials before it alone.
+as each batch of proposals depends on the results before it alone. One that was stopped makes the same
+proposals again, and goes on where the first result is missing.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import optuna
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from tailgate.base.errors import UsageError
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate, dominated
 from tailgate.tune.goal import ENDLESS, Question
+from tailgate.tune.memory import Memory, Result
 from tailgate.tune.space import Setting, Space
 
 #: Proposals that are simulated side by side; a constant, as it decides what is proposed next.
@@ -75,20 +74,17 @@ class Search:
         storage: Path | None = None,
         told: Callable[[str, float], None] = lambda words, weight: None,
     ) -> None:
-        """`storage` is Optuna's file, which a search goes on from. `told` hears of each setting, with
-        weight 1, and of each repeat, with weight 0."""
+        """`storage` is the file of a Memory, which a search goes on from. `told` hears of each setting that
+        is simulated, with weight 1, and of each repeat, with weight 0."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.question, self.members, self.space, self.load = question, members, space, load
         self.budget, self.told = budget, told
         self.found: list[Tried] = []
         #: Simulated seconds so far, and those of one whole simulation.
         self.simulated_s = self.whole_s = 0.0
-        backend = JournalStorage(JournalFileBackend(str(storage))) if storage else None
+        self._memory = Memory(storage)
         self._study = optuna.create_study(
-            storage=backend,
-            study_name="tune",
             directions=["minimize" if g.least else "maximize" for g in question.objectives],
-            load_if_exists=True,
         )
 
     # --- what is asked and what came of it ----------------------------------------------------------------
@@ -100,10 +96,8 @@ class Search:
         """
         self._references = self._measure_references(pool)
         self._check_references()
-        self._resume()
-        if not self._study.trials:
-            for start in self.space.starts():
-                self._study.enqueue_trial(start)
+        for start in self.space.starts():
+            self._study.enqueue_trial(start)
         while self._settings < self.budget.trials and len(self._study.trials) < self._most_proposals:
             self._batch(pool)
             if self._settings >= self.space.size:
@@ -144,8 +138,15 @@ class Search:
             for keep, limit in zip(self.question.keeps, limits, strict=True)
         )
 
-    def _values(self, given: Given) -> tuple[float, ...]:
-        return tuple(q.of(given.flows, self.members) for q in self.question.quantities)
+    def _results(self, wanted: Sequence[Wanted], pool: Executor) -> list[Result]:
+        """Those that are not in memory are simulated, side by side."""
+
+        def simulate(new: Sequence[Wanted]) -> Iterator[Result]:
+            for given in self.load.evaluate(new, pool):
+                values = tuple(q.of(given.flows, self.members) for q in self.question.quantities)
+                yield Result(values, given.seconds, _flows(given))
+
+        return self._memory.of(wanted, simulate)
 
     # --- the schedulers that limits refer to --------------------------------------------------------------
 
@@ -154,10 +155,10 @@ class Search:
         settings = [Setting(name, {}) for name in names]
         out: dict[str, dict[float, tuple[float, ...]]] = {name: {} for name in names}
         wanted = [Wanted(s, self._seed, share) for s in settings for share in self.load.shares]
-        for w, given in zip(wanted, self.load.evaluate(wanted, pool), strict=True):
-            out[w.setting.scheduler][w.share] = self._values(given)
+        for w, result in zip(wanted, self._results(wanted, pool), strict=True):
+            out[w.setting.scheduler][w.share] = result.values
             if w.share == WHOLE:
-                self.whole_s = given.seconds
+                self.whole_s = result.seconds
         return out
 
     def _check_references(self) -> None:
@@ -178,16 +179,6 @@ class Search:
 
     # --- proposals ----------------------------------------------------------------------------------------
 
-    def _resume(self) -> None:
-        """Take over what the storage has; what was under way when a search was stopped is proposed again."""
-        for trial in self._study.get_trials(deepcopy=False):
-            if trial.state == TrialState.RUNNING:
-                self._study.tell(trial.number, state=TrialState.FAIL)
-                self._study.enqueue_trial(trial.params)
-            elif trial.state == TrialState.COMPLETE and "simulated_s" in trial.user_attrs:
-                self.found.append(_tried(trial.user_attrs))
-                self.simulated_s += trial.user_attrs["simulated_s"]
-
     def _batch(self, pool: Executor) -> None:
         """Propose some settings, simulate those that are new, and tell Optuna."""
         done = sum(t.state == TrialState.COMPLETE for t in self._study.get_trials(deepcopy=False))
@@ -207,11 +198,9 @@ class Search:
                 self.found.append(tried)
                 self.simulated_s += seconds
                 known[setting.label] = tried
-                trial.set_user_attr("simulated_s", seconds)
-                self.told(setting.label, 1.0)
+                if not self._memory.had(Wanted(setting, self._seed, self.load.shares[0])):
+                    self.told(setting.label, 1.0)
             tried = known[setting.label]
-            for name, value in _attributes(tried).items():
-                trial.set_user_attr(name, value)
             for keep, missed in zip(self.question.keeps, tried.missed, strict=True):
                 trial.set_constraint(str(keep), missed)
             self._study.tell(trial, [min(v, ENDLESS) for v in tried.values])
@@ -223,13 +212,13 @@ class Search:
         out: dict[str, Tried] = {}
         left = list(settings)
         for share in self.load.shares:
-            givens = self.load.evaluate([Wanted(s, self._seed, share) for s in left], pool)
-            for setting, given in zip(left, givens, strict=True):
-                values = self._values(given)
+            results = self._results([Wanted(s, self._seed, share) for s in left], pool)
+            for setting, result in zip(left, results, strict=True):
+                values = result.values
                 missed = self.missed(values, limits[share])
                 first = out[setting.label].first if setting.label in out else values
-                out[setting.label] = Tried(setting, first, values, missed, share != WHOLE, _flows(given))
-                seconds[setting.label] += given.seconds
+                out[setting.label] = Tried(setting, first, values, missed, share != WHOLE, result.flows)
+                seconds[setting.label] += result.seconds
             left = [s for s in left if self._may_be_of_use(out[s.label])]
         return {label: (tried, seconds[label]) for label, tried in out.items()}
 
@@ -264,18 +253,13 @@ class Search:
         return candidates
 
     def _at_seed(self, settings: Sequence[Setting], seed: int, pool: Executor) -> list[tuple[float, ...]]:
-        stored = self._study.user_attrs
-        names = {s.label: f"seed {seed}: {s.label}" for s in settings}
-        new = [s for s in settings if names[s.label] not in stored]
-        givens = self.load.evaluate([Wanted(s, seed, WHOLE) for s in new], pool)
-        for setting, given in zip(new, givens, strict=True):
-            about = {"values": list(self._values(given)), "simulated_s": given.seconds}
-            self._study.set_user_attr(names[setting.label], about)
-            self.told(f"{setting.label}, seed {seed}", 0.0)
-        stored = self._study.user_attrs
-        abouts = [stored[names[s.label]] for s in settings]
-        self.simulated_s += sum(a["simulated_s"] for a in abouts)
-        return [tuple(a["values"]) for a in abouts]
+        wanted = [Wanted(s, seed, WHOLE) for s in settings]
+        results = self._results(wanted, pool)
+        for w in wanted:
+            if not self._memory.had(w):
+                self.told(f"{w.setting.label}, seed {seed}", 0.0)
+        self.simulated_s += sum(r.seconds for r in results)
+        return [r.values for r in results]
 
 
 def _each_once(tried: Iterable[Tried]) -> list[Tried]:
@@ -300,26 +284,3 @@ def _flows(given: Given) -> dict[str, dict[str, float]]:
         for f in given.flows
         if f.histogram.n
     }
-
-
-def _attributes(tried: Tried) -> dict[str, Any]:
-    return {
-        "scheduler": tried.setting.scheduler,
-        "knobs": dict(tried.setting.knobs),
-        "first": list(tried.first),
-        "values": list(tried.values),
-        "missed": list(tried.missed),
-        "short": tried.short,
-        "flows": {name: dict(f) for name, f in tried.flows.items()},
-    }
-
-
-def _tried(about: Mapping[str, Any]) -> Tried:
-    return Tried(
-        Setting(about["scheduler"], about["knobs"]),
-        tuple(about["first"]),
-        tuple(about["values"]),
-        tuple(about["missed"]),
-        about["short"],
-        about["flows"],
-    )

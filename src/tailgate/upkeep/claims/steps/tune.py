@@ -66,9 +66,8 @@ def tune_kyber(lab: Lab) -> Iterator[Figure]:
     with executor(CORES, None) as pool:
         of_cells = cells()
         none = Setting("none", {})
-        of_grid = (
-            asked(SHARES[0]).load("full").evaluate([Wanted(s, 1, WHOLE) for s in (none, *of_cells)], pool)
-        )
+        wanted = [Wanted(s, 1, WHOLE) for s in (none, *of_cells)]
+        of_grid = list(asked(SHARES[0]).load("full").evaluate(wanted, pool))
         for share in SHARES:
             start = f"tune/sim/r1-w256/keep-{share}"
             a = asked(share)

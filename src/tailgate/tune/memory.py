@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What was simulated, so that nothing is simulated twice: neither in a search, nor after it was stopped."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tailgate.tune.evaluate import Wanted
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one simulation gave: the objectives, simulated seconds, and figures of each flow."""
+
+    values: tuple[float, ...]
+    seconds: float
+    flows: Mapping[str, Mapping[str, float]]
+
+
+class Memory:
+    """Results by setting, seed and share; with a file also those of earlier processes, a line for each."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Only one process may use a file at a time."""
+        self._path = path
+        self._known: dict[str, Result] = {}
+        if path and path.exists():
+            text = path.read_text(encoding="utf-8")
+            # A process that is killed may leave a part of a line.
+            whole = text[: text.rfind("\n") + 1]
+            if whole != text:
+                path.write_text(whole, encoding="utf-8")
+            for line in whole.splitlines():
+                about = json.loads(line)
+                own = about["result"]
+                self._known[about["of"]] = Result(tuple(own["values"]), own["seconds"], own["flows"])
+        self._had = frozenset(self._known)
+
+    def had(self, wanted: Wanted) -> bool:
+        """Whether the file had it when it was opened."""
+        return _name(wanted) in self._had
+
+    def of(
+        self, wanted: Sequence[Wanted], simulate: Callable[[Sequence[Wanted]], Iterable[Result]]
+    ) -> list[Result]:
+        """The results, in order. Those that are not there are simulated, and each is kept as it comes."""
+        new = [w for w in wanted if _name(w) not in self._known]
+        for w, result in zip(new, simulate(new), strict=True):
+            self._known[_name(w)] = result
+            if self._path:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"of": _name(w), "result": asdict(result)}) + "\n")
+        return [self._known[_name(w)] for w in wanted]
+
+
+def _name(wanted: Wanted) -> str:
+    return f"{wanted.setting.label}, seed {wanted.seed}, {wanted.share:g} of the time"

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from tests.unit.tuning import ASKED, FLOWS, MEMBERS, flow
 
 from tailgate import main as cli
@@ -273,12 +274,18 @@ def test_the_command_on_the_simulator(job: Path, tmp_path: Path, capsys: pytest.
     assert least["values"]["rt.lat_us.p99"] < found["references"]["none"]["rt.lat_us.p99"]
     assert least["sysfs"][0] == "echo k2 > /sys/block/DRIVE/queue/scheduler"
     assert "latency: k2" in captured.err
-    [folder] = (tmp_path / "runs" / "tune").iterdir()
+    [folder] = (tmp_path / "runs" / "tune").glob("own-*")
     assert "What was tried, and the front" in (folder / "report.html").read_text()
     # The same command again gives the same digits.
     assert cli.main(words) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == found
+    # At the same time it would change what the first one keeps there.
+    before = (folder / "simulations.jsonl").read_bytes()
+    with FileLock(folder.parent / f".{folder.name}.lock"):
+        assert cli.main(words) == 2
+    assert f"another command is searching in {folder}: wait for it" in capsys.readouterr().err
+    assert (folder / "simulations.jsonl").read_bytes() == before
 
 
 def test_nothing_keeps_what_must_be_kept(

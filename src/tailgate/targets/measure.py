@@ -3,17 +3,14 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from tailgate.base import paths
-from tailgate.base.errors import UsageError
+from tailgate.base.locks import only_one
 from tailgate.base.progress import Progress
 from tailgate.guest import kernels, modules
 from tailgate.papers.answers import read_points
@@ -97,7 +94,7 @@ def measure(target: Target, out: Path | None, how: How, progress: Progress) -> M
     base = (out or paths.ROOT / "runs") / run.name
     folder = base / target.key
     broken = None
-    with _only_one(base, target.key):
+    with only_one(folder, "measuring"):
         if how.fresh or not folder.is_dir():
             broken = _measure(target, folder, how, progress)
             if broken:
@@ -221,14 +218,3 @@ def _compare(target: Target, before: Path, after: Path, jobs: int, progress: Pro
             shutil.rmtree(after / "chunks" / chunk.name)
             (third / "chunks" / chunk.name).rename(after / "chunks" / chunk.name)
     shutil.rmtree(third)
-
-
-@contextmanager
-def _only_one(base: Path, key: str) -> Iterator[None]:
-    """Two commands that would measure the same thing at once: the second is told to wait."""
-    base.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(base / f".{key}.lock", timeout=0):
-            yield
-    except Timeout as e:
-        raise UsageError(f"another command is measuring {base / key}: wait for it, or stop it") from e

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
+from tailgate.base.locks import only_one
 from tailgate.base.progress import Progress
 from tailgate.simulator import settings, simulation
 from tailgate.simulator.executor import executor
@@ -93,58 +94,44 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
     }
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     folder = base / "tune" / f"{workload.name_of(asked.workload)}-{key}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "asked.json").write_text(json.dumps(identity, indent=1) + "\n")
-
-    total = budget.trials
-    progress.note(
-        f"tune: {total} of {space.size} settings of {', '.join(space.axes)}, "
-        f"simulated on {spec.drive}: {folder}"
-    )
-    search = Search(
-        question,
-        members,
-        space,
-        load,
-        budget,
-        folder / "simulations.jsonl",
-        progress.point,
-    )
-    progress.begin(total, total)
-    try:
-        with executor(how.jobs, None) as pool:
-            candidates = search.run(pool)
-    finally:
-        progress.end()
-    found = answer.answer(search, candidates)
-    broken = None
-    if kernel and found.front:
-        if workload.is_job(asked.workload):
-            spec = _with_rate(spec, found)
-        schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
-        path = workload.write(spec, schedulers, source, folder / "confirm")
-        told = MeasuredHow(how.jobs, False, how.command, how.report)
-        measured = confirm.measured(path, asked.mode, kernel, told, progress)
-        values = confirm.values(measured, question.quantities, members)
-        found, broken = answer.with_confirmed(found, values), measured.broken
-    goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
-    done = Done(
-        asked,
-        found,
-        folder,
-        f"Tuned: {spec.title}",
-        goals,
-        [
+    with only_one(folder, "searching in"):
+        folder.mkdir(exist_ok=True)
+        (folder / "asked.json").write_text(json.dumps(identity, indent=1) + "\n")
+        progress.note(
+            f"tune: {budget.trials} of {space.size} settings of {', '.join(space.axes)}, "
+            f"simulated on {spec.drive}: {folder}"
+        )
+        stored = folder / "simulations.jsonl"
+        search = Search(question, members, space, load, budget, stored, progress.point)
+        found, broken = _answer(search, how, progress), None
+        if kernel and found.front:
+            own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
+            schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
+            path = workload.write(own, schedulers, source, folder / "confirm")
+            told = MeasuredHow(how.jobs, False, how.command, how.report)
+            measured = confirm.measured(path, asked.mode, kernel, told, progress)
+            values = confirm.values(measured, question.quantities, members)
+            found, broken = answer.with_confirmed(found, values), measured.broken
+        facts = [
             ("Drive", spec.drive),
             ("Machine", spec.machine.simulated),
             ("Schedulers", ", ".join(space.axes)),
             ("Queue", ", ".join(f"{name} {value}" for name, value in spec.queue.items())),
             ("Command", how.command),
-        ],
-        broken,
-    )
-    (folder / "answer.json").write_text(json.dumps(done.to_json(), indent=1) + "\n")
-    return done
+        ]
+        goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
+        done = Done(asked, found, folder, f"Tuned: {spec.title}", goals, facts, broken)
+        (folder / "answer.json").write_text(json.dumps(done.to_json(), indent=1) + "\n")
+        return done
+
+
+def _answer(search: Search, how: How, progress: Progress) -> Answer:
+    progress.begin(search.budget.trials, search.budget.trials)
+    try:
+        with executor(how.jobs, None) as pool:
+            return answer.answer(search, search.run(pool))
+    finally:
+        progress.end()
 
 
 def _with_rate(spec: Experiment, found: Answer) -> Experiment:

@@ -5,7 +5,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from tests.unit.tuning import FLOWS, Law, searched
 
 from tailgate.base.errors import UsageError
@@ -65,6 +68,16 @@ def test_a_search_that_was_killed_while_it_wrote_goes_on(tmp_path: Path) -> None
         assert again.found == search.found
         assert len(law.asked) == left
     assert (tmp_path / "a.jsonl").read_text() == text
+
+
+def test_optuna_s_own_storage_is_written_anew_each_time(tmp_path: Path) -> None:
+    """Even where a process was killed while it held Optuna's lock."""
+    (tmp_path / "study.journal.lock").symlink_to("nowhere")
+    for _ in range(2):
+        search, _ = searched(Law(), 12, tmp_path / "a.jsonl")
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
+        trials = optuna.load_study(study_name="tune", storage=storage).trials
+        assert {tuple(t.values) for t in trials} == {t.values for t in search.found}
 
 
 def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from tailgate.base.errors import UsageError
@@ -28,6 +30,8 @@ from tailgate.tune.space import Setting, Space
 BATCH = 4
 #: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
 SLACK = 0.10
+#: The name of Optuna's storage, for its own tools: the search itself goes on from a Memory.
+JOURNAL = "study.journal"
 #: Optuna may propose a setting again, which costs nothing; the search gives up after this many proposals for
 #: each setting that it is to try.
 PATIENCE = 3
@@ -74,8 +78,8 @@ class Search:
         storage: Path | None = None,
         told: Callable[[str, float], None] = lambda words, weight: None,
     ) -> None:
-        """`storage` is the file of a Memory, which a search goes on from. `told` hears of each setting that
-        is simulated, with weight 1, and of each repeat, with weight 0."""
+        """`storage` is the file of a Memory, which a search goes on from; Optuna's own storage is beside it.
+        `told` hears of each setting that is simulated, with weight 1, and of each repeat, with weight 0."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.question, self.members, self.space, self.load = question, members, space, load
         self.budget, self.told = budget, told
@@ -84,6 +88,8 @@ class Search:
         self.simulated_s = self.whole_s = 0.0
         self._memory = Memory(storage)
         self._study = optuna.create_study(
+            storage=_new_journal(storage.with_name(JOURNAL)) if storage else None,
+            study_name="tune",
             directions=["minimize" if g.least else "maximize" for g in question.objectives],
         )
 
@@ -260,6 +266,13 @@ class Search:
                 self.told(f"{w.setting.label}, seed {seed}", 0.0)
         self.simulated_s += sum(r.seconds for r in results)
         return [r.values for r in results]
+
+
+def _new_journal(path: Path) -> JournalStorage:
+    """An empty one, as all trials are told again."""
+    for old in (path, path.with_name(f"{path.name}.lock")):
+        old.unlink(missing_ok=True)
+    return JournalStorage(JournalFileBackend(str(path)))
 
 
 def _each_once(tried: Iterable[Tried]) -> list[Tried]:

@@ -116,10 +116,13 @@ def test_a_scheduler_that_is_not_searched() -> None:
         Space(["bfq"])
 
 
-def test_sysfs_lines_have_what_differs_from_the_defaults() -> None:
+def test_sysfs_lines_have_all_that_was_simulated_whatever_was_set_before() -> None:
     setting = Setting("kyber", {"read_lat_nsec": 2_000_000, "write_lat_nsec": 50_000})
-    assert sysfs(setting, "sda") == [
+    assert sysfs(setting, {"nomerges": 2, "nr_requests": "default"}, "sda") == [
+        "echo none > /sys/block/sda/queue/scheduler",
         "echo kyber > /sys/block/sda/queue/scheduler",
+        "echo 2 > /sys/block/sda/queue/nomerges",
+        "echo 2000000 > /sys/block/sda/queue/iosched/read_lat_nsec",
         "echo 50000 > /sys/block/sda/queue/iosched/write_lat_nsec",
     ]
 
@@ -135,7 +138,7 @@ def test_the_queue_of_none_is_searched_and_left_alone_by_default() -> None:
     few = Setting("none", {"nr_requests": 8})
     assert few.as_scheduler().queue == {"nr_requests": 8}
     assert few.as_scheduler().knobs == {}
-    assert sysfs(few, "sda") == [
+    assert sysfs(few, {"nr_requests": 1023}, "sda") == [
         "echo none > /sys/block/sda/queue/scheduler",
         "echo 8 > /sys/block/sda/queue/nr_requests",
     ]
@@ -272,7 +275,8 @@ def test_the_command_on_the_simulator(job: Path, tmp_path: Path, capsys: pytest.
     least = found["profiles"]["latency"]
     assert least["scheduler"] == "k2"
     assert least["values"]["rt.lat_us.p99"] < found["references"]["none"]["rt.lat_us.p99"]
-    assert least["sysfs"][0] == "echo k2 > /sys/block/DRIVE/queue/scheduler"
+    assert least["sysfs"][:2] == [f"echo {s} > /sys/block/DRIVE/queue/scheduler" for s in ("none", "k2")]
+    assert "echo 1023 > /sys/block/DRIVE/queue/nr_requests" in least["sysfs"]
     assert "latency: k2" in captured.err
     [folder] = (tmp_path / "runs" / "tune").glob("own-*")
     assert "What was tried, and the front" in (folder / "report.html").read_text()

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tailgate.spec.scheduler import Knob as Value
 from tailgate.tune import dead
 from tailgate.tune.front import Candidate, front, price, profiles, sysfs
 from tailgate.tune.goal import REFERENCE, Question
@@ -70,8 +71,13 @@ class Answer:
         return out
 
 
-def answer(search: Search, candidates: Sequence[Candidate]) -> Answer:
-    """The answer of a search. The unfavourable end of an interval decides on what must be kept."""
+def answer(
+    search: Search, candidates: Sequence[Candidate], queue: Mapping[str, Value] | None = None
+) -> Answer:
+    """The answer of a search, which was under these settings of the queue.
+
+    The unfavourable end of an interval decides on what must be kept.
+    """
     objectives = search.question.objectives
     limits = search.limits(search.references)
     kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.worst(objectives), limits))]
@@ -84,7 +90,7 @@ def answer(search: Search, candidates: Sequence[Candidate]) -> Answer:
         search.found,
         found,
         [
-            Profile(name, c, price(c.values, reference, objectives), sysfs(c.setting))
+            Profile(name, c, price(c.values, reference, objectives), sysfs(c.setting, queue or {}))
             for name, c in profiles(found, objectives).items()
         ],
         dead.regions(search.space, search.found),

@@ -14,6 +14,7 @@ from tailgate.simulator import settings, simulation
 from tailgate.simulator.executor import executor
 from tailgate.spec import drive as drives
 from tailgate.spec.experiment import Experiment, ModeName
+from tailgate.spec.scheduler import Knob as Value
 from tailgate.targets.measure import How as MeasuredHow
 from tailgate.tune import answer, confirm, goal, workload
 from tailgate.tune.answer import Answer
@@ -103,7 +104,7 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
         )
         stored = folder / "simulations.jsonl"
         search = Search(question, members, space, load, budget, stored, progress.point)
-        found, broken = _answer(search, how, progress), None
+        found, broken = _answer(search, spec.queue, how, progress), None
         if kernel and found.front:
             own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
             schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
@@ -125,11 +126,11 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
         return done
 
 
-def _answer(search: Search, how: How, progress: Progress) -> Answer:
+def _answer(search: Search, queue: Mapping[str, Value], how: How, progress: Progress) -> Answer:
     progress.begin(search.budget.trials, search.budget.trials)
     try:
         with executor(how.jobs, None) as pool:
-            return answer.answer(search, search.run(pool))
+            return answer.answer(search, search.run(pool), queue)
     finally:
         progress.end()
 

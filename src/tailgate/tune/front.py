@@ -2,14 +2,14 @@
 """Settings none of which is better than another in everything: the Pareto front, and three of it by name."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from tailgate.runs.statistics import SEEDS_MIN, student_t
-from tailgate.simulator.knobs import OF_QUEUE
+from tailgate.spec.scheduler import Knob as Value
 from tailgate.tune.goal import ENDLESS, Goal
-from tailgate.tune.space import Setting
+from tailgate.tune.space import LEFT, Setting
 
 PROFILES = ("latency", "balanced", "throughput")
 #: Objectives that differ by at most this share count as equal on the front.
@@ -155,11 +155,17 @@ def _rate(goal: Goal, value: float, reference: float) -> str:
     return f"{goal.quantity.flow} {sign}{abs(change):.0%}"
 
 
-def sysfs(setting: Setting, drive: str = "DRIVE") -> list[str]:
-    """The lines that set it on a drive, as root. Choosing a scheduler sets its knobs to their defaults."""
+def sysfs(setting: Setting, queue: Mapping[str, Value], drive: str = "DRIVE") -> list[str]:
+    """The lines that set it on a drive, as root, with the settings of the queue that it was simulated with.
+
+    A scheduler that is chosen again keeps its knobs; chosen after `none`, it has all its defaults. The
+    kernel sets some of the queue when it changes the scheduler, so that these lines come after.
+    """
     base = f"/sys/block/{drive}/queue"
-    files = ((name if name in OF_QUEUE else f"iosched/{name}", v) for name, v in setting.changed.items())
+    own = setting.as_scheduler()
+    files = {name: value for name, value in {**queue, **own.queue}.items() if value != LEFT}
+    files |= {f"iosched/{name}": value for name, value in own.knobs.items()}
     return [
-        f"echo {setting.scheduler} > {base}/scheduler",
-        *(f"echo {v} > {base}/{file}" for file, v in files),
+        *(f"echo {name} > {base}/scheduler" for name in dict.fromkeys(["none", setting.scheduler])),
+        *(f"echo {value} > {base}/{file}" for file, value in files.items()),
     ]

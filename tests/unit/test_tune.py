@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from rich.console import Console
 from tests.unit.tuning import ASKED, FLOWS, MEMBERS, flow
 
 from tailgate import main as cli
 from tailgate.base.errors import UsageError
+from tailgate.base.progress import Progress
 from tailgate.load.loads import Loads
 from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
 from tailgate.spec.plan import Run
-from tailgate.tune import goal, workload
+from tailgate.tune import command, goal, workload
 from tailgate.tune.evaluate import SimulatedLoad
 from tailgate.tune.front import sysfs
 from tailgate.tune.goal import Quantity, question
@@ -290,6 +292,36 @@ def test_the_command_on_the_simulator(job: Path, tmp_path: Path, capsys: pytest.
         assert cli.main(words) == 2
     assert f"another command is searching in {folder}: wait for it" in capsys.readouterr().err
     assert (folder / "simulations.jsonl").read_bytes() == before
+
+
+def test_a_search_does_not_go_on_with_another_trace(tmp_path: Path) -> None:
+    job = tmp_path / "own.fio"
+    job.write_text("[a]\nfilename=/dev/nvme0n1\ndirect=1\nread_iolog=a.log\n")
+    how = command.How(1, "", lambda folder: None)
+    asked = command.Asked(
+        workload.Asked(str(job)),
+        ("max a.iops", "min a.lat_us.p99"),
+        (),
+        ("none",),
+        "quick",
+        trials=1,
+        repeats=1,
+    )
+    found = []
+    for offset in (4096, 8192, 4096):
+        lines = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open", f"1 /dev/x read {offset} 4096", ""]
+        (tmp_path / "a.log").write_text("\n".join(lines))
+        progress = Progress(Console(quiet=True))
+        found.append(command.tune(asked, tmp_path / "runs", how, None, progress).folder)
+    assert found[0] == found[2]
+    assert found[0] != found[1]
+    # So it is with everything else that decides the figures of a simulated run.
+    spec, folder = workload.experiment_of(workload.Asked(str(job)))
+    assert SimulatedLoad(spec, "quick", folder / workload.FILE).identity.keys() >= {
+        "machine",
+        "code",
+        "drive",
+    }
 
 
 def test_nothing_keeps_what_must_be_kept(

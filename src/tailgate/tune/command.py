@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From what a command line asks to the answer, in a folder that a stopped search goes on from."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,11 +9,11 @@ from pathlib import Path
 from tailgate.base.errors import UsageError
 from tailgate.base.locks import only_one
 from tailgate.base.progress import Progress
-from tailgate.simulator import settings, simulation
+from tailgate.simulator import settings
 from tailgate.simulator.executor import executor
-from tailgate.spec import drive as drives
 from tailgate.spec.experiment import Experiment, ModeName
 from tailgate.spec.scheduler import Knob as Value
+from tailgate.targets import identity
 from tailgate.targets.measure import How as MeasuredHow
 from tailgate.tune import answer, confirm, goal, workload
 from tailgate.tune.answer import Answer
@@ -85,19 +84,12 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
     load.check(space.defaults())
     trials, repeats = TRIALS[asked.mode]
     budget = Budget(asked.trials or trials, asked.repeats or repeats, asked.seed)
-    identity = {
-        "asked": asdict(asked),
-        "budget": asdict(budget),
-        "spec": spec.model_dump(mode="json"),
-        "job": {name: (source / name).read_text() for _, name in spec.files_beside},
-        "drive": {k: p.value for k, p in drives.load(spec.drive)[1].parameters.items()},
-        "simulator": simulation.build(),
-    }
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    identified = {"asked": asdict(asked), "budget": asdict(budget), "load": load.identity}
+    key = identity.key(identified)
     folder = base / "tune" / f"{workload.name_of(asked.workload)}-{key}"
     with only_one(folder, "searching in"):
         folder.mkdir(exist_ok=True)
-        (folder / "asked.json").write_text(json.dumps(identity, indent=1) + "\n")
+        (folder / "asked.json").write_text(json.dumps(identified, indent=1) + "\n")
         progress.note(
             f"tune: {budget.trials} of {space.size} settings of {', '.join(space.axes)}, "
             f"simulated on {spec.drive}: {folder}"

@@ -6,15 +6,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailgate.load.loads import Loads
 from tailgate.runs.flow import Flow
 from tailgate.simulator import simulation
 from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
-from tailgate.spec import drive as drives
-from tailgate.spec import machines
 from tailgate.spec.experiment import Experiment, ModeName
 from tailgate.spec.plan import Chunk, PlannedPoint, Run
-from tailgate.targets.sim_point import SimPlan
+from tailgate.targets import identity
+from tailgate.targets.sim import SimTarget
 from tailgate.tune import workload
 from tailgate.tune.space import Setting
 
@@ -22,6 +20,8 @@ from tailgate.tune.space import Setting
 #: of the time, the lead included.
 SHORT, WHOLE = 0.25, 1.0
 WORTH_WHILE = 0.5
+#: Which modules of the lab decide what is tried and what comes of it.
+CODE = ("tune/search.py",)
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ class SimulatedLoad:
     def __init__(self, spec: Experiment, mode: ModeName, path: Path) -> None:
         """`path` is the experiment's file, which need not be there; its job file lies beside it."""
         run = Run("tune", spec, mode, spec.modes[mode].on("sim"), spec.schedulers, (), "sim")
-        _, drive = drives.load(spec.drive)
-        _, machine = machines.load(spec.machine.simulated)
-        self.plan = SimPlan(run, Loads(run, path, drive), drive, machine, simulation.build())
+        self._target = SimTarget(run, path, spec.machine.simulated)
+        self.plan = self._target.plan
         self.mode = run.mode
         self.sweep = spec.sweeps[0]
         self.real_time = bool(spec.real_time(self.sweep))
@@ -60,6 +59,11 @@ class SimulatedLoad:
         short = lead + SHORT * seconds <= WORTH_WHILE * (lead + seconds)
         #: The parts of a whole simulation that a setting is tried for, one after the other.
         self.shares = (SHORT, WHOLE) if short else (WHOLE,)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """All that decides what a setting gives, the code of a search included."""
+        return self._target.identity | {"code": identity.code(CODE)}
 
     def check(self, settings: Sequence[Setting]) -> None:
         """UsageError for a load or a setting that the simulator refuses."""

@@ -113,3 +113,10 @@ def test_a_job_without_a_background_is_refused(here: Path) -> None:
     with refused(f"{job}:2: number_ios must not stand here"):
         template.write("mine", job, here)
     assert [path.name for path in here.iterdir()] == ["own.fio"]
+
+
+def test_sections_whose_flows_would_have_one_name_are_refused(here: Path) -> None:
+    (here / "own.fio").write_text(JOB + "[bulk-load]\nrw=read\n")
+    with refused("own.fio:12", "[bulk load] and [bulk-load] would both be called bulk-load"):
+        template.write("own", Path("own.fio"), here / "out")
+    assert not (here / "out").exists()

@@ -57,7 +57,8 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
 def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
-    Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others.
+    Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others,
+    and for sections whose flows would have one name.
     `full_rate` is what the background reaches in MiB/s, None if not known.
     """
     real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
@@ -66,6 +67,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         raise UsageError(
             f"{job.path}: all sections have prioclass=1; expected one without it, the load beside them"
         )
+    names = _flow_names(job)
     access, op = PATTERNS.get(_value(background[0], "rw", "readwrite").partition(":")[0], PATTERNS["read"])
     size = _kib(background[0])
     environment = jinja2.Environment(
@@ -76,7 +78,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         job=json.dumps(file),
         flows=[
             {
-                "name": json.dumps(re.sub(r"[^A-Za-z0-9_-]+", "-", section.name)),
+                "name": json.dumps(names[section.name]),
                 "section": json.dumps(section.name),
                 "role": role,
             }
@@ -93,6 +95,19 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         real_time=bool(real_time),
         smp=max(1 + cpu for section in job.sections for cpu in _cpus(section)),
     )
+
+
+def _flow_names(job: JobFile) -> dict[str, str]:
+    """By section, what its flow is called: letters, digits, - and _, as in a key of a TOML file."""
+    sections: dict[str, str] = {}
+    for section in job.sections:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", section.name)
+        if (other := sections.setdefault(name, section.name)) != section.name:
+            raise UsageError(
+                f"{job.path}:{section.line}: the flows of [{other}] and [{section.name}] would both be "
+                f"called {name}; expected names that differ in letters or digits"
+            )
+    return {section: name for name, section in sections.items()}
 
 
 def _cpus(section: Section) -> list[int]:

@@ -792,7 +792,9 @@ static inline struct mqfq_queue *mqfq_runnable(const struct mqfq *m, struct mqfq
 {
 	unsigned long queues = READ_ONCE(h->runnable[0]);
 
-	if (unlikely(queues & (queues - 1) || h->count > BITS_PER_LONG))
+	if (likely(h->count == 1))
+		return queues ? &m->queues[near] : NULL;
+	if (queues & (queues - 1) || h->count > BITS_PER_LONG)
 		return mqfq_choose(m, h, &m->queues[near]);
 	return queues ? &m->queues[h->queues[__ffs(queues)]] : NULL;
 }

@@ -324,6 +324,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	unsigned int period = mqfq_period(m), sectors;
 	struct flow *flow;
 	bool is_new;
+	u64 start;
 
 	/* a returned request was charged before, and may have no start tag */
 	e->level = unlikely(e->state == MQFQ_RETURNED) ? MQFQ_URGENT : level;
@@ -334,7 +335,8 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		if (unlikely(is_new || READ_ONCE(flow->period) != period))
 			mqfq_weigh(m, e, period, where);
 		sectors = mqfq_sectors(e);
-		e->start = flow_charge(flow, mqfq_cost(m, flow, sectors, writes), &m->vt);
+		start = flow_charge(flow, mqfq_cost(m, flow, sectors, writes), &m->vt);
+		WRITE_ONCE(e->start, start);
 		if (unlikely(sectors - 1 >= READ_ONCE(flow->largest))) /* also if it is 0 */
 			mqfq_account_size(flow, sectors);
 	} else {
@@ -375,23 +377,17 @@ static noinline void mqfq_add_late(struct mqfq_queue *q, struct mqfq_entry *e)
 	INIT_LIST_HEAD(mqfq_node(e));
 }
 
-static inline void mqfq_set_first(struct mqfq_queue *q, struct mqfq_entry *e)
-{
-	q->first = e;
-	WRITE_ONCE(q->first_start, e->start);
-}
-
 static inline void mqfq_add_fair(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct list_head *list = &q->lists[MQFQ_FAIR];
 
 	if (!q->first) {
-		mqfq_set_first(q, e);
+		WRITE_ONCE(q->first, e);
 		WRITE_ONCE(q->filled, q->filled | BIT(MQFQ_FAIR));
 	} else if (unlikely(tag_after(mqfq_entry_of(list->prev)->start, e->start))) {
 		mqfq_add_late(q, e);
 		if (tag_after(q->first->start, e->start))
-			mqfq_set_first(q, e);
+			WRITE_ONCE(q->first, e);
 		return;
 	}
 	mqfq_append(mqfq_node(e), list);
@@ -623,13 +619,9 @@ static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mq
 			mqfq_unlink(mqfq_node(e));
 		else
 			rb_erase(mqfq_rb_node(e), &q->late);
-		e = mqfq_first(q);
-		if (e) {
-			mqfq_set_first(q, e);
-		} else {
-			q->first = NULL;
+		WRITE_ONCE(q->first, mqfq_first(q));
+		if (!q->first)
 			WRITE_ONCE(q->filled, q->filled & ~BIT(MQFQ_FAIR));
-		}
 		return;
 	}
 	mqfq_unlink(mqfq_node(e));
@@ -736,6 +728,14 @@ static inline unsigned int mqfq_urgency(const struct mqfq *m, const struct mqfq_
 	return READ_ONCE(q->leaves) || mqfq_idle_is_due(m, q) ? MQFQ_URGENT : __ffs(filled);
 }
 
+/* The start tag of a queue's first fairly shared request. No lock: it may just have gone, but its memory stays. */
+static inline u64 mqfq_first_start(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	const struct mqfq_entry *first = READ_ONCE(q->first);
+
+	return first ? READ_ONCE(first->start) : (u64)atomic64_read(&m->vt);
+}
+
 /* Does a queue's next request go before that of another one? */
 static inline bool mqfq_precedes(const struct mqfq *m, const struct mqfq_queue *q,
 				 const struct mqfq_queue *other)
@@ -743,7 +743,7 @@ static inline bool mqfq_precedes(const struct mqfq *m, const struct mqfq_queue *
 	unsigned int level = mqfq_urgency(m, q), others = mqfq_urgency(m, other);
 
 	if (level == MQFQ_FAIR && others == MQFQ_FAIR)
-		return tag_after(READ_ONCE(other->first_start), READ_ONCE(q->first_start));
+		return tag_after(mqfq_first_start(m, other), mqfq_first_start(m, q));
 	return level < others;
 }
 
@@ -779,8 +779,7 @@ static noinline struct mqfq_queue *mqfq_choose(const struct mqfq *m, struct mqfq
 		return NULL;
 	if (mqfq_urgency(m, best) == MQFQ_FAIR && mqfq_urgency(m, near) == MQFQ_FAIR &&
 	    test_bit(near->bit, h->runnable) &&
-	    !tag_after(READ_ONCE(near->first_start),
-		       READ_ONCE(best->first_start) + READ_ONCE(m->t)))
+	    !tag_after(mqfq_first_start(m, near), mqfq_first_start(m, best) + READ_ONCE(m->t)))
 		best = near;
 	WRITE_ONCE(h->latest, best->bit);
 	return best;

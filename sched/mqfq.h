@@ -141,8 +141,8 @@ struct mqfq_hctx {
  * @waits: the level at which it waits for tokens, or WAITING_NONE
  * @given: tokens given to this queue and not used yet. Any context
  * @idle_due: period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
- * @first: the fairly shared request with the least start tag; NULL: there is none
- * @first_start: its start tag, or that of the latest one. Read without the lock
+ * @first: the fairly shared request with the least start tag; NULL: there is none. It and the tag are read without the lock, as the memory
+ *	of requests outlives the queues
  * @late: fairly shared requests that were inserted after one with a later start tag, ordered by start tag
  * @inserted: requests inserted since the start; read without the lock
  * @dispatched: requests dispatched since the start; read without the lock
@@ -169,7 +169,6 @@ struct mqfq_queue {
 	atomic_t given;
 	unsigned int idle_due;
 	struct mqfq_entry *first;
-	u64 first_start;
 	struct rb_root late;
 	u64 inserted, dispatched, sectors[2];
 	atomic64_t idle;

@@ -85,8 +85,8 @@ struct mqfq_hw_queue {
 };
 
 /*
- * Runs a hardware queue. The request queue cannot go away: the caller has a request, is dispatching, or holds the lock of its instance or of its
- * sysfs files. Any context.
+ * Runs a hardware queue. The request queue cannot go away: the caller has a request, is dispatching, or holds instances_lock or the lock of
+ * the queue's sysfs files. Any context.
  */
 static void mqfq_run(struct mqfq *m, unsigned int number)
 {

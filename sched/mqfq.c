@@ -42,15 +42,6 @@ static void mqfq_kick_throttled(void *m, unsigned int number)
 	mqfq_kick(m, number);
 }
 
-/* Lets each queue that waits for virtual time check again. */
-static noinline void mqfq_empty_wheel(struct mqfq *m)
-{
-	unsigned int i;
-
-	for (i = 0; i < WHEEL_BUCKETS; i++)
-		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
-}
-
 /*
  * A queue that waits at the most urgent level, for a token that queue @number frees; WAITING_NONE: none waits any more. Of those with fairly
  * shared requests it is the nearest: none of them gets far ahead of the others. Of those at another level it is the next by number, so that
@@ -113,9 +104,6 @@ static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 numb
 	q->published = number;
 	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
 	if (least == MINDICATOR_NONE) {
-		/* no queue waits for virtual time, which stands still now, but some may have gone while they did */
-		if (unlikely(atomic_read(&m->wheel.waiting)))
-			mqfq_empty_wheel(m);
 		if (unlikely(waiting_any(&m->waiting))) /* class idle need not yield any more */
 			mqfq_give_all(m, q->number);
 		return;
@@ -157,14 +145,15 @@ static inline bool mqfq_idle_is_due(const struct mqfq *m, const struct mqfq_queu
 static void mqfq_set_t(struct mqfq *m, u64 kib)
 {
 	u64 t = 2 * SHARES_SECTOR * kib;
-	unsigned int shift = fls64(t >> MQFQ_SPANS_SHIFT);
+	unsigned int i, shift = fls64(t >> MQFQ_SPANS_SHIFT);
 
 	mqfq_break(m);
 	/* virtual time is rounded down to a span: with T above that error, the request with the least tag is never too far ahead */
 	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
 	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
 	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or its bit in the wheel is seen here */
-	mqfq_empty_wheel(m);
+	for (i = 0; i < WHEEL_BUCKETS; i++)
+		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
 }
 
 static void mqfq_set_d(struct mqfq *m, unsigned int d)

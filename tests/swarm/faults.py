@@ -243,13 +243,19 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "another T wakes nobody",
-        "	mqfq_empty_wheel(m);\n}\n",
-        "}\n",
+        "		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);",
+        "		;",
     ),
     Fault(
         "tokens that are to be fewer come back",
         "	return unlikely(atomic_read(&t->excess) > 0) && tokens_take_one(&t->excess);",
         "	return false;",
+    ),
+    Fault(
+        "class idle does not get the tokens that it had to yield",
+        "		if (unlikely(waiting_any(&m->waiting))) /* class idle need not yield any more */\n"
+        "			mqfq_give_all(m, q->number);\n",
+        "",
     ),
     Fault(
         "of the runnable queues of a hardware queue the nearest goes first, whatever its level",

@@ -92,7 +92,7 @@ static struct mqfq mqfq;
  * @idle_since: the period in which its first request of class idle came, or the one before that went
  * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
  * @runnable: MQFQ takes it for runnable as its hardware queue is run
- * @passed: requests of other queues that went at its most urgent level since it was refused
+ * @passed: requests of other queues that went at its real-time level since it was refused
  */
 struct law_queue {
 	u32 queued[WAITING_LEVELS];
@@ -348,8 +348,8 @@ static void check_urgency(unsigned int level)
 		struct law_queue *q = &law.queues[i];
 
 		top = top_level(q);
-		q->passed = q->refused && top == level ? q->passed + 1 : 0;
-		if (top < MQFQ_FAIR && q->passed > passed_most())
+		q->passed = q->refused && top == level && top < MQFQ_FAIR ? q->passed + 1 : 0;
+		if (q->passed > passed_most())
 			player_fail(
 				"other requests of a real-time level went before one that waits");
 		if (q->refused && top < level && top < MQFQ_FAIR)
@@ -454,8 +454,7 @@ static void check_rest(void)
 	/* the least tag is never far from virtual time */
 	if (level == MQFQ_FAIR)
 		player_fail("a request of a flow waits, and there is a token");
-	if (!law.inflight)
-		player_fail("a request of class idle waits, and the drive is idle");
+	player_fail("a request of class idle waits, there is a token, and nothing else is queued");
 }
 
 /* As the module's statistics have them. */
@@ -634,6 +633,7 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		law.queued[e->level]++;
 		q->queued[e->level]++;
 		q->refused = false;
+		q->passed = 0;
 		list_add_tail(&io->law_node, &q->lines[io->law_line]);
 		mqfq_insert(&insertion, e);
 	}

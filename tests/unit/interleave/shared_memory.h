@@ -26,13 +26,15 @@ bool model_trylock(int *p);
 void model_unlock(int *p);
 
 #define shared_raw(value) ((unsigned long long)(value))
-#define shared_load(p) ((typeof(((void)0, *(p))))model_load(p, sizeof(*(p))))
+/* The type of *(p) without const and volatile, which the result of a comma operator does not have. */
+#define shared_type(p) typeof(((void)0, *(p)))
+#define shared_load(p) ((shared_type(p))model_load(p, sizeof(*(p))))
 #define shared_store(p, value) model_store(p, sizeof(*(p)), MODEL_SET, shared_raw(value))
 #define shared_add(p, value) model_store(p, sizeof(*(p)), MODEL_ADD, shared_raw(value))
 #define shared_or(p, value) model_store(p, sizeof(*(p)), MODEL_OR, shared_raw(value))
 #define shared_and(p, value) model_store(p, sizeof(*(p)), MODEL_AND, shared_raw(value))
 #define shared_change(p, change, value) \
-	((typeof(((void)0, *(p))))model_exchange(p, sizeof(*(p)), change, shared_raw(value)))
+	((shared_type(p))model_exchange(p, sizeof(*(p)), change, shared_raw(value)))
 #define shared_fetch_add(p, value) shared_change(p, MODEL_ADD, value)
 #define shared_fetch_or(p, value) shared_change(p, MODEL_OR, value)
 #define shared_fetch_and(p, value) shared_change(p, MODEL_AND, value)
@@ -42,7 +44,7 @@ void model_unlock(int *p);
 		unsigned long long shared_seen = shared_raw(*(expected));                         \
 		bool shared_equal =                                                               \
 			model_compare_exchange(p, sizeof(*(p)), &shared_seen, shared_raw(value)); \
-		*(expected) = (typeof(((void)0, *(p))))shared_seen;                               \
+		*(expected) = (shared_type(p))shared_seen;                                        \
 		shared_equal;                                                                     \
 	})
 #define shared_load_acquire(p) shared_load(p)

@@ -4,7 +4,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -457,6 +457,16 @@ def test_the_command_names_what_is_wrong(keep: str, words: str, capsys: pytest.C
 # --- the end -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """As in a terminal: whoever runs the tests in the background may have told them to ignore signals."""
+    before = [signal.signal(number, signal.SIG_DFL) for number in stop.SIGNALS]
+    yield
+    for number, handler in zip(stop.SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", stop.SIGNALS)
 def test_a_signal_ends_each_wait_from_then_on(number: signal.Signals) -> None:
     before = [signal.getsignal(n) for n in stop.SIGNALS]
@@ -470,12 +480,10 @@ def test_a_signal_ends_each_wait_from_then_on(number: signal.Signals) -> None:
     assert [signal.getsignal(n) for n in stop.SIGNALS] == before
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_what_is_ignored_stays_ignored() -> None:
     """As under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with StopSignals() as signals:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert not signals.wait(0.01)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopSignals() as signals:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not signals.wait(0.01)

@@ -48,7 +48,7 @@ def watch(
     """Adjust a scheduler's knobs while the load changes, so that a latency is kept.
 
     Several times a second it reads what the block layer counts in
-    /sys/block/DRIVE/stat, and moves the knobs of the scheduler that the drive
+    /sys/block/DRIVE/stat and inflight, and moves the knobs of the scheduler that the drive
     has. Nothing is read from the drive itself, or written to it. At the end,
     also after Ctrl-C, SIGTERM or the loss of the terminal, the knobs are as
     they were.

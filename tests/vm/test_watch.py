@@ -20,7 +20,8 @@ SCRIPT = """
 mkdir -p /host
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose host /host || fail "no files of the host"
 for place in proc sys dev; do mount --bind /$place /host/$place || fail "no /$place"; done
-mount -t tmpfs none /host/tmp
+mount -t tmpfs none /host/run # not on /tmp, which the checkout may lie in
+export TMPDIR=/run
 insmod /lib/modules/extra/k2.ko && insmod /lib/modules/extra/vflash.ko $DRIVE || fail "modules do not load"
 until [ -b /dev/vflash0 ]; do usleep 10000; done
 echo k2 > /sys/block/vflash0/queue/scheduler

@@ -148,7 +148,7 @@ vm-test: ## all tests that boot a virtual machine
 vm-test-all: ## vm-test with 1, 2 and 4 CPUs on each kernel: hours
 	TAILGATE_ALL_MACHINES=1 $(MAKE) -s vm-test
 
-vm-test-repeat: ## vm-test ten times, five of them beside four busy loops: the record (hours, resumable)
+vm-test-repeat: ## vm-test ten times, five of them beside four busy loops: the record, kept (hours, resumable)
 	@$(BIN)/python -m tests.vm.repeat $(VM_TEST)
 
 vm-test-debug: ## the modules' parts on debug kernels

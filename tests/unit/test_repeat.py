@@ -59,13 +59,11 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def record(folder: Path, runs: int) -> tuple[int, Sequence[str]]:
-    """The exit status, and the lines without the time."""
+    """The exit status, and the lines without the time and the commit."""
     done = subprocess.run(
         command(folder, runs), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=False
     )
-    return done.returncode, [
-        line.rpartition(", ")[0] for line in done.stdout.splitlines()[:-1] if ":" in line
-    ]
+    return done.returncode, [line.rsplit(", ", 2)[0] for line in done.stdout.splitlines()[:-1] if ":" in line]
 
 
 def test_record(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
     python -m tests.vm.repeat [--runs N] [--loops N] [--record FILE] [--folder FOLDER] COMMAND...
 
 COMMAND is pytest's. Exit status 1 if a test failed in any run, 2 if pytest could not run. A command that was
-interrupted goes on after the last run in the record, by default repeat.json, unless the sources have changed.
+interrupted goes on after the last run in the record, which is committed, unless the modules or their tests
+have changed since; each run names its commit, as the lab around them may have changed. --fresh begins anew.
 The output of each run is kept in the folder, by default build/vm-test-repeat.
 """
 
@@ -22,9 +23,11 @@ from pathlib import Path
 
 from tests.vm.again import FLAKY
 
+from tailgate.upkeep.claims.history import last_commit
+
 ROOT = Path(__file__).parents[2]
-#: What the guests' tests depend on.
-SOURCES = ("sched", "flash", "kernel", "sim", "src", "tests/vm", "drives", "experiments", "machines")
+#: The modules and their tests.
+SOURCES = ("sched", "flash", "kernel", "tests/vm")
 #: Ends with us, however we end.
 WITH_US = ("setpriv", "--pdeathsig")
 
@@ -35,7 +38,7 @@ class PytestError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """How one run went; `bad` names the tests that failed, flaky ones too, `day` is when it ended."""
+    """One run of a commit; `bad` names the tests that failed, flaky ones too, `day` is when it ended."""
 
     number: int
     loops: int
@@ -45,11 +48,12 @@ class Run:
     seconds: int
     bad: Sequence[str]
     day: str
+    commit: str
 
     def __str__(self) -> str:
         line = (
             f"run {self.number}: {self.loops} busy loops beside, {self.passed} passed, {self.failed} failed, "
-            f"{self.flaky} flaky, {self.seconds // 60}:{self.seconds % 60:02}"
+            f"{self.flaky} flaky, {self.seconds // 60}:{self.seconds % 60:02}, {self.commit}"
         )
         return "\n".join([line, *(f"    {name}" for name in self.bad)])
 
@@ -77,8 +81,8 @@ def run_once(number: int, loops: int, command: Sequence[str], folder: Path) -> R
     if (status == 1) != bool(failed or flaky):
         raise PytestError(f"run {number}: pytest ended with {status}, its report says otherwise: see {log}")
     seconds = round(time.monotonic() - begin)
-    day = time.strftime("%Y-%m-%d")
-    return Run(number, loops, passed, len(failed), len(flaky), seconds, [*failed, *flaky], day)
+    day, commit = time.strftime("%Y-%m-%d"), last_commit(".")[:7]
+    return Run(number, loops, passed, len(failed), len(flaky), seconds, [*failed, *flaky], day, commit)
 
 
 def read(report: Path) -> tuple[int, list[str], list[str]]:
@@ -106,13 +110,13 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-def repeat(runs: int, loops: int, command: Sequence[str], record: Path, folder: Path) -> int:
+def repeat(runs: int, loops: int, command: Sequence[str], record: Path, folder: Path, *, fresh: bool) -> int:
     """Run what is missing of the record, print it, and return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
-    key = [sources(), loops, list(command)]
+    key = [sources(), loops]
     try:
         known = json.loads(record.read_text())
-        done = [Run(**run) for run in known["runs"]] if known["key"] == key else []
+        done = [Run(**run) for run in known["runs"]] if known["key"] == key and not fresh else []
     except (OSError, ValueError, KeyError, TypeError):
         done = []
     done = done[:runs]
@@ -131,12 +135,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.vm.repeat", description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--loops", type=int, default=4)
-    parser.add_argument("--record", type=Path, default=ROOT / "repeat.json")
+    parser.add_argument("--record", type=Path, default=ROOT / "claims" / "repeat.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "vm-test-repeat")
+    parser.add_argument("--fresh", action="store_true", help="forget the record")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     try:
-        return repeat(arguments.runs, arguments.loops, arguments.command, arguments.record, arguments.folder)
+        a = arguments
+        return repeat(a.runs, a.loops, a.command, a.record, a.folder, fresh=a.fresh)
     except PytestError as e:
         print(e, file=sys.stderr)
         return 2

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `tailgate claims kyber` makes of grids: effects and their sizes, from invented points."""
 
+import csv
+import itertools
+import statistics
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from tailgate.base.paths import ROOT
 from tailgate.upkeep.claims.lab import Answer, Lab
 from tailgate.upkeep.claims.results import Source
-from tailgate.upkeep.claims.steps import kyber
+from tailgate.upkeep.claims.steps import kyber, kyber_stated
 from tailgate.upkeep.claims.steps.kyber import MOST, READ_LEAST, WRITE_LEAST, Cell, Grid
 
 ANSWER = Answer(Source("tailgate run x", "sim", "virtual", (1,)), ())
@@ -55,15 +60,76 @@ def test_the_spread_is_of_all_cells() -> None:
     assert made == {"read/highest-p99-over-lowest": 42, "write/highest-p99-over-lowest": 4}
 
 
-def test_each_stated_cell_stands_beside_the_papers() -> None:
-    made = {
-        f.id: f.quantity.value
-        for f in kyber.stated({load: GRID for load, *_ in kyber.STATED} | {"r1-w1": GRID})
+def cells_of(*loads: str | None, labels: Mapping[str, Cell]) -> Answer:
+    """A run of the invented cells: all of them for each load, under these labels."""
+    points = [
+        {
+            "load": load,
+            "label": name,
+            "scheduler": "kyber",
+            "knobs": {"read_lat_nsec": cell[0], "write_lat_nsec": cell[1]},
+            **CELLS[cell],
+        }
+        for load in loads
+        for name, cell in labels.items()
+    ]
+    return Answer(ANSWER.source, ({"load": loads[0], "label": "none", "scheduler": "none"}, *points))
+
+
+def test_each_stated_cell_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run(self: Lab, experiment: str, *arguments: str, law: object = None) -> Answer:
+        asked.append(experiment)
+        corners = {kyber.label(cell): cell for cell in CELLS}
+        if experiment == "kyber/optane":
+            first, equal = (READ_LEAST, MOST), (READ_LEAST, WRITE_LEAST)
+            return cells_of(
+                "r1-w256", "r256-w256", labels={"kyber-10us-100ms": first, "kyber-10us-10us": equal}
+            )
+        if experiment == "kyber/fig4":
+            loads = [
+                f"{system}-{load}" for system in ("ext4", "f2fs", "xfs") for load in ("r1-w256", "r256-w256")
+            ]
+            return cells_of(*loads, labels=corners)
+        return cells_of(None, labels=corners)
+
+    monkeypatch.setattr(Lab, "run", run)
+    made = {f.id.removeprefix("kyber/stated/"): f.quantity.value for f in kyber_stated.kyber_stated(Lab())}
+    assert made["grids/r1-w256-50us-100ms/read/p99-over-paper"] == pytest.approx(2_000 / 1_400)
+    assert made["grids/r256-w256-100ms-20us/read/iops-over-paper"] == pytest.approx(2.5 / 2.6)
+    assert made["grids/r1-w1-lowest/write/p99-over-paper"] == pytest.approx(4_000 / 23.4)
+    assert made["grids/r1-w1-highest/write/p99-over-paper"] == pytest.approx(16_000 / 27.3)
+    assert made["grids/r256-w256-dead/read/p99-over-paper"] == pytest.approx(14_000 / 5_000)
+    assert made["optane/r256-w256-10us-10us/write/iops-over-paper"] == pytest.approx(70 / 203.1)
+    assert made["file-systems/r1-w256-worst-highest/read/p99-over-paper"] == pytest.approx(84_000 / 249.9)
+    assert made["file-systems/f2fs-r256-w256-lowest/read/iops-over-paper"] == pytest.approx(2.5 / 229.7)
+    ratios = {
+        group: [ratio for name, ratio in made.items() if name.startswith(f"{group}/")]
+        for group in ("grids", "optane", "file-systems")
     }
-    assert made["kyber/sim/stated/r1-w256/50us-100ms/read/p99-over-paper"] == pytest.approx(2_000 / 1_400)
-    assert made["kyber/sim/stated/r256-w256/100ms-20us/read/iops-over-paper"] == pytest.approx(2.5 / 2.6)
-    assert made["kyber/sim/stated/r1-w1/write/highest-p99-over-paper"] == pytest.approx(16_000 / 27.3)
-    assert len(made) == 10
+    assert {group: len(some) for group, some in ratios.items()} == {
+        "grids": 11,
+        "optane": 5,
+        "file-systems": 20,
+    }
+    for group, some in ratios.items():
+        assert made[f"median/{group}"] == statistics.median(some)
+    assert made["median/all"] == statistics.median(itertools.chain(*ratios.values()))
+    assert len(asked) == len(set(asked))
+
+
+def test_each_number_is_the_papers() -> None:
+    """As papers' figures are recorded: in thousands a second, us or ms."""
+    with (ROOT / "experiments/kyber/paper.csv").open() as lines:
+        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    known = {
+        float(row["value"]) * {"ms": 1000}.get(row["unit"], 1)
+        for row in rows
+        if row["unit"] in ("KIOPS", "us", "ms")
+    }
+    for number in (*kyber_stated.GRIDS, *kyber_stated.OPTANE, *kyber_stated.FILES):
+        assert number.value in known, number
 
 
 def test_a_guest_stands_beside_the_simulator_with_the_guests_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kyber: what its paper observes, and the cells that its text states, beside the simulator's grids."""
+"""Kyber: what its paper observes, on the simulator's grids and in guests."""
 
-import statistics
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tailgate.spec.grid import words
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, flow, us
-from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
-from tailgate.upkeep.claims.results import Figure
+from tailgate.upkeep.claims.quantity import Quantity, exact, largest, once, smallest
+from tailgate.upkeep.claims.results import Figure, Source
 
 #: Targets of reads and writes, ns: Section 5's least and greatest.
 READ_LEAST, WRITE_LEAST, MOST = 50_000, 20_000, 100_000_000
@@ -20,17 +20,6 @@ Cell = tuple[int, int]
 
 CORNERS: tuple[Cell, ...] = tuple((r, w) for r in (READ_LEAST, MOST) for w in (WRITE_LEAST, MOST))
 READS_FIRST, WRITES_FIRST = (READ_LEAST, MOST), (MOST, WRITE_LEAST)
-
-#: What the text states of cells on the 980 PRO: load, cell, flow, figure, value (thousands a second; us).
-STATED: tuple[tuple[str, Cell, str, str, float], ...] = (
-    ("r1-w256", (READ_LEAST, MOST), "read", "p99", 1_400),
-    ("r1-w256", (READ_LEAST, MOST), "write", "iops", 74.6),
-    ("r1-w256", (READ_LEAST, WRITE_LEAST), "write", "iops", 152.1),
-    ("r256-w256", (MOST, WRITE_LEAST), "read", "iops", 2.6),
-    ("r256-w256", (READ_LEAST, WRITE_LEAST), "read", "iops", 181.1),
-)
-#: Ranges that it states over the whole grid of R1-W1, us.
-STATED_RANGES = (("read", 1_300, 1_600), ("write", 23.4, 27.3))
 
 
 @dataclass(frozen=True)
@@ -105,12 +94,11 @@ def kyber_none(lab: Lab) -> Iterator[Figure]:
 
 
 def kyber_grids(lab: Lab) -> Iterator[Figure]:
-    """Kyber, Figures 2 and 3: the two targets over 90 cells, for three loads (O-4 to O-6)."""
-    grids = {load: grid(lab, load) for load in ("r1-w1", "r1-w256", "r256-w256")}
-    yield from without_effect(grids["r1-w1"])
-    yield from reads_protected(grids["r1-w256"])
-    yield from shares(grids["r256-w256"])
-    yield from stated(grids)
+    """Kyber, Figures 2 and 3: the two targets over 90 cells, for four loads (O-4 to O-6, G-1)."""
+    yield from without_effect(grid(lab, "r1-w1"))
+    yield from reads_protected(grid(lab, "r1-w256"))
+    yield from shares(grid(lab, "r256-w256"))
+    yield from one_write(grid(lab, "r256-w1"))
 
 
 def without_effect(g: Grid) -> Iterator[Figure]:
@@ -148,22 +136,22 @@ def shares(g: Grid) -> Iterator[Figure]:
         yield g.answer.figure(f"kyber/sim/o-6/dead/{name}/most-over-least", spread)
 
 
-def stated(grids: Mapping[str, Grid]) -> Iterator[Figure]:
-    """Every cell that the paper's text states: ours over the paper's, and the median of these."""
-    ratios = []
-    for load, cell, name, figure, value in STATED:
-        g = grids[load]
-        ours = (g.iops if figure == "iops" else g.p99)(cell, name)
-        where = f"{load}/{words('read_lat_nsec', cell[0])}-{words('write_lat_nsec', cell[1])}"
-        ratios.append(ours.value / value)
-        yield g.answer.figure(f"kyber/sim/stated/{where}/{name}/{figure}-over-paper", ours / value)
-    g = grids["r1-w1"]
-    for name, low, high in STATED_RANGES:
-        p99s = [g.p99(cell, name) for cell in g.cells]
-        for end, ours, value in (("lowest", smallest(p99s), low), ("highest", largest(p99s), high)):
-            ratios.append(ours.value / value)
-            yield g.answer.figure(f"kyber/sim/stated/r1-w1/{name}/{end}-p99-over-paper", ours / value)
-    yield g.answer.figure("kyber/sim/stated/median-over-paper", exact(statistics.median(ratios)))
+def one_write(g: Grid) -> Iterator[Figure]:
+    """G-1: 256 reads and one write at a time: the targets have an effect too; the paper has no figure."""
+    rates = [g.iops(cell, "read") for cell in g.cells]
+    yield g.answer.figure("kyber/sim/g-1/reads-most-over-least", largest(rates) / smallest(rates))
+    p99s = [g.p99(cell, "write").value for cell in g.cells]
+    yield g.answer.figure("kyber/sim/g-1/write-highest-p99-over-lowest", exact(max(p99s) / min(p99s)))
+
+
+def kyber_minutes(lab: Lab) -> Iterator[Figure]:
+    """Kyber, one grid of 90 cells, from nothing, by the clock."""
+    arguments = ("kyber/r256-w256", "--full", "--target", "sim", "--fresh")
+    begin = time.monotonic()
+    lab.run(*arguments)
+    minutes = (time.monotonic() - begin) / 60
+    source = Source(f"tailgate run {' '.join(arguments)}", "host", "wall")
+    yield Figure("kyber/sim/grid/minutes", once(minutes), source)
 
 
 def kyber_optane(lab: Lab) -> Iterator[Figure]:
@@ -260,4 +248,4 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
                     yield measured.figure(f"{start}/{setting}/{name}/tokens-over-sim", over)
 
 
-STEPS = (kyber_none, kyber_grids, kyber_optane, kyber_files, kyber_unfilled, kyber_agreement)
+STEPS = (kyber_none, kyber_grids, kyber_minutes, kyber_optane, kyber_files, kyber_unfilled, kyber_agreement)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every cell of Kyber that its paper states in numbers: ours over the paper's, and the medians of these."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tailgate.upkeep.claims.lab import Lab, Point, us
+from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
+from tailgate.upkeep.claims.results import Figure
+from tailgate.upkeep.claims.steps.kyber import (
+    CORNERS,
+    DEAD_READ,
+    DEAD_WRITE,
+    READ_LEAST,
+    READS_FIRST,
+    WRITE_LEAST,
+    WRITES_FIRST,
+    Cell,
+    iops,
+    label,
+)
+
+#: Does a number speak of this point?
+Of = Callable[[Point], bool]
+#: Which one of several it is: the largest or the smallest.
+End = Callable[[Sequence[Quantity]], Quantity]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A number of the text: of several cells of a load the end `cells`, of several loads the end `loads`.
+
+    `what` names it in an id; `figure` is "iops" in thousands a second or "p99" in us, and so is `value`. In a
+    run of one load, points have none.
+    """
+
+    what: str
+    of_loads: tuple[str, ...]
+    of: Of
+    flow: str
+    figure: str
+    value: float
+    cells: End = largest
+    loads: End = largest
+
+    def ours(self, points: Sequence[Point]) -> Quantity:
+        """The same of what was measured here."""
+        found = [
+            self.cells([self._figure(p) for p in points if p["load"] in (None, load) and self.of(p)])
+            for load in self.of_loads
+        ]
+        return self.loads(found)
+
+    def _figure(self, point: Point) -> Quantity:
+        return iops(point, self.flow) if self.figure == "iops" else us(point, self.flow, self.figure)
+
+
+def cell(load: str, name: str, flow: str, figure: str, value: float) -> Stated:
+    """A number of one cell, by its label."""
+    what = f"{load}-{name.removeprefix('kyber-')}"
+    return Stated(what, (load,), labelled(name), flow, figure, value)
+
+
+def labelled(*names: str) -> Of:
+    """The cells with these labels."""
+    return lambda point: point["label"] in names
+
+
+def corners(*but: Cell) -> Of:
+    """The corners of the grid, without some."""
+    return labelled(*(label(c) for c in CORNERS if c not in but))
+
+
+def with_kyber(point: Point) -> bool:
+    """Any cell of a grid."""
+    return bool(point["scheduler"] == "kyber")
+
+
+def is_dead(point: Point) -> bool:
+    """A cell of those that the text says are all alike."""
+    if not with_kyber(point):
+        return False
+    knobs = point["knobs"]
+    return bool(knobs["read_lat_nsec"] < DEAD_READ and knobs["write_lat_nsec"] < DEAD_WRITE)
+
+
+FIRST, LAST, EQUAL = label(READS_FIRST), label(WRITES_FIRST), label((READ_LEAST, WRITE_LEAST))
+
+#: Section 5, Figures 2 and 3: the 980 PRO without a file system.
+GRIDS = (
+    Stated("r1-w1-lowest", ("r1-w1",), with_kyber, "read", "p99", 1_300, cells=smallest),
+    Stated("r1-w1-highest", ("r1-w1",), with_kyber, "read", "p99", 1_600),
+    Stated("r1-w1-lowest", ("r1-w1",), with_kyber, "write", "p99", 23.4, cells=smallest),
+    Stated("r1-w1-highest", ("r1-w1",), with_kyber, "write", "p99", 27.3),
+    cell("r1-w256", FIRST, "read", "p99", 1_400),
+    cell("r1-w256", FIRST, "write", "iops", 74.6),
+    cell("r1-w256", EQUAL, "write", "iops", 152.1),
+    cell("r256-w256", LAST, "read", "iops", 2.6),
+    cell("r256-w256", EQUAL, "read", "iops", 181.1),
+    Stated("r256-w256-dead", ("r256-w256",), is_dead, "read", "p99", 5_000),
+    Stated("r256-w256-dead", ("r256-w256",), is_dead, "write", "p99", 18_000),
+)
+
+#: Section 5: the Optane drive. The text does not say which targets it took there.
+OPTANE = (
+    cell("r1-w256", "kyber-10us-100ms", "read", "p99", 16.8),
+    cell("r1-w256", "kyber-10us-100ms", "write", "iops", 75.0),
+    cell("r256-w256", "kyber-10us-100ms", "write", "iops", 68.9),
+    cell("r256-w256", "kyber-10us-10us", "read", "iops", 215.4),
+    cell("r256-w256", "kyber-10us-10us", "write", "iops", 203.1),
+)
+
+#: Section 6, Figure 4: the 980 PRO through file systems; "worst" and "most" are of the other three corners.
+ONE = ("ext4-r1-w256", "f2fs-r1-w256", "xfs-r1-w256")
+READERS, OTHERS = labelled(FIRST), corners(READS_FIRST)
+FILES = (
+    Stated("r1-w256-first-lowest", ONE, READERS, "read", "p99", 160.4, loads=smallest),
+    Stated("r1-w256-first-highest", ONE, READERS, "read", "p99", 160.8),
+    Stated("r1-w256-worst-lowest", ONE, OTHERS, "read", "p99", 184.9, loads=smallest),
+    Stated("r1-w256-worst-highest", ONE, OTHERS, "read", "p99", 249.9),
+    Stated("r1-w256-first-lowest", ONE, READERS, "write", "iops", 72.9, loads=smallest),
+    Stated("r1-w256-first-highest", ONE, READERS, "write", "iops", 75.5),
+    Stated("r1-w256-most-lowest", ONE, OTHERS, "write", "iops", 116.0, loads=smallest),
+    Stated("r1-w256-most-highest", ONE, OTHERS, "write", "iops", 147.0),
+    Stated("ext4-r256-w256-first", ("ext4-r256-w256",), READERS, "read", "iops", 231.1),
+    Stated("ext4-r256-w256-most", ("ext4-r256-w256",), OTHERS, "read", "iops", 227.7),
+    Stated("ext4-r256-w256-first", ("ext4-r256-w256",), READERS, "write", "iops", 65.6),
+    Stated("ext4-r256-w256-most", ("ext4-r256-w256",), OTHERS, "write", "iops", 127.6),
+    Stated("xfs-r256-w256-first", ("xfs-r256-w256",), READERS, "read", "iops", 234.6),
+    Stated("xfs-r256-w256-most", ("xfs-r256-w256",), OTHERS, "read", "iops", 228.1),
+    Stated("xfs-r256-w256-first", ("xfs-r256-w256",), READERS, "write", "iops", 65.6),
+    Stated("xfs-r256-w256-most", ("xfs-r256-w256",), OTHERS, "write", "iops", 132.6),
+    Stated("f2fs-r256-w256-lowest", ("f2fs-r256-w256",), corners(), "read", "iops", 229.7, cells=smallest),
+    Stated("f2fs-r256-w256-highest", ("f2fs-r256-w256",), corners(), "read", "iops", 239.3),
+    Stated("f2fs-r256-w256-first", ("f2fs-r256-w256",), READERS, "write", "iops", 67.9),
+    Stated("f2fs-r256-w256-most", ("f2fs-r256-w256",), OTHERS, "write", "iops", 108.7),
+)
+
+
+def kyber_stated(lab: Lab) -> Iterator[Figure]:
+    """Kyber, what the text states of cells: ours over the paper's, and the medians by drive and figure."""
+    sim = ("--full", "--target", "sim")
+    grids = {load: lab.run(f"kyber/{load}", *sim) for load in ("r1-w1", "r1-w256", "r256-w256")}
+    optane = lab.run("kyber/optane", *sim)
+    files = lab.run("kyber/fig4", "--quick", "--target", "vm")
+    every: list[float] = []
+    for group, numbers, answers in (
+        ("grids", GRIDS, grids),
+        ("optane", OPTANE, defaultdict(lambda: optane)),
+        ("file-systems", FILES, defaultdict(lambda: files)),
+    ):
+        ratios = []
+        for number in numbers:
+            answer = answers[number.of_loads[0]]
+            over = number.ours(answer.points) / number.value
+            ratios.append(over.value)
+            name = f"kyber/stated/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
+            yield answer.figure(name, over)
+        every += ratios
+        median = exact(statistics.median(ratios), len(ratios))
+        yield answers[numbers[0].of_loads[0]].figure(f"kyber/stated/median/{group}", median)
+    yield files.figure("kyber/stated/median/all", exact(statistics.median(every), len(every)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tailgate import main as cli
 from tailgate.fitting import fit
@@ -16,6 +17,7 @@ from tailgate.fitting.model import Model
 from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
+from tailgate.show.fitted import show
 from tailgate.spec.drive import Drive
 from tailgate.spec.toml import parse_toml
 from tailgate.upkeep import draw
@@ -92,20 +94,35 @@ def test_reads_show_their_times(hidden: dict[str, int], monkeypatch: pytest.Monk
 
 def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:
     parameters = {**START, "read_ns": 50_000, "read_fixed_ns": 10_000}
-    left = [Left(Place(READS, "one-4k"), Name("read", "iops"), 100.0, 110.0)]
+    left = [Left(Place(READS, "one-4k"), Name("read", "iops"), 100.0, 110.0, math.log(1.1))]
     found = Fitted(parameters, frozenset(parameters) - OF_WRITES, left)
     assert found.error == pytest.approx(0.1)
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join(lines(found, "mine", "tailgate calibrate")) + "\n")
+    path.write_text("\n".join(lines(found, 'my "first"', "tailgate calibrate")) + "\n")
     drive = parse_toml(path, Drive)
+    assert drive.name == 'my "first"'
     assert drive.parameters["read_ns"].source == "probed"
     assert drive.parameters["buffer_kib"].source == "not probed, as writing was not asked for"
     assert drive.parameters["program_kib"].source == "not seen from outside: assumed"
 
 
+def test_a_figure_that_the_model_lacks_counts_in_the_error() -> None:
+    place = Place(READS, "one-4k")
+    near = Left(place, Name("read", "iops"), 100.0, 100.0, 0.0)
+    lacking = Left(place, Name("read", "p99"), 100.0, 0.0, 1.0)
+    found = Fitted({}, frozenset(), [near, lacking])
+    assert found.error == pytest.approx(math.exp(math.sqrt(0.5)) - 1)
+    console = Console(record=True, width=100)
+    show(found, console)
+    assert [line.split()[-3:] for line in console.export_text().splitlines() if "p99" in line] == [
+        ["100", "-", "-"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["drives/970evo.toml", "--target", "sim", "--out", "new"], "expected a name that ends in .toml"),
         (["drives/970evo.toml", "--target", "sim"], "--target probes a drive: expected --out FILE"),
         (["drives/970evo.toml", "--writes"], "--writes and --out are for a probe"),
         (["drives/no.toml", "--target", "sim", "--out", "new.toml"], "no.toml"),

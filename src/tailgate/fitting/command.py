@@ -3,10 +3,13 @@
 
 import math
 import os
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import tomlkit
 
 from tailgate.base.errors import UsageError
 from tailgate.base.progress import Progress
@@ -28,12 +31,13 @@ UNITS_OF = "unseen-1"
 
 @dataclass(frozen=True)
 class Left:
-    """What is left over of a figure: measured, and of the fitted model."""
+    """What is left over of a figure: measured, of the model (0: it has none), and `log` of probe.ratios()."""
 
     place: Place
     name: Name
     measured: float
     model: float
+    log: float
 
     @property
     def words(self) -> str:
@@ -53,9 +57,8 @@ class Fitted:
 
     @property
     def error(self) -> float:
-        """The root mean square of what is left over, as a share."""
-        squares = [math.log(one.model / one.measured) ** 2 for one in self.left if one.model > 0]
-        return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
+        """The root mean square of what is left over, as a share; a figure the model lacks is e times off."""
+        return math.exp(math.sqrt(statistics.fmean(one.log**2 for one in self.left))) - 1
 
 
 def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progress: Progress) -> Fitted:
@@ -63,10 +66,14 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
 
     `drive` is the file of the drive that the virtual machine or the simulator has. The fit does not see it.
     """
+    if out.suffix != ".toml":
+        raise UsageError(f"{out}: expected a name that ends in .toml, as a drive file has")
     if out.exists():
         raise UsageError(f"{out} is there already: remove it, or choose another name")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: there is no folder {out.parent}")
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f"{out}: {out.parent} cannot be written to")
     drives.load(str(drive))
     names = [READS, *([WRITES] if writes else [])]
     probed: dict[Place, dict[Name, float]] = {}
@@ -82,7 +89,8 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
     found = fit(names, probed, late, progress.note)
-    out.write_text("\n".join(lines(found, out.stem, how.command)) + "\n", encoding="utf-8")
+    with out.open("x", encoding="utf-8") as file:
+        file.write("\n".join(lines(found, out.stem, how.command)) + "\n")
     return found
 
 
@@ -93,8 +101,8 @@ def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], 
         parameters = Fit(model, probed, late, told).run()
         own = model.probe({**ASSUMED, **parameters}, model.places())
     left = [
-        Left(place, name, probed[place][name], own[place].get(name, 0.0))
-        for place, name, _ in ratios(probed, own)
+        Left(place, name, probed[place][name], own[place].get(name, 0.0), log)
+        for place, name, log in ratios(probed, own)
     ]
     fitted = frozenset(parameters) - (frozenset() if WRITES in names else OF_WRITES)
     return Fitted(parameters, fitted, left)
@@ -106,8 +114,8 @@ def lines(found: Fitted, name: str, command: str) -> Iterator[str]:
     yield "# SPDX-License-Identifier: GPL-2.0-only"
     yield f"# Written by `{command}`."
     yield f"# The model is off by {found.error:.1%} (root mean square) of what was measured."
-    yield f'name = "{name}"'
-    yield f'title = "A drive that was probed from outside: {name}"'
+    yield f"name = {tomlkit.string(name).as_string()}"
+    yield f"title = {tomlkit.string(f'A drive that was probed from outside: {name}').as_string()}"
     for key, value in {"queues": 4, **ASSUMED, **found.parameters}.items():
         source = "probed" if key in found.fitted else "not seen from outside: assumed"
         if key in OF_WRITES - found.fitted:

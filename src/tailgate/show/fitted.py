@@ -15,8 +15,9 @@ def show(found: Fitted, console: Console) -> None:
     for heading in ("measured", "model", "ratio"):
         table.add_column(heading, justify="right")
     for left in found.left:
-        ratio = f"{left.model / left.measured:.2f}"
-        table.add_row(left.words, f"{left.measured:.4g}", f"{left.model:.4g}", ratio)
+        has = left.model > 0 and left.measured > 0
+        ratio = f"{left.model / left.measured:.2f}" if has else "-"
+        table.add_row(left.words, f"{left.measured:.4g}", f"{left.model:.4g}" if left.model else "-", ratio)
     console.print(table)
     for name in sorted(found.fitted):
         console.print(f"{name} = {found.parameters[name]}", highlight=False)

@@ -247,6 +247,14 @@ def test_a_written_experiment_is_the_one_that_was_meant(job: Path, tmp_path: Pat
     assert (path.parent / "own.fio").read_text() == JOB.replace("/dev/nvme0n1", "/dev/vflash0")
 
 
+def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: Path) -> None:
+    job.write_text(JOB.replace("/dev/nvme0n1", "${DEV}"))
+    asked = workload.Asked(str(job), variables={"DEPTH": "16", "DEV": "/dev/nvme0n1"})
+    spec, folder = workload.experiment_of(asked)
+    path = workload.write(spec, [Setting("none", {}).as_scheduler()], folder, tmp_path / "confirm")
+    assert experiments.load(path).sweeps[0].variables == {"DEPTH": "16", "DEV": "/dev/vflash0"}
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -125,7 +125,8 @@ def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folde
         name: m.model_copy(update={"background_rates": (rate_of(sweep, m),)})
         for name, m in spec.modes.items()
     }
-    sweep = sweep.model_copy(update={"background_rates": ()})
+    variables = {k: DEVICE if v.startswith("/dev/") else v for k, v in sweep.variables.items()}
+    sweep = sweep.model_copy(update={"background_rates": (), "variables": variables})
     written = spec.model_copy(update={"schedulers": tuple(schedulers), "modes": modes, "sweeps": (sweep,)})
     data = written.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     text = "# SPDX-License-Identifier: GPL-2.0-only\n# Written by `tailgate tune`.\n" + tomlkit.dumps(data)

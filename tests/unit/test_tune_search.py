@@ -13,6 +13,7 @@ from tests.unit.tuning import FLOWS, Law, searched
 
 from tailgate.base.errors import UsageError
 from tailgate.show import tuned
+from tailgate.simulator.knobs import declared
 from tailgate.tune import answer
 from tailgate.tune.front import Candidate
 from tailgate.tune.goal import question
@@ -101,6 +102,11 @@ def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
     search, candidates_ = searched(Law())
     found = answer.answer(search, candidates_)
     assert not any("bfq" in sentence for sentence in tuned.sentences(found))
+    beside = answer.to_confirm(found)["bfq"].as_scheduler()
+    times = {name for name, knob in declared()["bfq"].items() if knob.dilated} - {
+        "slice_idle"
+    }  # another's unit
+    assert set(beside.dilated) == set(beside.knobs) == times
     told = answer.with_confirmed(found, {"none": (2000.0, 100.0), "bfq": (1500.0, 90.0)})
     [sentence] = [s for s in tuned.sentences(told) if "bfq" in s]
     assert "1.5 ms instead of 2" in sentence

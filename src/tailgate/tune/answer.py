@@ -15,6 +15,9 @@ from tailgate.tune.space import Setting
 #: The kernel's scheduler that the simulator has no model of: a target measures it with its defaults beside
 #: the profiles.
 BESIDE = "bfq"
+#: Its defaults that are times, which are dilated with the guest: in ms as a kernel with 250 ticks a second
+#: rounds them.
+BESIDE_TIMES = {"slice_idle_us": 8000, "timeout_sync": 124, "fifo_expire_sync": 124, "fifo_expire_async": 248}
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
 
 def to_confirm(found: Answer) -> dict[str, Setting]:
     """What a target measures, by label: `none`, BESIDE, and each profile; one setting once."""
-    out = {name: Setting(name, {}) for name in (REFERENCE, BESIDE)}
+    out = {REFERENCE: Setting(REFERENCE, {}), BESIDE: Setting(BESIDE, BESIDE_TIMES)}
     for profile in found.profiles:
         if profile.candidate.setting not in out.values():
             out[profile.name] = profile.candidate.setting

@@ -34,7 +34,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "bounds": bounds.STEPS,
         "target": target.STEPS,
         "tuning": auto.STEPS,
-        "kyber": (*kyber.STEPS, kyber_stated.kyber_stated, *tune.STEPS, *watch.STEPS),
+        "kyber": (*kyber.STEPS, *kyber_stated.STEPS, *tune.STEPS, *watch.STEPS),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
         "simulator": (*simulator.STEPS, *probed.STEPS),
         "code": code.STEPS,

@@ -14,7 +14,9 @@ from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
 
 #: What decides what is found: a change of these draws new drives.
-LAW = "src/tailgate/fitting experiments/probe"
+LAW = " ".join(
+    [*(f"src/tailgate/fitting/{name}.py" for name in ("fit", "model", "probe")), "experiments/probe"]
+)
 DRIVES = 5
 #: The parameters that the probe is to recover.
 RECOVERED = (

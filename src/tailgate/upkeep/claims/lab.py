@@ -21,6 +21,8 @@ from tailgate.upkeep.claims.results import Clock, Figure, Source
 
 TAILGATE = Path(sys.executable).with_name("tailgate")
 KEPT = ROOT / "runs" / "claims"
+#: Commands end with us, however we end.
+WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 Point = Mapping[str, Any]
 
@@ -90,7 +92,7 @@ class Lab:
         """`tailgate run`. UsageError if the run fails."""
         asked = [*arguments, *(("--fresh",) if self.fresh and "--fresh" not in arguments else ())]
         done = subprocess.run(
-            [TAILGATE, "run", *asked, "--json"], stdout=subprocess.PIPE, text=True, check=False
+            [*WITH_US, TAILGATE, "run", *asked, "--json"], stdout=subprocess.PIPE, text=True, check=False
         )
         if done.returncode:
             raise UsageError(f"tailgate run {shlex.join(asked)} failed: see what it printed above")
@@ -104,7 +106,8 @@ class Lab:
         """Figures of `tailgate bench` of one kind, by name."""
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "bench.json"
-            subprocess.run([TAILGATE, "bench", "--only", kind, *arguments, "--out", str(out)], check=True)
+            command = [*WITH_US, str(TAILGATE), "bench", "--only", kind, *arguments, "--out", str(out)]
+            subprocess.run(command, check=True)
             return {entry["name"]: entry["value"] for entry in json.loads(out.read_text())}
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:

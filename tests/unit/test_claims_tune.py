@@ -40,5 +40,29 @@ def test_the_search_beside_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 < figures[f"keep-{share}/all-schedulers-over-best-cell"] <= 1
 
 
+def test_a_search_in_a_guest_is_timed_and_its_profiles_stand_beside_the_simulator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = {"rt.lat_us.p99": 1000.0, "background.iops": 800.0}
+    confirmed = {"rt.lat_us.p99": 1100.0, "background.iops": 792.0}
+    profiles = {"latency": {"values": values, "confirmed": confirmed}, "throughput": {"values": values}}
+    asked: list[tuple[str, ...]] = []
+
+    def answered(self: Lab, *command: str) -> dict[str, object]:
+        asked.append(command)
+        return {"profiles": profiles}
+
+    monkeypatch.setattr(Lab, "json", answered)
+    made = {f.id.removeprefix("tune/vm/fig8/"): f.quantity.value for f in tune.tune_in_guest(Lab())}
+    assert made.pop("minutes") < 1
+    assert made == {
+        "latency/rt.lat_us.p99-over-sim": pytest.approx(1.1),
+        "latency/background.iops-over-sim": pytest.approx(0.99),
+    }
+    [command] = asked
+    assert command[0] == "tune"
+    assert {"vm", "--quick"} <= set(command)
+
+
 def test_the_grid_is_that_of_the_experiment() -> None:
     assert len(tune.cells()) == 90

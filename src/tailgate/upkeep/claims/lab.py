@@ -90,17 +90,22 @@ class Lab:
 
     def run(self, *arguments: str, law: tuple[str, str] | None = None) -> Answer:
         """`tailgate run`. UsageError if the run fails."""
-        asked = [*arguments, *(("--fresh",) if self.fresh and "--fresh" not in arguments else ())]
-        done = subprocess.run(
-            [*WITH_US, TAILGATE, "run", *asked, "--json"], stdout=subprocess.PIPE, text=True, check=False
+        result = self.json(
+            "run", *arguments, *(("--fresh",) if self.fresh and "--fresh" not in arguments else ())
         )
-        if done.returncode:
-            raise UsageError(f"tailgate run {shlex.join(asked)} failed: see what it printed above")
-        result: dict[str, Any] = json.loads(done.stdout)
         command = f"tailgate run {shlex.join(arguments)}".replace(f"{ROOT}/", "")
         seeds = tuple(result.get("seeds", ()))
         source = Source(command, result["target"], clock(result["target"]), seeds, law)
         return Answer(source, tuple(result["points"]))
+
+    def json(self, *command: str) -> dict[str, Any]:
+        """The object that a command of Tailgate prints. UsageError if it fails."""
+        asked = [*WITH_US, str(TAILGATE), *command, "--json"]
+        done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise UsageError(f"tailgate {shlex.join(command)} failed: see what it printed above")
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
 
     def bench(self, kind: str, *arguments: str) -> dict[str, float]:
         """Figures of `tailgate bench` of one kind, by name."""

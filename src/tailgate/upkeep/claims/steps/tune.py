@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The search for a setting, beside the whole grid of Kyber's targets."""
 
+import shlex
 import statistics
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +17,8 @@ from tailgate.tune.evaluate import WHOLE, SimulatedLoad, Wanted
 from tailgate.tune.goal import Question, question
 from tailgate.tune.search import Budget, Search
 from tailgate.tune.space import SEARCHED, Setting, Space
-from tailgate.upkeep.claims.lab import Lab
-from tailgate.upkeep.claims.quantity import exact
+from tailgate.upkeep.claims.lab import Lab, clock
+from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
 
 LOAD = "kyber/r1-w256"
@@ -101,4 +104,27 @@ def tune_kyber(lab: Lab) -> Iterator[Figure]:
             yield Figure(f"{start}/all-schedulers-over-best-cell", exact(ratio), source)
 
 
-STEPS = (tune_kyber,)
+#: A search from end to end: the real-time reader of Figure 8 of the K2 paper beside its background.
+IN_GUEST = (
+    *("--workload", "k2/fig8", "--goal", "min rt.lat_us.p99", "--keep", "background.iops >= 0.8 * none"),
+    *("--target", "vm", "--quick"),
+)
+
+
+def tune_in_guest(lab: Lab) -> Iterator[Figure]:
+    """`tailgate tune --target vm --quick`: minutes by the clock; a guest over the simulator."""
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        answered = lab.json("tune", *IN_GUEST, "--out", folder)
+        minutes = (time.monotonic() - begin) / 60
+    command = f"tailgate tune {shlex.join(IN_GUEST)}"
+    yield Figure("tune/vm/fig8/minutes", once(minutes), Source(command, "host", "wall"))
+    source = Source(command, "vm", clock("vm"), (1,))
+    measured = once if source.clock == "wall" else exact
+    for name, profile in answered["profiles"].items():
+        for figure, value in profile.get("confirmed", {}).items():
+            over = measured(value / profile["values"][figure])
+            yield Figure(f"tune/vm/fig8/{name}/{figure}-over-sim", over, source)
+
+
+STEPS = (tune_kyber, tune_in_guest)

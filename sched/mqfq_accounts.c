@@ -198,7 +198,7 @@ static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 v
 static noinline void mqfq_account(struct mqfq *m)
 {
 	struct account *most = NULL, *least = NULL, *a;
-	u64 vt = atomic64_read(&m->vt), unsure;
+	u64 vt = atomic64_read(&m->vt), t = READ_ONCE(m->t), unsure;
 	unsigned int place;
 
 	if (!spin_trylock(&m->accounts_lock))
@@ -220,8 +220,8 @@ static noinline void mqfq_account(struct mqfq *m)
 		a = &m->accounts[place];
 		if (a->number != m->window || !a->counts)
 			continue;
-		account_compare(a, most, m->t, m->unsure + unsure);
-		account_compare(a, least, m->t, m->unsure + unsure);
+		account_compare(a, most, t, m->unsure + unsure);
+		account_compare(a, least, t, m->unsure + unsure);
 	}
 	for (place = 0; place < ARRAY_SIZE(m->active); place++)
 		xchg(&m->active[place], 0);

@@ -248,11 +248,12 @@ def test_a_written_experiment_is_the_one_that_was_meant(job: Path, tmp_path: Pat
 
 
 def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: Path) -> None:
-    job.write_text(JOB.replace("/dev/nvme0n1", "${DEV}"))
-    asked = workload.Asked(str(job), variables={"DEPTH": "16", "DEV": "/dev/nvme0n1"})
+    job.write_text(JOB.replace("/dev/nvme0n1", "${DEV}") + "write_lat_log=${LOG}\n")
+    given = {"DEPTH": "16", "DEV": "/dev/nvme0n1", "LOG": "/dev/shm/log"}
+    asked = workload.Asked(str(job), variables=given)
     spec, folder = workload.experiment_of(asked)
     path = workload.write(spec, [Setting("none", {}).as_scheduler()], folder, tmp_path / "confirm")
-    assert experiments.load(path).sweeps[0].variables == {"DEPTH": "16", "DEV": "/dev/vflash0"}
+    assert experiments.load(path).sweeps[0].variables == {**given, "DEV": "/dev/vflash0"}
 
 
 @pytest.mark.parametrize(

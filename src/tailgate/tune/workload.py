@@ -20,6 +20,7 @@ REAL_TIME, BACKGROUND = "rt", "background"
 #: The drive of a guest, and where a job names one.
 DEVICE = "/dev/vflash0"
 _DEVICE = re.compile(r"^(\s*filename\s*=\s*)/dev/\S+", re.MULTILINE)
+_DEVICE_VARIABLE = re.compile(r"^\s*filename\s*=\s*\$\{(\w+)\}\s*$", re.MULTILINE)
 #: The name of the experiment that is written for a search.
 FILE = "workload.toml"
 
@@ -114,18 +115,21 @@ def rate_of(sweep: Sweep, mode: Mode) -> float:
 def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folder: Path) -> Path:
     """Write an experiment of these schedulers under the load, and the files that it needs; its path."""
     folder.mkdir(parents=True, exist_ok=True)
+    [sweep] = spec.sweeps
+    variables = dict(sweep.variables)
     for _, name in spec.files_beside:
         # Whatever drive the job is meant for, the guest has this one.
         text = (source / name).read_text(encoding="utf-8")
+        for variable in _DEVICE_VARIABLE.findall(text):
+            if variables.get(variable, "").startswith("/dev/"):
+                variables[variable] = DEVICE
         (folder / name).write_text(_DEVICE.sub(rf"\1{DEVICE}", text), encoding="utf-8")
-    [sweep] = spec.sweeps
     for trace in fiojob.traces(fiojob.parse(source / spec.job_of(sweep), sweep.variables)):
         shutil.copy(trace, folder / trace.name)
     modes = {
         name: m.model_copy(update={"background_rates": (rate_of(sweep, m),)})
         for name, m in spec.modes.items()
     }
-    variables = {k: DEVICE if v.startswith("/dev/") else v for k, v in sweep.variables.items()}
     sweep = sweep.model_copy(update={"background_rates": (), "variables": variables})
     written = spec.model_copy(update={"schedulers": tuple(schedulers), "modes": modes, "sweeps": (sweep,)})
     data = written.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The record of repeated runs, and that its busy loops end; pytest runs invented tests."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.programs import ROOT, running, wait_for
+from tests.vm import repeat
 
 TESTS = """
 import os
@@ -81,6 +83,12 @@ def test_record(tmp_path: Path) -> None:
     status, lines = record(tmp_path, 4)
     assert status == 1
     assert "run 4: 2 busy loops beside, 1 passed, 1 failed, 0 flaky" in lines
+    # Other modules, or other tests of them: what ran before does not count.
+    out = tmp_path / "out.json"
+    out.write_text(out.read_text().replace(repeat.sources(), "another"))
+    (tmp_path / "bad").unlink()
+    assert record(tmp_path, 1)[0] == 0
+    assert len(json.loads(out.read_text())["runs"]) == 1
 
 
 def test_what_cannot_run_is_no_run(tmp_path: Path) -> None:

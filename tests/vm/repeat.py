@@ -5,7 +5,7 @@
 
 COMMAND is pytest's. Exit status 1 if a test failed in any run, 2 if pytest could not run. A command that was
 interrupted goes on after the last run in the record, which is committed, unless the modules or their tests
-have changed since; each run names its commit, as the lab around them may have changed. --fresh begins anew.
+have changed since; each run names its commit, as the lab around them may have changed.
 The output of each run is kept in the folder, by default build/vm-test-repeat.
 """
 
@@ -110,13 +110,13 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-def repeat(runs: int, loops: int, command: Sequence[str], record: Path, folder: Path, *, fresh: bool) -> int:
+def repeat(runs: int, loops: int, command: Sequence[str], record: Path, folder: Path) -> int:
     """Run what is missing of the record, print it, and return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     key = [sources(), loops]
     try:
         known = json.loads(record.read_text())
-        done = [Run(**run) for run in known["runs"]] if known["key"] == key and not fresh else []
+        done = [Run(**run) for run in known["runs"]] if known["key"] == key else []
     except (OSError, ValueError, KeyError, TypeError):
         done = []
     done = done[:runs]
@@ -137,12 +137,10 @@ def main() -> int:
     parser.add_argument("--loops", type=int, default=4)
     parser.add_argument("--record", type=Path, default=ROOT / "claims" / "repeat.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "vm-test-repeat")
-    parser.add_argument("--fresh", action="store_true", help="forget the record")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     try:
-        a = arguments
-        return repeat(a.runs, a.loops, a.command, a.record, a.folder, fresh=a.fresh)
+        return repeat(arguments.runs, arguments.loops, arguments.command, arguments.record, arguments.folder)
     except PytestError as e:
         print(e, file=sys.stderr)
         return 2

@@ -139,7 +139,7 @@ def shares(g: Grid) -> Iterator[Figure]:
 
 
 def one_write(g: Grid) -> Iterator[Figure]:
-    """G-1: 256 reads and one write at a time: the targets have an effect too; the paper has no figure."""
+    """G-1: do the targets move 256 reads beside one write at a time? The paper has no figure of it."""
     rates = [g.iops(cell, "read") for cell in g.cells]
     yield g.answer.figure("kyber/sim/g-1/reads-most-over-least", largest(rates) / smallest(rates))
     p99s = [g.p99(cell, "write").value for cell in g.cells]

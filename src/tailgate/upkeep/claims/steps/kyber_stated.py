@@ -2,11 +2,10 @@
 """Every cell of Kyber that its paper states in numbers: ours over the paper's, and the medians of these."""
 
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
+from tailgate.upkeep.claims.lab import Answer, Lab, Point, noted, us
 from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
 from tailgate.upkeep.claims.results import Figure
 from tailgate.upkeep.claims.steps.kyber import (
@@ -142,37 +141,36 @@ FILES = (
 def kyber_stated(lab: Lab) -> Iterator[Figure]:
     """Kyber, what the text states of cells on raw drives: ours over the paper's, and the medians."""
     sim = ("--full", "--target", "sim")
-    grids = {load: lab.run(f"kyber/{load}", *sim) for load in ("r1-w1", "r1-w256", "r256-w256")}
+    runs = {load: lab.run(f"kyber/{load}", *sim) for load in ("r1-w1", "r1-w256", "r256-w256")}
     optane = lab.run("kyber/optane", *sim)
-    every = [*beside("grids", GRIDS, grids), *beside("optane", OPTANE, defaultdict(lambda: optane))]
-    yield from every
-    yield from median("grids", every[: len(GRIDS)])
-    yield from median("optane", every[len(GRIDS) :])
-    yield from median("raw-drives", every)
+    groups = {
+        "grids": [over_paper("grids", number, runs[number.of_loads[0]]) for number in GRIDS],
+        "optane": [over_paper("optane", number, optane) for number in OPTANE],
+    }
+    groups["raw-drives"] = [*groups["grids"], *groups["optane"]]
+    yield from groups["raw-drives"]
+    for name, some in groups.items():
+        yield median(name, some, "tailgate claims kyber_stated")
 
 
 def kyber_stated_files(lab: Lab) -> Iterator[Figure]:
     """Kyber, what the text states of cells through file systems, in guests; the median."""
     found = lab.run("kyber/fig4", "--quick", "--target", "vm")
-    every = beside("file-systems", FILES, defaultdict(lambda: found))
-    yield from every
-    yield from median("file-systems", every)
+    some = [over_paper("file-systems", number, found) for number in FILES]
+    yield from some
+    yield median("file-systems", some, found.source.command)
 
 
-def beside(group: str, numbers: Sequence[Stated], answers: Mapping[str, Answer]) -> list[Figure]:
-    """Ours over the paper's; `answers` are the runs by the loads that they have."""
-    out = []
-    for number in numbers:
-        answer = answers[number.of_loads[0]]
-        name = f"kyber/stated/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
-        out.append(answer.figure(name, number.ours(answer.points) / number.value))
-    return out
+def over_paper(group: str, number: Stated, answer: Answer) -> Figure:
+    """Ours, in a run, over the paper's."""
+    name = f"kyber/stated/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
+    return answer.figure(name, number.ours(answer.points) / number.value)
 
 
-def median(group: str, some: Sequence[Figure]) -> Iterator[Figure]:
+def median(group: str, some: Sequence[Figure], command: str) -> Figure:
     """The median of ratios, unrounded."""
     value = exact(statistics.median(f.quantity.value for f in some), len(some))
-    yield Figure(f"kyber/stated/median/{group}", value, some[0].source)
+    return Figure(f"kyber/stated/median/{group}", value, noted(some[0].source, command))
 
 
 STEPS = (kyber_stated, kyber_stated_files)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError
 from tailgate.spec import drive as drives
-from tailgate.upkeep.claims.lab import TAILGATE, Lab, clock
+from tailgate.upkeep.claims.lab import TAILGATE, WITH_US, Lab, clock
 from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
 
@@ -43,7 +43,8 @@ def calibrate_probed(lab: Lab) -> Iterator[Figure]:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "probed.toml"
             done = subprocess.run(
-                [TAILGATE, "calibrate", path, "--target", "vm", "--writes", "--out", out], check=False
+                [*WITH_US, TAILGATE, "calibrate", path, "--target", "vm", "--writes", "--out", out],
+                check=False,
             )
             if done.returncode:
                 raise UsageError(f"tailgate calibrate {path} failed: see what it printed above")

@@ -35,12 +35,14 @@
 #define TARGET_CLASSES (2 * TARGET_SIZES)
 /*
  * What a request takes in the idle drive is the upper quartile of its class, so that rare long ones and those that a busy processor
- * delayed do not count: a sample above moves it by TARGET_IDLE_ODDS steps of 2^-TARGET_IDLE_MEMORY, one below by one. It begins with the
- * least of TARGET_PROBES_FIRST samples. Before, and for flows so slow that holding the background shows none, it is the least time of
- * about 2^TARGET_LEAST_MEMORY requests.
+ * delayed do not count: a sample above moves it up by TARGET_IDLE_ODDS steps, one below moves it down by one. It begins with the least of
+ * TARGET_PROBES_FIRST samples. The n-th step after them is 1/(n * TARGET_IDLE_PART) of it, so that the aim settles. Only
+ * TARGET_IDLE_SAMPLES samples are counted, so that the aim follows a drive that changes. Before, and for flows so slow that holding the
+ * background shows none, it is the least time of about 2^TARGET_LEAST_MEMORY requests.
  */
-#define TARGET_IDLE_MEMORY 5
 #define TARGET_IDLE_ODDS 3
+#define TARGET_IDLE_PART 12
+#define TARGET_IDLE_SAMPLES 28
 #define TARGET_PROBES_FIRST 8
 #define TARGET_LEAST_MEMORY 10
 /* The background is held again after this many requests that met something, which costs it little; always for this long at most. */
@@ -110,7 +112,7 @@ struct target_point {
 
 /**
  * struct target_idle - what requests of one class take in the idle drive
- * @count: samples so far
+ * @count: samples so far, at most TARGET_IDLE_SAMPLES
  * @tries: times that the background was held for the first samples
  * @typical_ns: their upper quartile
  * @least_ns: the least that one took, of late
@@ -215,18 +217,22 @@ static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 /* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
 static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 {
-	u64 typical_ns = READ_ONCE(idle->typical_ns), step_ns = typical_ns >> TARGET_IDLE_MEMORY;
-	unsigned int count = READ_ONCE(idle->count);
+	unsigned int count = READ_ONCE(idle->count), n;
+	u64 typical_ns = READ_ONCE(idle->typical_ns), step_ns;
 
 	recent_min(&idle->least_ns, took_ns, TARGET_LEAST_MEMORY);
 	if (!alone)
 		return;
-	if (count < TARGET_PROBES_FIRST)
+	if (count < TARGET_PROBES_FIRST) {
 		typical_ns = typical_ns ? min(typical_ns, took_ns) : took_ns;
-	else
+	} else {
+		n = count - TARGET_PROBES_FIRST + 1;
+		step_ns = div_u64(typical_ns, n * TARGET_IDLE_PART);
 		typical_ns += took_ns > typical_ns ? TARGET_IDLE_ODDS * step_ns : -step_ns;
+	}
 	WRITE_ONCE(idle->typical_ns, typical_ns);
-	WRITE_ONCE(idle->count, count + 1);
+	if (count < TARGET_IDLE_SAMPLES)
+		WRITE_ONCE(idle->count, count + 1);
 }
 
 /* What a request takes in the idle drive; 0: not known. */

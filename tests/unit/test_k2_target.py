@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, assert_noticed
+from tests.unit.k2_programs import RT, Drive, Mutation, Script, assert_noticed
 from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
 #: Seven of the background and the request itself, 40 us each.
@@ -131,6 +131,29 @@ def check_auto_is_twice_the_idle_drive(script: Script) -> None:
     assert lab.in_drive_typically(400_000) >= 1
 
 
+def check_the_aim_settles_and_follows(script: Script) -> None:
+    """Reads take 30 to 50 us, later twice that, and again as before: it is near their upper quartile."""
+    drive, rng = Drive(script, rt_target_us=AUTO), random.Random(1)
+
+    def serve(times: int, share: float = 1) -> list[float]:
+        """The aim, as a share of the upper quartile, after each read of so many."""
+        after = []
+        for _ in range(times):
+            number = drive.insert(RT)
+            assert drive.dispatch() == number
+            drive.now_ms += share * rng.uniform(0.03, 0.05)
+            drive.finish(number)
+            drive.now_ms += 1
+            after.append(int(script.ask("idle")) / 45_000 / share)
+        return after
+
+    settled = serve(500)[100:]
+    assert min(settled) > 0.93
+    assert max(settled) < 1.07
+    assert abs(serve(150, 2)[-1] - 1) < 0.1
+    assert abs(serve(400, 1)[-1] - 1) < 0.1
+
+
 def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
     """One every 100 ms never meets an idle drive, and the background is held for it eight times only."""
     lab = TargetLab(script, [Flow(0, ticks(100_000))], {"rt_target_us": AUTO})
@@ -148,6 +171,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "quiet": check_quiet_makes_up_for_some,
     "ahead": check_looking_ahead_is_used_where_it_gains,
     "auto": check_auto_is_twice_the_idle_drive,
+    "settles": check_the_aim_settles_and_follows,
     "slow": check_slow_requests_do_not_hold_the_background,
 }
 
@@ -168,6 +192,13 @@ MUTATIONS = [
     Mutation(
         "first-steps-are-small", "soon", "#define TARGET_FIRST_TIMES 14", "#define TARGET_FIRST_TIMES 1"
     ),
+    Mutation(
+        "steps-of-the-aim-stay-large",
+        "settles",
+        "step_ns = div_u64(typical_ns, n * TARGET_IDLE_PART)",
+        "step_ns = typical_ns / 32",
+    ),
+    Mutation("aim-is-stuck", "settles", "TARGET_IDLE_SAMPLES 28", "TARGET_IDLE_SAMPLES 100000"),
     Mutation("rises-unused", "unused", "if (t->held) {", "if (true) {"),
     Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),
     Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),

@@ -31,6 +31,7 @@
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> of the drive, as far as it was learned, in KiB/s
  *   target                        -> which arm is used, or that it was given up
+ *   idle                          -> what the latest real-time request takes in the idle drive, as far as it was learned, in ns
  *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
  *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
  *   observe SESSION               somebody begins to look; 0: nobody does
@@ -293,6 +294,8 @@ static void obey(char *line)
 		printf("%s", target_is_missed(&k2->target)	 ? "missed" :
 			     k2->target.kind == TARGET_PREDICTED ? "predicted" :
 								   "unpredicted");
+	} else if (!strcmp(line, "idle\n")) {
+		printf("%llu", (unsigned long long)k2->target.idle[k2->target.latest].typical_ns);
 	} else if (!strcmp(line, "owed\n")) {
 		printf("%llu", (unsigned long long)(inflight_sectors(&k2->inflight) +
 						    debt_owed(&k2->debt, now_ns)));

@@ -65,6 +65,8 @@ static void k2_show(struct seq_file *m, const struct instance *instance)
 	k2_print("constrains %d",
 		 READ_ONCE(k2->inflight.requests_max) != BOUND_NONE || READ_ONCE(k2->target.on));
 	k2_print("piece_kib %u", READ_ONCE(k2->piece_sectors) / 2);
+	k2_print("rt_completed %llu", (u64)atomic64_read(&k2->rt_ended));
+	k2_print("rt_time_us %llu", div_u64(atomic64_read(&k2->rt_ns), 1000));
 	k2_print("rt_activations %llu", READ_ONCE(k2->activity.begun));
 	k2_print("rt_period_us %llu", div_u64(READ_ONCE(k2->activity.period_ns), 1000));
 

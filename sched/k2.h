@@ -119,6 +119,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @blocked: bitmap of lists that may not dispatch now
  * @rt_inflight: real-time requests in the drive, by level
  * @rt_inflight_all: of all levels
+ * @rt_ended: real-time requests that have left the drive, since the start
+ * @rt_ns: time from their arrival until then, added up
  * @bound_held: number of completions that unblocked a list
  * @armed_ns: when the timer is due; 0: it is not armed
  * @ticks: number of times that the timer expired
@@ -152,6 +154,7 @@ struct k2 {
 	struct inflight inflight ____cacheline_aligned_in_smp;
 	atomic_t blocked;
 	atomic_t rt_inflight[K2_RT_LEVELS], rt_inflight_all;
+	atomic64_t rt_ended, rt_ns;
 	atomic_long_t bound_held;
 	u64 armed_ns;
 	u64 ticks;

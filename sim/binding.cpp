@@ -207,7 +207,8 @@ NB_MODULE(_core, m)
 		.def_ro("ns", &Counted::ns);
 	nb::class_<Sample>(m, "Sample")
 		.def_ro("now_ns", &Sample::now_ns)
-		.def_ro("completed", &Sample::completed);
+		.def_ro("completed", &Sample::completed)
+		.def_ro("real_time", &Sample::real_time);
 	m.def("simulate", &simulate, nb::arg("config"), nb::arg("every_ns") = 0,
 	      nb::arg("watcher").none() = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
 	      "Run a simulation to its end. UsageError for what is not possible. Every `every_ns` the watcher sees a "

@@ -552,6 +552,13 @@ void BlockLayer::advance()
 	INIT_LIST_HEAD(&done_);
 }
 
+static void count(Counted &counted, const sim_request &rq, uint64_t now_ns)
+{
+	counted.ios++;
+	counted.bytes += uint64_t(rq.sectors) * SECTOR;
+	counted.ns += now_ns - rq.start_ns;
+}
+
 /// blk_mq_end_request()
 void BlockLayer::complete(Request *request)
 {
@@ -563,10 +570,9 @@ void BlockLayer::complete(Request *request)
 		checker_->completed(request->rq, now_ns);
 	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
 			    request->rq.issue_ns - request->rq.start_ns);
-	Counted &counted = counted_[request->rq.op == SIM_READ ? READ : WRITE];
-	counted.ios++;
-	counted.bytes += uint64_t(request->rq.sectors) * SECTOR;
-	counted.ns += now_ns - request->rq.start_ns;
+	count(counted_[request->rq.op == SIM_READ ? READ : WRITE], request->rq, now_ns);
+	if (SIM_IOPRIO_CLASS(request->rq.ioprio) == 1)
+		count(counted_rt_, request->rq, now_ns);
 	for (Bio *bio = request->bios, *next; bio; bio = next) {
 		next = bio->next;
 		if (!--bio->io->parts)

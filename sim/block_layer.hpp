@@ -107,10 +107,10 @@ class BlockLayer
 	/// Sets knobs. UsageError for what the scheduler does not have or refuses.
 	void configure(const std::map<std::string, uint64_t> &knobs);
 
-	/// What was completed so far, by direction.
-	const std::array<Counted, DIRECTIONS> &counted() const
+	/// What was completed so far.
+	Sample counted() const
 	{
-		return counted_;
+		return { engine_.now_ns, counted_, counted_rt_ };
 	}
 
 	uint64_t completed = 0; ///< requests completed
@@ -192,6 +192,7 @@ class BlockLayer
 	std::vector<sim_cgroup> cgroups_;
 	Drive drive_{ nullptr, nullptr };
 	std::array<Counted, DIRECTIONS> counted_;
+	Counted counted_rt_;
 	std::vector<Queue> queues_;
 	uint32_t tags_ = 0; ///< tags for new requests, per queue
 	uint32_t depth_; ///< tags of the drive, per queue

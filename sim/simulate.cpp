@@ -207,7 +207,7 @@ Result simulate(const Config &config, uint64_t every_ns, const Watcher &watcher)
 		if (next_ns > watch_ns) {
 			engine.now_ns = watch_ns;
 			watch_ns += every_ns;
-			layer.configure(watcher({ engine.now_ns, layer.counted() }));
+			layer.configure(watcher(layer.counted()));
 			continue;
 		}
 		at_once = next_ns > engine.now_ns ? 0 : at_once + 1;

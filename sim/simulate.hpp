@@ -239,6 +239,7 @@ struct Counted {
 struct Sample {
 	uint64_t now_ns = 0;
 	std::array<Counted, DIRECTIONS> completed;
+	Counted real_time; ///< those of class RT, of both directions
 };
 
 /// Sees a sample, and returns the knobs that are to change.

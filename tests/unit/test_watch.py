@@ -24,14 +24,24 @@ from tailgate.watch.stop import StopSignals
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 
 KEEP = meter.keep("read.lat_us.mean <= 600", "--keep")
+REAL_TIME = meter.keep("rt.lat_us.mean <= 600", "--keep")
 
 
 # --- what is asked -----------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_a_mean_of_one_direction() -> None:
-    assert (KEEP.direction, KEEP.limit_us) == ("read", 600)
-    assert meter.keep(" write.lat_us.mean<=0.5 ", "--keep").direction == "write"
+def test_what_is_kept_is_a_mean_of_some_requests() -> None:
+    assert (KEEP.requests, KEEP.limit_us) == ("read", 600)
+    assert meter.keep(" write.lat_us.mean<=0.5 ", "--keep").requests == "write"
+    assert REAL_TIME.requests == "rt"
+
+
+@pytest.mark.parametrize("scheduler", ["none", "kyber", "mqfq"])
+def test_real_time_requests_are_kept_only_where_they_are_counted(scheduler: str) -> None:
+    with pytest.raises(UsageError, match=f"{scheduler} does not count real-time requests, as k2 does"):
+        REAL_TIME.check(scheduler)
+    REAL_TIME.check("k2")
+    KEEP.check(scheduler)
 
 
 @pytest.mark.parametrize(
@@ -87,44 +97,44 @@ def test_what_cannot_move_is_refused(scheduler: str, moves: list[str], words: st
 
 def test_a_mean_is_taken_over_as_long_as_it_needs() -> None:
     found = Meter()
-    assert found.add(Counters(0.0, 1000, 500)) is None
-    assert found.add(Counters(0.1, 1004, 504)) is None  # four requests are too few
-    assert found.add(Counters(0.2, 1010, 506)) is None  # and 6 ms are too coarse
-    assert found.add(Counters(0.3, 1020, 510)) == 500
-    assert found.add(Counters(0.4, 1120, 610)) == 1000
+    assert found.add(Counters(0.0, 1000, 500000)) is None
+    assert found.add(Counters(0.1, 1004, 504000)) is None  # four requests are too few
+    assert found.add(Counters(0.2, 1010, 506000)) is None  # and 6 ms are too coarse
+    assert found.add(Counters(0.3, 1020, 510000)) == 500
+    assert found.add(Counters(0.4, 1120, 610000)) == 1000
 
 
 def test_nothing_for_a_second_is_idle_and_does_not_blur_what_comes_then() -> None:
     found = Meter()
-    found.add(Counters(0.0, 5, 1))
-    assert found.add(Counters(0.9, 5, 1)) is None
-    assert found.add(Counters(1.0, 5, 1)) == 0
-    assert found.add(Counters(9.0, 25, 11)) == 500
+    found.add(Counters(0.0, 5, 1000))
+    assert found.add(Counters(0.9, 5, 1000)) is None
+    assert found.add(Counters(1.0, 5, 1000)) == 0
+    assert found.add(Counters(9.0, 25, 11000)) == 500
 
 
-@pytest.mark.parametrize("stray", [Counters(0.1, 5, 500), Counters(0.1, 100, 5)])
+@pytest.mark.parametrize("stray", [Counters(0.1, 5, 500000), Counters(0.1, 100, 5000)])
 def test_a_few_requests_before_it_do_not_hide_that_nothing_comes_any_more(stray: Counters) -> None:
     found = Meter()
     found.add(Counters(0.0, 0, 0))
     assert found.add(stray) is None
-    assert found.add(Counters(1.0, stray.requests, stray.ms)) is None
-    assert found.add(Counters(1.1, stray.requests, stray.ms)) == 0
-    assert found.add(Counters(2.0, stray.requests + 10, stray.ms + 10)) == 1000
+    assert found.add(Counters(1.0, stray.requests, stray.us)) is None
+    assert found.add(Counters(1.1, stray.requests, stray.us)) == 0
+    assert found.add(Counters(2.0, stray.requests + 10, stray.us + 10_000)) == 1000
 
 
 def test_a_request_that_takes_longer_than_a_second_is_not_idleness() -> None:
     found = Meter()
-    found.add(Counters(0.0, 5, 1))
-    assert found.add(Counters(1.5, 5, 1, outstanding=True)) is None
-    assert found.add(Counters(2.4, 5, 1)) is None
-    assert found.add(Counters(2.5, 5, 1)) == 0
+    found.add(Counters(0.0, 5, 1000))
+    assert found.add(Counters(1.5, 5, 1000, outstanding=True)) is None
+    assert found.add(Counters(2.4, 5, 1000)) is None
+    assert found.add(Counters(2.5, 5, 1000)) == 0
 
 
 def test_the_kernel_counts_milliseconds_modulo_2_to_the_32() -> None:
     found = Meter()
-    found.add(Counters(0.0, 1000, 2**32 - 5))
-    assert found.add(Counters(0.1, 1010, 5)) == 1000
-    assert found.add(Counters(0.2, 1020, 15)) == 1000
+    found.add(Counters(0.0, 1000, 1000 * (2**32 - 5)))
+    assert found.add(Counters(0.1, 1010, 5000)) == 1000
+    assert found.add(Counters(0.2, 1020, 15000)) == 1000
 
 
 # --- the law -----------------------------------------------------------------------------------------------
@@ -285,6 +295,17 @@ def test_a_rehearsal_begins_where_the_knob_is(
     assert moves[0].knobs["inflight_max"] == first
 
 
+def test_a_rehearsal_keeps_real_time_requests(tmp_path: Path) -> None:
+    """Reads of both classes: only those of class RT count, which K2 serves first."""
+    text = PHASES.partition("[one-write]")[0].replace("3s", "2s")
+    both = text + "[others]\nrw=randread\nbs=64k\niodepth=64\n"
+    (tmp_path / "both.fio").write_text(both)
+    outcome, moves = command.rehearse(told_of(tmp_path / "both.fio", {}), REAL_TIME, way.WAYS["k2"])
+    latency = {name: flow[1][0].latency.mean_ns / 1000 for name, flow in outcome.flows.items()}
+    assert moves
+    assert latency["one-read"] <= 630 < latency["others"]
+
+
 def test_a_rehearsal_is_told_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "phases.fio").write_text(PHASES)
     line = [
@@ -323,11 +344,17 @@ class Drive:
         (self.block / "inflight").write_text("       1        0\n")
         self.now_s = 0.0
         self.reads = self.ms = 0
+        self.statistics = root / "proc/tailgate-k2"
+        self.statistics.parent.mkdir()
         self.queue = Queue("/dev/nvme0n1", root)
         self.count()
 
     def count(self) -> None:
         (self.block / "stat").write_text(f"{self.reads} 0 {8 * self.reads} {self.ms} 0 0 0 0 0 0 0\n")
+        levels = [f"level{i}.{state} {int(i == 3)}" for i in range(8) for state in ("queued", "inflight")]
+        said = ["inflight_max 32", f"rt_completed {self.reads}", f"rt_time_us {500 * self.ms}", *levels]
+        lines = ["k2 3", *(f"{disk} {line}" for disk in ("nvme0n10", "nvme0n1") for line in said)]
+        self.statistics.write_text("\n".join(lines) + "\n")
 
     @property
     def bound(self) -> str:
@@ -340,13 +367,16 @@ class Drive:
         self.count()
 
     def watch(
-        self, end: Callable[[], bool], tell: Callable[[command.Move], None] = lambda _: None
+        self,
+        end: Callable[[], bool],
+        tell: Callable[[command.Move], None] = lambda _: None,
+        keep: meter.Keep = KEEP,
     ) -> command.Watched:
         def wait(seconds: float) -> bool:
             self.pass_time(seconds)
             return end()
 
-        return command.watch(self.queue, KEEP, way.WAYS["k2"], tell, lambda: self.now_s, wait)
+        return command.watch(self.queue, keep, way.WAYS["k2"], tell, lambda: self.now_s, wait)
 
 
 @pytest.fixture
@@ -366,6 +396,26 @@ def test_a_drive_is_watched_and_left_as_it_was(drive: Drive) -> None:
     assert drive.bound == "32"
     assert dict(done.restored) == {"inflight_max": "32"}
     assert done.moves[-1].at_s <= 5.1
+
+
+def test_real_time_requests_are_counted_by_the_module(drive: Drive) -> None:
+    """They take half as long here as all reads do, so twice as many may be in the drive."""
+    bounds: list[int] = []
+
+    def end() -> bool:
+        bounds.append(int(drive.bound))
+        return drive.now_s > 5
+
+    drive.watch(end, keep=REAL_TIME)
+    assert 6 <= mean([float(b) for b in bounds[-40:]]) <= 12
+    assert drive.queue.counters("rt", 0).outstanding
+    assert drive.bound == "32"
+
+
+def test_a_module_without_these_counts_ends_it(drive: Drive) -> None:
+    drive.statistics.write_text("k2 2\nnvme0n1 inflight 0\n")
+    with pytest.raises(LostError, match=r"tailgate-k2 has no 'level0\.queued' of nvme0n1"):
+        drive.watch(lambda: False, keep=REAL_TIME)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

@@ -25,8 +25,9 @@ def watch(
         str,
         typer.Option(
             metavar='"read.lat_us.mean <= US"',
-            help="What is kept: the mean latency of reads, or of writes (write.lat_us.mean), in the block "
-            "layer. All else gets as much throughput as that allows.",
+            help="What is kept: the mean latency of reads, of writes (write.lat_us.mean), or with k2 of "
+            "real-time requests (rt.lat_us.mean), in the block layer. All else gets as much throughput as "
+            "that allows.",
         ),
     ],
     move: Annotated[
@@ -48,10 +49,10 @@ def watch(
     """Adjust a scheduler's knobs while the load changes, so that a latency is kept.
 
     Several times a second it reads what the block layer counts in
-    /sys/block/DRIVE/stat and inflight, and moves the knobs of the scheduler that the drive
-    has. Nothing is read from the drive itself, or written to it. At the end,
-    also after Ctrl-C, SIGTERM or the loss of the terminal, the knobs are as
-    they were.
+    /sys/block/DRIVE/stat and inflight, or what k2 counts of real-time requests,
+    and moves the knobs of the scheduler that the drive has. Nothing is read
+    from the drive itself, or written to it. At the end, also after Ctrl-C,
+    SIGTERM or the loss of the terminal, the knobs are as they were.
     """
     import json as json_format
     import sys
@@ -67,7 +68,8 @@ def watch(
     end = time.monotonic() + seconds if seconds else float("inf")
 
     def tell(one: command.Move) -> None:
-        found = f"{kept.direction}s take {one.mean_us:.0f} us" if one.mean_us else f"no {kept.direction}s"
+        which = meter.CALLED[kept.requests]
+        found = f"{which} take {one.mean_us:.0f} us" if one.mean_us else f"no {which}"
         print(f"{one.at_s:8.2f} s: {found}: {command.in_words(one.knobs)}", file=sys.stderr)
 
     try:

@@ -47,12 +47,18 @@ class Watcher:
 
 def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:
     """Simulate it with the knobs moving as they would on a drive with these counters. UsageError."""
+    keep.check(told.scheduler)
+    rounded = 1000 if keep.requests == "rt" else 1_000_000
     moves: list[Move] = []
     watcher = Watcher(keep, way, _numbers(told, way))
 
     def watch(sample: Any) -> Mapping[str, int]:
-        counted = sample.completed[DIRECTIONS.index(keep.direction)]
-        move = watcher.see(Counters(sample.now_ns / 1e9, counted.ios, counted.ns // 1_000_000))
+        counted = (
+            sample.real_time if keep.requests == "rt" else sample.completed[DIRECTIONS.index(keep.requests)]
+        )
+        move = watcher.see(
+            Counters(sample.now_ns / 1e9, counted.ios, counted.ns // rounded * rounded // 1000)
+        )
         if not move:
             return {}
         moves.append(move)
@@ -92,12 +98,13 @@ def watch(
     LostError if another program changes what is watched; the knobs that it has not set are put back then too,
     as far as they are still there. UsageError if a knob cannot be written, or does not take a number.
     """
+    keep.check(queue.scheduler)
     watcher = Watcher(keep, way, queue.take([r.knob for r in way.ranges]))
     moves: list[Move] = []
     begin = due = now_s()
     try:
         while True:
-            if move := watcher.see(queue.counters(keep.direction, now_s() - begin)):
+            if move := watcher.see(queue.counters(keep.requests, now_s() - begin)):
                 queue.set(move.knobs)
                 moves.append(move)
                 told(move)

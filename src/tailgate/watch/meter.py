@@ -1,42 +1,56 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Mean latencies from what the block layer counts: /sys/block/*/stat, whose times are whole milliseconds.
+"""Mean latencies from counts of completed requests and of the time that they took together.
 
-The kernel prints these times modulo 2^32 ms, which much that is outstanding reaches within hours.
+The block layer counts reads and writes (/sys/block/*/stat), in whole milliseconds modulo 2^32, which much
+that is outstanding reaches within hours. K2 counts real-time requests (/proc/tailgate-k2).
 """
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-from tailgate.base.errors import UsageError
+from tailgate.base.errors import UsageError, one_of
 
-Direction = Literal["read", "write"]
+#: Which requests are protected.
+Protected = Literal["read", "write", "rt"]
+#: As a person calls them.
+CALLED: dict[Protected, str] = {"read": "reads", "write": "writes", "rt": "real-time requests"}
+#: The schedulers that count real-time requests.
+COUNT_RT = ("k2",)
 #: Fields of /sys/block/*/stat (Documentation/block/stat.rst): completed requests, and the ms that they took
 #: together, from their creation to their completion.
-FIELDS: dict[Direction, tuple[int, int]] = {"read": (0, 3), "write": (4, 7)}
-#: Least number of requests, and least ms in all, that a mean is taken of: with fewer ms the rounding shows.
-REQUESTS_LEAST, MS_LEAST = 8, 8
-MS_MODULUS = 2**32
+FIELDS: dict[Protected, tuple[int, int]] = {"read": (0, 3), "write": (4, 7)}
+#: Least number of requests, and least us in all, of a mean: with less the block layer's rounding shows.
+REQUESTS_LEAST, US_LEAST = 8, 8000
+US_MODULUS = 1000 * 2**32
 #: Seconds without a request after which there is nothing to protect.
 IDLE_S = 1.0
-_KEEP = re.compile(r"\s*(?P<op>read|write)\.lat_us\.mean\s*<=\s*(?P<us>[0-9.]+)\s*")
+_KEEP = re.compile(r"\s*(?P<of>read|write|rt)\.lat_us\.mean\s*<=\s*(?P<us>[0-9.]+)\s*")
 
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept: the mean latency of reads, or of writes, is at most `limit_us`."""
+    """What is kept: the mean latency of these requests is at most `limit_us`."""
 
-    direction: Direction
+    requests: Protected
     limit_us: float
+
+    def check(self, scheduler: str) -> None:
+        """UsageError if nobody counts these requests where this scheduler runs."""
+        if self.requests == "rt" and scheduler not in COUNT_RT:
+            raise UsageError(
+                f"{scheduler} does not count real-time requests, as {one_of(COUNT_RT)} does; "
+                "keep read.lat_us.mean or write.lat_us.mean"
+            )
 
 
 @dataclass(frozen=True)
 class Counters:
-    """At one instant: the clock, in s, what was completed so far, and whether requests are in the drive."""
+    """At one instant: the clock, in s; requests completed so far, their us; whether any are outstanding."""
 
     now_s: float
     requests: int
-    ms: int
+    us: int
     outstanding: bool = False
 
 
@@ -55,10 +69,10 @@ class Meter:
             return None
         if now.outstanding or now.requests != self._busy.requests:
             self._busy = now
-        requests, ms = now.requests - self._from.requests, (now.ms - self._from.ms) % MS_MODULUS
-        if requests >= REQUESTS_LEAST and ms >= MS_LEAST:
+        requests, us = now.requests - self._from.requests, (now.us - self._from.us) % US_MODULUS
+        if requests >= REQUESTS_LEAST and us >= US_LEAST:
             self._from = now
-            return 1000 * ms / requests
+            return us / requests
         if now.now_s - self._busy.now_s >= IDLE_S:
             self._from = now  # the few before the pause are no part of what comes after it
             return 0.0
@@ -74,6 +88,6 @@ def keep(text: str, option: str) -> Keep:
         limit = 0.0
     if not found or limit <= 0:
         raise UsageError(
-            f'{option}: expected "read.lat_us.mean <= US", or write in place of read, got "{text}"'
+            f'{option}: expected "read.lat_us.mean <= US", or write or rt in place of read, got "{text}"'
         )
-    return Keep("read" if found["op"] == "read" else "write", limit)
+    return Keep(cast(Protected, found["of"]), limit)

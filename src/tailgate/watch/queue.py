@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
-from tailgate.watch.meter import FIELDS, Counters, Direction
+from tailgate.watch.meter import FIELDS, Counters, Protected
 
 
 class LostError(Exception):
@@ -21,6 +21,7 @@ class Queue:
         self.name = drive.removeprefix("/dev/")
         self._block = root / "sys/class/block" / self.name
         self._queue = self._block / "queue"
+        self._proc = root / "proc"
         if not re.fullmatch(r"[\w!-]+", self.name) or not self._block.is_dir():
             raise UsageError(f"there is no drive {drive}; `tailgate doctor` lists them")
         if not self._queue.is_dir():
@@ -31,13 +32,30 @@ class Queue:
         self._original: dict[str, str] = {}
         self._present: dict[str, str] = {}
 
-    def counters(self, direction: Direction, now_s: float) -> Counters:
+    def counters(self, protected: Protected, now_s: float) -> Counters:
         """What was completed so far. LostError."""
-        requests, ms = FIELDS[direction]
+        if protected == "rt":
+            return self._real_time(now_s)
+        requests, ms = FIELDS[protected]
         fields = self._read(self._block / "stat").split()
         reads, writes = self._read(self._block / "inflight").split()
-        outstanding = int(reads if direction == "read" else writes) > 0
-        return Counters(now_s, int(fields[requests]), int(fields[ms]), outstanding)
+        outstanding = int(reads if protected == "read" else writes) > 0
+        return Counters(now_s, int(fields[requests]), 1000 * int(fields[ms]), outstanding)
+
+    def _real_time(self, now_s: float) -> Counters:
+        """What the scheduler's statistics have of real-time requests (docs/k2/reference.md). LostError."""
+        file = self._proc / f"tailgate-{self.scheduler}"
+        lines = (line.split() for line in self._read(file).splitlines())
+        found = {line[1]: line[2] for line in lines if len(line) == 3 and line[0] == self.name}
+        try:
+            outstanding = any(
+                int(found[f"level{level}.{state}"]) for level in range(8) for state in ("queued", "inflight")
+            )
+            return Counters(now_s, int(found["rt_completed"]), int(found["rt_time_us"]), outstanding)
+        except KeyError as e:
+            raise LostError(
+                f"{file} has no {e} of {self.name}: another module is loaded, or another scheduler set"
+            ) from e
 
     def take(self, knobs: Sequence[str]) -> dict[str, int]:
         """Remember what these knobs say, to be put back; those that are numbers. UsageError."""

@@ -26,7 +26,14 @@ int g;
 """
 FILES = (
     *("sched/k2.h", "sched/k2.c", "sched/levels.h", "sched/levels.c", "sched/bounds/new.h"),
-    *("sched/fifo.h", "sched/fifo_order.c", "sched/models/kyber.c", "sched/experiments/placebo.h"),
+    *(
+        "sched/ends.h",
+        "sched/merge.c",
+        "sched/fifo.h",
+        "sched/fifo_order.c",
+        "sched/models/kyber.c",
+        "sched/experiments/placebo.h",
+    ),
     *("kernel/k2.c", "kernel/k2_trace.h", "kernel/k2_experiments.c", "kernel/fifo.c", "kernel/vflash.c"),
     *("kernel/elevator/merge.h", "kernel/elevator/new.h", "kernel/compat/check.c", "kernel/Makefile"),
 )
@@ -36,6 +43,8 @@ def write(root: Path) -> None:
     for number, name in enumerate(FILES, 1):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("int a;\n" * number)
+    with (root / "kernel/elevator/merge.h").open("a") as file:
+        file.write('#include "../../sched/ends.h"\n')
 
 
 def test_comments_and_blank_lines_do_not_count(tmp_path: Path) -> None:
@@ -54,6 +63,8 @@ def test_a_new_file_has_its_part(tmp_path: Path) -> None:
         "k2 experiments": ["sched/experiments/placebo.h", "kernel/k2_experiments.c"],
         "k2 sched.k2": ["sched/k2.c", "sched/k2.h"],
         "k2 sched.levels": ["sched/levels.c", "sched/levels.h"],
+        "k2 sched.merge": ["sched/merge.c"],
+        "shared sched.ends": ["sched/ends.h"],
         "k2 kernel": ["kernel/k2.c", "kernel/k2_trace.h"],
         "fifo sched": ["sched/fifo.h", "sched/fifo_order.c"],
         "fifo kernel": ["kernel/fifo.c"],
@@ -66,10 +77,11 @@ def test_results_have_sums(tmp_path: Path) -> None:
     write(tmp_path)
     found = {r.name: r.value for r in lines.measure(Console(quiet=True), [], tmp_path)}
     assert found["lines.k2.sched.levels"] == 3 + 4
-    assert found["lines.k2.sched"] == 1 + 2 + 3 + 4 + 5
-    assert found["lines.k2.kernel"] == 10 + 11
-    assert found["lines.k2"] == 15 + 21 + 9 + 12
-    assert found["lines.shared"] == 15 + 16 + 17
+    assert found["lines.k2.sched.decides"] == 1 + 2 + 3 + 4 + 5
+    assert found["lines.k2.sched"] == 15 + 7
+    assert found["lines.k2.kernel"] == 12 + 13
+    assert found["lines.k2"] == 22 + 25 + 11 + 14
+    assert found["lines.shared"] == 6 + 17 + 1 + 18 + 19
 
 
 def test_every_scheduler_here_is_counted() -> None:

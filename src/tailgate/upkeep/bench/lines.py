@@ -8,11 +8,13 @@ the names of folders and files, so a new file is counted as soon as it is there:
     kernel/NAME.*, NAME_*     a scheduler's own kernel code
     sched/NAME.*, NAME_*      its algorithm
     sched/models/             not counted: other schedulers, for the simulator
-    sched/                    all else is K2's; a part is a file name without ending, in its folder
+    sched/                    shared, if another scheduler or the shared kernel code includes it; else K2's.
+                              A part is a file name without ending, in its folder
     *experiments*             K2's, a part of its own wherever it lies
     sched/fair/               mqfq's
 """
 
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +33,11 @@ LINUX = {"mq-deadline": "mq-deadline.c", "kyber": "kyber-iosched.c"}
 SHARED = "shared"
 MODELS = "models"
 EXPERIMENTS = "experiments"
+#: The sum of K2's parts that decide what is dispatched: its order, its bounds and its pieces.
+DECIDES = "sched.decides"
+#: K2's other parts of sched/: what bindings have in common, merging, and hooks for tracepoints.
+DECIDES_NOT = ("sched.binding", "sched.merge", "sched.observe")
+_INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 #: Folders of sched/ with parts of one scheduler other than K2.
 OWN_FOLDERS = {"fair": "mqfq"}
 
@@ -56,7 +63,20 @@ def parts(root: Path = ROOT) -> Parts:
         for file in sorted((root / folder).rglob("*.[ch]")):
             if place := part_of(file.relative_to(root), schedulers):
                 found.setdefault(place, []).append(file)
-    return found
+    others = [file for (owner, _), files in found.items() if owner != "k2" for file in files]
+    included = {included for file in others for included in includes(file)}
+    return {
+        (
+            SHARED if owner == "k2" and part.startswith("sched.") and included & set(files) else owner,
+            part,
+        ): files
+        for (owner, part), files in found.items()
+    }
+
+
+def includes(file: Path) -> list[Path]:
+    """The files that a C file includes by their place."""
+    return [(file.parent / name).resolve() for name in _INCLUDE.findall(file.read_text())]
 
 
 def part_of(file: Path, schedulers: Iterable[str]) -> tuple[str, str] | None:
@@ -78,7 +98,7 @@ def part_of(file: Path, schedulers: Iterable[str]) -> tuple[str, str] | None:
 
 
 def sums(counted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Lines of each owner in all, as part "", and of its parts in one folder where those are several."""
+    """Lines of each owner in all, as part "", of its parts in one folder if several; and DECIDES."""
     out: dict[tuple[str, str], int] = {}
     for owner in dict.fromkeys(owner for owner, _ in counted):
         own = {part: lines for (its, part), lines in counted.items() if its == owner}
@@ -87,6 +107,9 @@ def sums(counted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
             lines = sum(n for part, n in own.items() if part.startswith(f"{top}."))
             if top not in own and lines < total:
                 out[owner, top] = lines
+        if owner == "k2":
+            decides = (n for part, n in own.items() if part.startswith("sched.") and part not in DECIDES_NOT)
+            out[owner, DECIDES] = sum(decides)
         out[owner, ""] = total
     return out
 
@@ -104,7 +127,8 @@ def table(root: Path, counted: Mapping[tuple[str, str], int], files: Parts) -> T
                 out.add_row(owner, part, names(root, files[owner, part]), str(lines))
         for (its, part), lines in total.items():
             if its == owner:
-                out.add_row(owner, part, "together", str(lines), end_section=not part)
+                what = "order, bounds, pieces" if part == DECIDES else "together"
+                out.add_row(owner, part, what, str(lines), end_section=not part)
     return out
 
 

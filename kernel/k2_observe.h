@@ -15,6 +15,6 @@
 /* Names of enum k2_hold, of enum k2_release, and of the events from which a flow's next request is predicted. */
 static const char *const k2_holds[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
 static const char *const k2_releases[] = { "completion", "timer", "knob", "run" };
-static const char *const k2_ways[ARRIVALS_WAYS] = { "end", "arrival", "grid" };
+static const char *const k2_ways[ARRIVALS_WAYS] = { "end", "arrival" };
 
 #endif

@@ -24,12 +24,8 @@
  * @begun: number of times that activity began
  */
 struct activity {
-	bool watched;
-	bool active;
-	bool queued;
-	u64 seen_ns;
-	u64 period_ns;
-	u64 begun;
+	bool watched, active, queued;
+	u64 seen_ns, period_ns, begun;
 };
 
 /* Time in ns at which activity ends if no further real-time request arrives. */

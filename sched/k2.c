@@ -203,8 +203,7 @@ static inline bool k2_block_all(struct k2 *k2)
 		k2_reopen(k2);
 		return false;
 	}
-	if (unlikely(k2_observer()))
-		k2_note_full(k2, requests);
+	k2_note(full, k2, requests);
 	return true;
 }
 
@@ -243,12 +242,6 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 	return until_ns;
 }
 
-/* The floor's kind for a background list. */
-static inline enum floor_kind k2_floor_kind(unsigned int list)
-{
-	return list == K2_LIST_DISCARDS ? FLOOR_DISCARDS : FLOOR_REQUESTS;
-}
-
 /*
  * May the first entry of a background list be dispatched? If not, blocks the list, and arms the timer if the bound or the floor names
  * a time.
@@ -267,11 +260,10 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 		return true;
 	}
 	if (k2->floor.interval_ns)
-		until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));
+		until_ns = min(until_ns, max(k2->floor.due_ns[K2_FLOOR_KIND(list)], now + 1));
 	if (until_ns != BOUND_AT_END)
 		k2_arm_by(k2, until_ns);
-	if (unlikely(k2_observer()))
-		k2_note_held(k2, &r);
+	k2_note(held, k2, &r);
 	return false;
 }
 
@@ -297,7 +289,7 @@ static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int 
 		return;
 	WRITE_ONCE(k2->levels.filled, k2->levels.filled & ~(1U << list));
 	if (list >= K2_LIST_BACKGROUND)
-		k2->floor.due_ns[k2_floor_kind(list)] = 0;
+		k2->floor.due_ns[K2_FLOOR_KIND(list)] = 0;
 }
 
 /* Moves the first entry of a background list to @large, if it is too large and may be split. Return: true if it was moved. */
@@ -325,7 +317,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	lists &= ~background;
 	for (list = K2_LIST_BACKGROUND; list < K2_LISTS; list++)
 		if (background & 1U << list &&
-		    floor_owes(&k2->floor, k2_floor_kind(list), lists, now))
+		    floor_owes(&k2->floor, K2_FLOOR_KIND(list), lists, now))
 			owed |= 1U << list;
 	if (lists & 1U << K2_LIST_URGENT)
 		return K2_LIST_URGENT;
@@ -383,7 +375,7 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 	bool full;
 
 	if (list >= K2_LIST_BACKGROUND)
-		floor_went(&k2->floor, k2_floor_kind(list), k2->levels.filled & K2_MAP_RT, now);
+		floor_went(&k2->floor, K2_FLOOR_KIND(list), k2->levels.filled & K2_MAP_RT, now);
 	k2_take_away(k2, e, list);
 	e->state = K2_INFLIGHT;
 	e->sectors = min_t(unsigned int, k2_sectors(e), (1U << 24) - 1);
@@ -435,8 +427,7 @@ static inline struct k2_entry *k2_dispatch(struct k2 *k2, u64 now, struct list_h
 	if (list != K2_LISTS) {
 		e = levels_first(&k2->levels, list);
 		k2_picked(e);
-		if (unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND)
-			k2_note_released(k2, now);
+		k2_note(released, k2, list, now);
 		/* most requests are background: code specialised for that list is a fifth shorter */
 		if (likely(list == K2_LIST_BACKGROUND))
 			k2_send(k2, e, K2_LIST_BACKGROUND, now);

@@ -59,19 +59,15 @@ static const char *const k2_bound_whens[] = { "always", "active" };
 	knob(inflight_max, "requests", 1, 65535, 1, KNOB_AUTO, "log", NULL, KNOB_MAY_BE_AUTO, \
 	     "most requests in the drive at a time, over all hardware queues; auto: 32, or none with a latency target") \
 	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, 0, \
-	     "most bytes in the drive for a background request to be dispatched; a larger request is dispatched when no other bytes " \
-	     "are in the drive; 0 is no bound") \
+	     "most bytes in the drive for a background request to be dispatched, unless it meets no other bytes there; 0 is no bound") \
 	knob(rt_target_us, "us", 0, 10000000, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "target for the 99th percentile of real-time latency; K2 adjusts the byte bound, the write debt bound and the split size " \
-	     "to meet it; auto: twice what a request takes in the idle drive; 0 is no target") \
+	     "99th percentile of real-time latency that is aimed at; auto: twice what a request takes in the idle drive; 0 is no target") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", NULL, 0, \
 	     "largest background request; a larger one is split; 0 splits nothing") \
 	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "most writes that the drive has acknowledged and not yet programmed, as estimated; auto: what it programs in twice the time of " \
-	     "a typical real-time read; 0 is no bound") \
+	     "most acknowledged writes that the drive still has to program; auto: what it programs during two real-time reads; 0 is no bound") \
 	knob(discard_kib_max, "KiB", 0, 1048576, 4, 0, "log", NULL, 0, \
-	     "background discards are dispatched one at a time, in pieces of this size, and wait during real-time activity; " \
-	     "0 treats them like other requests") \
+	     "size of the pieces of background discards, which go one at a time while there is no real-time activity; 0 is no bound") \
 	knob(bound_when, "mode", 0, 1, 1, 0, "choice", k2_bound_whens, 0, \
 	     "when bounds and splitting are in force: always, or active: only during real-time activity") \
 	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 10, "log", NULL, 0, \
@@ -88,6 +84,9 @@ enum k2_knob {
 #undef K2_KNOB_ID
 		K2_KNOB_COUNT
 };
+
+/* The floor's kind for a background list. */
+#define K2_FLOOR_KIND(list) ((list) == K2_LIST_DISCARDS ? FLOOR_DISCARDS : FLOOR_REQUESTS)
 
 enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 
@@ -146,18 +145,14 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 struct k2 {
 	unsigned int knobs[K2_KNOB_COUNT];
 	bool extended, bounded;
-	unsigned int piece_sectors;
-	unsigned int granule_sectors;
-	unsigned int discard_sectors;
+	unsigned int piece_sectors, granule_sectors, discard_sectors;
 	u64 tags_enough;
 
 	struct inflight inflight ____cacheline_aligned_in_smp;
-	atomic_t blocked;
-	atomic_t rt_inflight[K2_RT_LEVELS], rt_inflight_all;
+	atomic_t blocked, rt_inflight[K2_RT_LEVELS], rt_inflight_all;
 	atomic64_t rt_ended, rt_ns;
 	atomic_long_t bound_held;
-	u64 armed_ns;
-	u64 ticks;
+	u64 armed_ns, ticks;
 	int released_by;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -172,9 +167,7 @@ struct k2 {
 	u64 held_ns;
 	struct k2_note notes[K2_NOTES];
 	unsigned long notes_used;
-	u64 dispatched[K2_LEVELS];
-	u64 removed[K2_LEVELS];
-	u64 taken;
+	u64 dispatched[K2_LEVELS], removed[K2_LEVELS], taken;
 	u64 wait[K2_LEVELS][K2_WAIT_BUCKETS];
 	struct levels levels ____cacheline_aligned_in_smp;
 };

@@ -13,7 +13,7 @@ static s64 k2_learn_arrival(struct k2 *k2, struct k2_entry *e, u64 now)
 {
 	unsigned int flow = ahead_find(&k2->ahead, e->level, k2_key(e), now);
 	u64 late_ns = arrivals_late_ns(&k2->ahead.flows[flow].arrivals);
-	s64 error_ns = ahead_rt_went(&k2->ahead, flow, e->sectors, k2_writes(e), e->since_ns, now);
+	s64 error_ns = ahead_rt_went(&k2->ahead, flow, k2_writes(e), e->since_ns, now);
 
 	e->flow = flow + 1;
 	if (unlikely(k2_observer()))
@@ -71,8 +71,8 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 	/* a real-time dispatch may raise the background's bounds: an expected request has arrived, or a rate was learned */
 	if (e->list < K2_LIST_BACKGROUND && (k2->ahead.learns || k2->debt.on))
 		atomic_xchg(&k2->blocked, 0);
-	if (rt && unlikely(k2_observer()))
-		k2_note_rt_went(k2, e, error_ns, now);
+	if (rt)
+		k2_note(rt_went, k2, e, error_ns, now);
 }
 
 /* Undoes k2_track() when the entry leaves the drive, and learns from its service time. Any context. */

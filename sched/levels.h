@@ -39,12 +39,14 @@
 /* Only in levels.filled: entries are being moved to the staged lists. */
 #define K2_MAP_COLLECTING (1 << K2_LISTS)
 
-enum k2_state {
-	K2_NEW, /* not inserted yet, or completed or removed */
-	K2_QUEUED, /* on a list */
-	K2_INFLIGHT, /* dispatched, counted against the bounds */
-	K2_RETURNED, /* returned by the driver; will be inserted again */
-};
+/**
+ * enum k2_state - where an entry is
+ * @K2_NEW: not inserted yet, or completed or removed
+ * @K2_QUEUED: on a list
+ * @K2_INFLIGHT: dispatched, counted against the bounds
+ * @K2_RETURNED: returned by the driver; will be inserted again
+ */
+enum k2_state { K2_NEW, K2_QUEUED, K2_INFLIGHT, K2_RETURNED };
 
 /**
  * struct k2_entry - K2's data for a request; 16 bytes, so that it fits into the two words that struct request has for the elevator

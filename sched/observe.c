@@ -35,9 +35,11 @@ static noinline void k2_note_full(struct k2 *k2, u64 requests)
 	k2_note_held(k2, &r);
 }
 
-/* A background request is dispatched: reports the end of a hold. */
-static noinline void k2_note_released(struct k2 *k2, u64 now)
+/* A request is dispatched: if it is a background request, reports the end of a hold. */
+static noinline void k2_note_released(struct k2 *k2, unsigned int list, u64 now)
 {
+	if (list < K2_LIST_BACKGROUND)
+		return;
 	if (k2->held == k2_observer())
 		k2_observe_release(k2, READ_ONCE(k2->released_by), now - k2->held_ns);
 	k2->held = 0;

@@ -53,6 +53,13 @@ struct k2_note {
 	u64 met_sectors, owed_sectors;
 };
 
+/* Calls k2_note_<what>() while a tracepoint is enabled. */
+#define k2_note(what, ...)                           \
+	do {                                         \
+		if (unlikely(k2_observer()))         \
+			k2_note_##what(__VA_ARGS__); \
+	} while (0)
+
 #ifndef K2_OBSERVED
 static inline unsigned int k2_observer(void)
 {

@@ -12,16 +12,14 @@ static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
 
 /*
  * Sets the largest background request: split_kib, or less with a latency target, whose bound is to be filled by several requests. Each piece
- * costs processor time, so they are not tiny. Where only few may be in the drive at a time, their size is what the bound limits.
+ * costs processor time, so they are not tiny.
  */
 static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 {
 	u64 sectors = k2_kib(k2, K2_KNOB_split_kib);
 
-	if (k2->inflight.requests_max < K2_PIECES_IN_TARGET)
-		cap = div64_u64(cap, k2->inflight.requests_max);
-	else
-		cap = max_t(u64, cap / K2_PIECES_IN_TARGET, K2_PIECE_SECTORS_MIN);
+	cap = div64_u64(cap, min_t(u64, k2->inflight.requests_max, K2_PIECES_IN_TARGET));
+	cap = max_t(u64, cap, K2_PIECE_SECTORS_MIN);
 	cap = max_t(u64, cap - cap % k2->granule_sectors, k2->granule_sectors);
 	if (cap <= K2_PIECE_SECTORS_MAX)
 		sectors = sectors ? min(sectors, cap) : cap;

@@ -36,8 +36,12 @@
 #define AHEAD_PRESENT_GAPS 8
 #define AHEAD_PRESENT_NS_MIN 100000000ULL
 
-/* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests, and at most this share of the gap: in a drive that is never idle all take long. */
+/* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests. */
 #define AHEAD_DEVICE_MEMORY 10
+/*
+ * A flow is not predicted if d is more than this share of its gap. It would be in the drive, where it restricts nothing, for much of the
+ * time, and the next request would follow too soon for the background to leave.
+ */
 #define AHEAD_DEVICE_SHARE 4
 /*
  * hi is lo plus what the drive serves in this many d: with less the background loses throughput, with more a wrong prediction costs more. It
@@ -58,9 +62,6 @@
 /* lo and the fallback without a target. */
 #define AHEAD_LO_SECTORS 0
 #define AHEAD_FALLBACK_SECTORS 128
-
-/* No flow is predicted while real-time requests need more than this share of the drive's rate. */
-#define AHEAD_LOAD_SHARE 4
 
 /* The rate is taken over this many times what is in the drive. It is the largest of about the latest 2^AHEAD_RATE_MEMORY. */
 #define AHEAD_RATE_BOUNDS 16
@@ -85,8 +86,7 @@ struct ahead_flow {
 	u8 level;
 	u64 key;
 	atomic_t inflight;
-	u64 began_ns, least_ns;
-	u64 present_until_ns;
+	u64 began_ns, least_ns, present_until_ns;
 	struct arrivals arrivals;
 };
 
@@ -101,12 +101,10 @@ struct ahead_flow {
  * @device_ns: d of the flow that was predicted last
  * @lead_ns: time before an expected arrival at which the limit reaches @lo_sectors
  * @slope: growth of the limit with the time until the arrival, a rate
- * @arrived_ns: when the latest real-time request arrived
- * @gap_ns: running mean of the time between two of them
+ * @rate: what the drive serves
  * @predicted: bitmap of flows that are predicted
  * @others_until_ns: until then a flow is present that is not predicted
  * @other: number of that flow
- * @rate: what the drive serves
  * @served_sectors: sectors since the rate was computed last, while the drive was full
  * @served_ns: time in which they were served
  * @peak_sectors: most that was in the drive, of late
@@ -118,16 +116,12 @@ struct ahead_flow {
  */
 struct ahead {
 	bool learns, on;
-	u64 asked_sectors, lo_sectors, hi_sectors, fallback_sectors;
-	u64 device_ns, lead_ns;
-	u32 slope;
-	u64 arrived_ns, gap_ns;
+	u64 asked_sectors, lo_sectors, hi_sectors, fallback_sectors, device_ns, lead_ns;
+	u32 slope, rate;
 	unsigned long predicted;
 	u64 others_until_ns;
 	unsigned int other;
-	u32 rate;
-	u64 served_sectors, served_ns;
-	u64 peak_sectors, full_sectors, full_ns;
+	u64 served_sectors, served_ns, peak_sectors, full_sectors, full_ns;
 	u64 held_ns, patience_ns;
 	struct ahead_flow flows[AHEAD_FLOWS + 1];
 };
@@ -220,22 +214,15 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 }
 
 /* After an arrival: is its flow predicted from now on? */
-static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64 arrived_ns)
+static void ahead_predict(struct ahead *a, unsigned int number, u64 arrived_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
 	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
-	s64 any_gap_ns = clamp_t(s64, arrived_ns - a->arrived_ns, 0, ARRIVALS_GAP_NS_MAX);
+	u64 device_ns = READ_ONCE(flow->least_ns);
 
-	/* of several flows, a request that arrived earlier may go later */
-	if (!a->gap_ns)
-		a->gap_ns = a->arrived_ns ? any_gap_ns : 0;
-	else
-		a->gap_ns += (any_gap_ns - (s64)a->gap_ns) >> ARRIVALS_MEMORY;
-	a->arrived_ns = max(a->arrived_ns, arrived_ns);
 	flow->present_until_ns =
 		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
-	if (!arrivals_predictable(&flow->arrivals) ||
-	    rate_of(sectors, a->gap_ns) > a->rate / AHEAD_LOAD_SHARE) {
+	if (!arrivals_predictable(&flow->arrivals) || device_ns > gap_ns / AHEAD_DEVICE_SHARE) {
 		a->predicted &= ~BIT(number);
 		if (a->others_until_ns < flow->present_until_ns) {
 			a->others_until_ns = flow->present_until_ns;
@@ -248,7 +235,7 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64
 	if (a->other == number)
 		a->others_until_ns = 0;
 	a->patience_ns = max(2 * gap_ns, a->patience_ns - (a->patience_ns >> 3));
-	a->device_ns = min(READ_ONCE(flow->least_ns), gap_ns / AHEAD_DEVICE_SHARE);
+	a->device_ns = device_ns;
 	ahead_apply(a);
 }
 
@@ -256,15 +243,14 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 sectors, u64
  * ahead_rt_went() - a real-time request goes to the drive
  * @a: the drive's bound
  * @number: of its flow
- * @sectors: sectors of it
  * @writes: it is a write: its time says nothing of the drive's queue
  * @arrived_ns: when it arrived
  * @now_ns: the time
  *
  * Return: how much later than expected it arrived, negative for early; K2_UNPREDICTED: it was not expected.
  */
-static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool writes,
-			 u64 arrived_ns, u64 now_ns)
+static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 arrived_ns,
+			 u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
 	bool alone = ahead_is_idle(flow);
@@ -275,7 +261,7 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, u64 sectors, bool
 	WRITE_ONCE(flow->began_ns, now_ns);
 	atomic_inc(&flow->inflight);
 	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
-	ahead_predict(a, number, sectors, arrived_ns);
+	ahead_predict(a, number, arrived_ns);
 	return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;
 }
 

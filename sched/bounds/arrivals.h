@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When will a flow's next request arrive? A gap is the time from an origin to the next arrival. Three origins are tried:
+ * When will a flow's next request arrive? A gap is the time from an origin to the next arrival. Two origins are tried:
  * - the end of the previous request: a task that reads, works, and reads again;
- * - the arrival of the previous request: a task that a timer wakes;
- * - the nearest point of a grid: a task that a clock wakes with random delay. From arrival to arrival that delay would count twice. The
- *   grid's latest point is where the latest arrival would have been if arrivals came at their mean gap.
+ * - the arrival of the previous request: a task that a timer wakes.
  * The origin with the least scatter predicts.
  *
  * A prediction is a span: from the mean gap minus twice the mean scatter, until the request is overdue. An overdue arrival teaches nothing
@@ -25,12 +23,10 @@
 #define ARRIVALS_GAP_NS_MAX 1000000000ULL
 /* A gap of this many times the mean is silence too. */
 #define ARRIVALS_SILENCE 4
-/* An arrival moves the grid by this share of its distance from it. */
-#define ARRIVALS_GRID_SHARE 8
 /* Of the latest 32 arrivals at most this many may be irregular in a predictable flow: with more, several requests are under way at a time. */
 #define ARRIVALS_IRREGULAR_MAX 4
 
-enum arrivals_way { ARRIVALS_FROM_END, ARRIVALS_FROM_ARRIVAL, ARRIVALS_FROM_GRID, ARRIVALS_WAYS };
+enum arrivals_way { ARRIVALS_FROM_END, ARRIVALS_FROM_ARRIVAL, ARRIVALS_WAYS };
 
 /**
  * struct arrivals_gaps - gaps from one origin; times in ns
@@ -43,7 +39,7 @@ struct arrivals_gaps {
 
 /**
  * struct arrivals - the arrivals of one flow
- * @origin_ns: the latest end (set by the owner), the latest arrival, and the grid's latest point
+ * @origin_ns: the latest end (set by the owner), and the latest arrival
  * @gaps: gaps from each of these
  * @count: gaps since the latest silence
  * @irregular: bit i: the i-th latest arrival does not predict the next
@@ -53,10 +49,8 @@ struct arrivals_gaps {
 struct arrivals {
 	u64 origin_ns[ARRIVALS_WAYS];
 	struct arrivals_gaps gaps[ARRIVALS_WAYS];
-	u32 count;
-	u32 irregular;
-	u8 overdue;
-	u8 way;
+	u32 count, irregular;
+	u8 overdue, way;
 };
 
 /* Adds a gap to the running means, with a weight of 2^-@shift. */
@@ -93,18 +87,6 @@ static inline bool arrivals_predictable(const struct arrivals *a)
 	       hweight32(a->irregular) <= ARRIVALS_IRREGULAR_MAX;
 }
 
-/* Moves the grid on to its point near the arrival at @now_ns. An arrival that is off by half a gap begins another grid. */
-static inline void arrivals_advance_grid(struct arrivals *a, u64 now_ns)
-{
-	s64 gap = a->count ? a->gaps[ARRIVALS_FROM_ARRIVAL].mean : 0;
-	s64 off = now_ns - a->origin_ns[ARRIVALS_FROM_GRID] - gap;
-
-	if (off < gap / 2 && off > -(gap / 2))
-		a->origin_ns[ARRIVALS_FROM_GRID] += gap + off / ARRIVALS_GRID_SHARE;
-	else
-		a->origin_ns[ARRIVALS_FROM_GRID] = now_ns;
-}
-
 /**
  * arrivals_note() - a request has arrived
  * @a: the arrivals of its flow
@@ -116,7 +98,6 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	u64 gap_ns[ARRIVALS_WAYS] = {
 		now_ns - READ_ONCE(a->origin_ns[ARRIVALS_FROM_END]),
 		now_ns - a->origin_ns[ARRIVALS_FROM_ARRIVAL],
-		max_t(s64, now_ns - a->origin_ns[ARRIVALS_FROM_GRID], 1),
 	};
 	unsigned int shift = min_t(unsigned int, fls(a->count + 1) - 1, ARRIVALS_MEMORY);
 	bool first = !a->origin_ns[ARRIVALS_FROM_ARRIVAL];
@@ -124,7 +105,6 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	unsigned int way;
 
 	a->origin_ns[ARRIVALS_FROM_ARRIVAL] = now_ns;
-	arrivals_advance_grid(a, now_ns);
 	a->irregular = a->irregular << 1 | (regular ? 0 : 1);
 	if (!regular)
 		return;

@@ -22,14 +22,22 @@
 /* Value of a limit: no limit. */
 #define BOUND_NONE (~0ULL)
 
-/* The bound that refuses a request, by its knob. */
+/**
+ * enum k2_hold - the bound that refuses a request
+ * @K2_HOLD_COUNT: inflight_max
+ * @K2_HOLD_BYTES: inflight_kib_max
+ * @K2_HOLD_DEBT: write_debt_kib_max
+ * @K2_HOLD_AHEAD: the bound that rt_target_us sets
+ * @K2_HOLD_TARGET: held to measure the idle drive
+ * @K2_HOLD_DISCARD: discard_kib_max
+ */
 enum k2_hold {
-	K2_HOLD_COUNT, /* inflight_max */
-	K2_HOLD_BYTES, /* inflight_kib_max */
-	K2_HOLD_DEBT, /* write_debt_kib_max */
-	K2_HOLD_AHEAD, /* the bound that rt_target_us sets */
-	K2_HOLD_TARGET, /* held to measure the idle drive */
-	K2_HOLD_DISCARD, /* discard_kib_max */
+	K2_HOLD_COUNT,
+	K2_HOLD_BYTES,
+	K2_HOLD_DEBT,
+	K2_HOLD_AHEAD,
+	K2_HOLD_TARGET,
+	K2_HOLD_DISCARD
 };
 
 /**
@@ -44,11 +52,9 @@ enum k2_hold {
  *	0: the bound has no such limit
  */
 struct bound_request {
-	u64 now_ns;
-	u64 sectors;
+	u64 now_ns, sectors;
 	bool writes;
-	u64 requests;
-	u64 met;
+	u64 requests, met;
 	enum k2_hold why;
 	u64 limit;
 };

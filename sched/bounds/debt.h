@@ -8,8 +8,7 @@
  * - Pressure. If background writes are always in the drive, none is held here, and they take longer than in a buffer with room, the
  *   drive acknowledges writes at the rate at which it programs them.
  * - Real-time reads. While writes are held here, real-time reads wait for little but the write debt. If most of them are slow, twice in
- *   a row, the debt is larger than computed: the rate is lowered, and no write is dispatched for at least as long as the quickest
- *   slow read took. If few are slow, the rate is raised a little.
+ *   a row, the debt is larger than computed: the rate is lowered, and writes pause. If few are slow, the rate is raised a little.
  */
 #ifndef TAILGATE_SCHED_DEBT_H
 #define TAILGATE_SCHED_DEBT_H
@@ -61,7 +60,6 @@
 
 /**
  * struct debt - the bound on one drive's write debt
- * @on: the bound is in force
  * @set_sectors: limit from the knob, or DEBT_AUTO
  * @limit_sectors: most sectors that may be in the bucket
  * @cap_sectors: upper limit of @limit_sectors
@@ -72,9 +70,9 @@
  * @held_until_ns: background writes are held until this time
  * @pause_ns: length of the latest pause; 0: reads have not been slow since
  * @read_ns: typical time of a real-time read: the median while the rate is not too high
- * @slow_ns: time of the quickest slow read since reads were judged; 0: none was slow
  * @least_write_ns: recent minimum of the time of a background write
  * @window_ns: when the present window of acknowledgements began
+ * @on: the bound is in force
  * @settled: the rate is safely low, or at its minimum
  * @were_slow: the previous group of reads was slow, and the rate has not been lowered for it
  * @held: background writes were held in this window
@@ -88,21 +86,12 @@
  * @slow_reads: slow ones among @reads
  */
 struct debt {
-	bool on;
-	u64 set_sectors;
-	u64 limit_sectors;
-	u64 cap_sectors;
-	u32 rate;
-	u32 seen, high;
+	u64 set_sectors, limit_sectors, cap_sectors;
+	u32 rate, seen, high;
 	u64 empty_ns, held_until_ns, pause_ns;
-	u64 read_ns, slow_ns;
-	u64 least_write_ns;
-	u64 window_ns;
-	bool settled, were_slow;
-	bool held, held_reads, saw_reads;
-	atomic_t written;
-	atomic_t acked, acks, ack_us;
-	atomic_t reads, slow_reads;
+	u64 read_ns, least_write_ns, window_ns;
+	bool on, settled, were_slow, held, held_reads, saw_reads;
+	atomic_t written, acked, acks, ack_us, reads, slow_reads;
 };
 
 /* Recomputes the limit from the parameters and the learned rate. */
@@ -195,8 +184,8 @@ static void debt_charge(struct debt *d, u64 ns, u64 now_ns)
 		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + ns);
 }
 
-/* The rate was too high, so the debt is larger than computed: lowers the rate, and pauses writes for at least @least_ns to drain it. */
-static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
+/* The rate was too high, so the debt is larger than computed: lowers the rate, and pauses writes to drain it. */
+static void debt_fall(struct debt *d, u64 now_ns)
 {
 	u32 floor = (u64)d->seen * DEBT_FLOOR_QUARTERS / 4;
 	u64 pause_ns;
@@ -205,8 +194,7 @@ static void debt_fall(struct debt *d, u64 least_ns, u64 now_ns)
 	debt_set_rate(d, max(d->rate - d->rate / DEBT_FALL, floor));
 	/* at its minimum, the rate cannot be the cause of slow reads */
 	WRITE_ONCE(d->settled, d->rate == floor);
-	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),
-		       max(2 * d->pause_ns, least_ns));
+	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors), 2 * d->pause_ns);
 	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);
 	debt_charge(d, d->pause_ns, now_ns);
 }
@@ -222,15 +210,13 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 {
 	int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
 	bool were_slow = d->were_slow, are_slow = 2 * slow >= reads, held = d->held_reads;
-	u64 slow_ns = READ_ONCE(d->slow_ns);
 
-	WRITE_ONCE(d->slow_ns, 0);
 	d->held_reads = false;
 	if (!held)
 		return;
 	d->were_slow = are_slow && !were_slow;
 	if (are_slow && were_slow)
-		debt_fall(d, slow_ns, now_ns);
+		debt_fall(d, now_ns);
 	if (4 * slow > reads)
 		return;
 	debt_set_rate(d,
@@ -263,7 +249,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		WRITE_ONCE(d->read_ns, rate_ns(d->seen, DEBT_SECTORS_FIRST / DEBT_READ_TIMES));
 		d->pause_ns = 0;
 		d->rate = d->seen;
-		debt_fall(d, 0, now_ns);
+		debt_fall(d, now_ns);
 	}
 }
 
@@ -294,16 +280,14 @@ static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns
 /* Accounts for a real-time read that completed @took_ns after its arrival; any context. */
 static void debt_read_ended(struct debt *d, u64 took_ns)
 {
-	u64 typical_ns = READ_ONCE(d->read_ns), slow_ns = READ_ONCE(d->slow_ns);
+	u64 typical_ns = READ_ONCE(d->read_ns);
 
 	if (!READ_ONCE(d->rate))
 		return;
 	if (READ_ONCE(d->settled))
 		WRITE_ONCE(d->read_ns, running_median(typical_ns, took_ns, DEBT_READ_MEMORY));
-	if (took_ns > DEBT_SLOW_TIMES * typical_ns) {
-		WRITE_ONCE(d->slow_ns, slow_ns ? min(took_ns, slow_ns) : took_ns);
+	if (took_ns > DEBT_SLOW_TIMES * typical_ns)
 		atomic_inc(&d->slow_reads);
-	}
 	atomic_inc(&d->reads);
 	WRITE_ONCE(d->saw_reads, true);
 }

@@ -24,8 +24,7 @@
  */
 struct inflight {
 	atomic64_t load;
-	u64 requests_max;
-	u64 sectors_max;
+	u64 requests_max, sectors_max;
 };
 
 static inline u64 inflight_requests(const struct inflight *b)

@@ -4,8 +4,7 @@
  *
  * A request that was late moves the bound down by a step, one that was in time up by a 99th of a step, so that both cancel out when one in
  * a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951; steps are of the logarithm, as a bound is
- * wrong by factors). The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones:
- * the percentile is that of all requests, with and without background. Of a new bound the first steps are larger.
+ * wrong by factors). The bound does not rise while it holds nothing. Of a new bound the first steps are larger.
  *
  * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
  * never falls below it; elsewhere it is the limit. Both are remembered.
@@ -70,13 +69,8 @@
  */
 #define TARGET_FIRST 1280
 #define TARGET_FIRST_TIMES 14
-/* After this many requests in time, none late, the bound grows TARGET_CALM_TIMES faster. */
-#define TARGET_CALM 1000
-#define TARGET_CALM_TIMES 8
 /* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
 #define TARGET_ENDED_MAX 256
-/* Most credit: four late requests. */
-#define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
  * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
@@ -96,17 +90,13 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @log: its logarithm
  * @applied: what it was when the bound was set last
  * @seen: requests so far, at most TARGET_FIRST
- * @calm: requests in time while something was held, since one was late
- * @credit: what the bound will not fall
  * @lift: logarithm of the factor by which the aim is raised
  * @ended: requests that have ended since the bound moved
  * @late: late ones among @ended
  */
 struct target_point {
 	u64 limit_sectors;
-	int log, applied;
-	int seen, calm, credit;
-	int lift;
+	int log, applied, seen, lift;
 	atomic_t ended, late;
 };
 
@@ -125,22 +115,21 @@ struct target_idle {
 /**
  * struct target - on one drive
  * @target_ns: latency that is asked for, or TARGET_AUTO; 0: there is no target
+ * @probe_until_ns: the background is held until then
+ * @since_probe: requests since one met nothing
  * @on: the bound is in force
  * @held: a bound has refused something since it moved
  * @kind: the operating point that is in force
- * @points: the operating points
  * @latest: class of the latest request
- * @since_probe: requests since one met nothing
- * @probe_until_ns: the background is held until then
+ * @points: the operating points
  * @idle: by class
  */
 struct target {
-	u64 target_ns;
+	u64 target_ns, probe_until_ns;
+	unsigned int since_probe;
 	bool on, held;
 	u8 kind, latest;
 	struct target_point points[TARGET_KINDS];
-	unsigned int since_probe;
-	u64 probe_until_ns;
 	struct target_idle idle[TARGET_CLASSES];
 };
 
@@ -285,27 +274,16 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
 	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
 	int step = TARGET_STEP * times;
-	int up = in_time * step, down = late * TARGET_ODDS * step, forgiven = 0;
+	int up = t->held ? in_time * step : 0, down = late * TARGET_ODDS * step;
 	int lift = p->lift;
 
-	if (!t->held) {
-		p->credit = min(p->credit + up, TARGET_CREDIT);
-	} else if (times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP) {
+	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)
 		lift += (late * TARGET_LIFT_ODDS - in_time) * TARGET_LIFT_STEP;
-	} else {
+	else if (t->held)
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
-	}
 	p->seen = min(p->seen + in_time + late, TARGET_FIRST);
 	WRITE_ONCE(p->lift, clamp_t(int, lift, 0, TARGET_LIFT_MAX));
-	if (late)
-		p->calm = 0;
-	if (t->held) {
-		p->calm = min(p->calm + in_time, TARGET_CALM + 1);
-		p->log += p->calm > TARGET_CALM ? TARGET_CALM_TIMES * up : up;
-	}
-	forgiven = min(down, p->credit);
-	p->credit -= forgiven;
-	p->log = clamp_t(int, p->log + forgiven - down, log_min, TARGET_LOG_MAX);
+	p->log = clamp_t(int, p->log + up - down, log_min, TARGET_LOG_MAX);
 }
 
 /**

@@ -140,7 +140,7 @@ K2_FAULTS = (
     ),
     Fault(
         "a floor that is owed a request arms no timer",
-        "		until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));",
+        "		until_ns = min(until_ns, max(k2->floor.due_ns[K2_FLOOR_KIND(list)], now + 1));",
         "		until_ns += 0;",
         found_soon=True,
     ),

@@ -279,7 +279,7 @@ static void check_went(struct k2_entry *e)
 	if (e->list == K2_LIST_URGENT)
 		return;
 	if (e->list >= K2_LIST_BACKGROUND) {
-		check_background_went(k2_floor_kind(e->list));
+		check_background_went(K2_FLOOR_KIND(e->list));
 		return;
 	}
 	law.passed = false;
@@ -311,7 +311,7 @@ static void check_oldest(struct k2_entry *e)
 	unsigned int waits = k2->levels.filled & ~atomic_read(&k2->blocked);
 
 	if (e->list < K2_LIST_BACKGROUND || !(waits & 1U << other) ||
-	    floor_owes_now(k2_floor_kind(e->list)))
+	    floor_owes_now(K2_FLOOR_KIND(e->list)))
 		return;
 	if (levels_first(&k2->levels, other)->since_ns < e->since_ns && !ask_again(other))
 		player_fail("a background request went before an older one that may go");
@@ -326,8 +326,8 @@ static void unqueue(struct io *io)
 		law.queued_urgent--;
 	else
 		law.queued[io->level]--;
-	if (list >= K2_LIST_BACKGROUND && !--law.background[k2_floor_kind(list)].queued)
-		law.background[k2_floor_kind(list)].waits = false;
+	if (list >= K2_LIST_BACKGROUND && !--law.background[K2_FLOOR_KIND(list)].queued)
+		law.background[K2_FLOOR_KIND(list)].waits = false;
 }
 
 static void k2_picked(struct k2_entry *e)
@@ -355,7 +355,7 @@ static void k2_picked(struct k2_entry *e)
 	if (law.requests >= most_requests())
 		player_fail("%llu requests are in the drive, and another went",
 			    (unsigned long long)law.requests);
-	if (e->list >= K2_LIST_BACKGROUND && !floor_owes_now(k2_floor_kind(e->list)) &&
+	if (e->list >= K2_LIST_BACKGROUND && !floor_owes_now(K2_FLOOR_KIND(e->list)) &&
 	    !player_drains)
 		check_bounds(e);
 	check_went(e);
@@ -496,7 +496,7 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		k2_prepare(k2, e, io->level, urgent, io->op == IO_DISCARD, player_now_ns);
 		list_add_tail(&io->node, &entries);
 		if (e->list >= K2_LIST_BACKGROUND)
-			law.background[k2_floor_kind(e->list)].queued++;
+			law.background[K2_FLOOR_KIND(e->list)].queued++;
 	}
 	levels_insert(&k2->levels, ctxs[ios[0]->queue], &entries);
 }

@@ -977,7 +977,7 @@ MUTATIONS = [
     Mutation(
         "the-floor-does-not-arm",
         "floor-passes",
-        "until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));",
+        "until_ns = min(until_ns, max(k2->floor.due_ns[K2_FLOOR_KIND(list)], now + 1));",
         "until_ns += 0;",
     ),
     Mutation(

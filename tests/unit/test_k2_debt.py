@@ -267,8 +267,8 @@ MUTATIONS = [
     Mutation(
         "pause-too-short",
         "large-buffer",
-        "pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors),",
-        "pause_ns = min(rate_ns(d->rate, d->limit_sectors),",
+        "pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors), 2 * d->pause_ns);",
+        "pause_ns = min(rate_ns(d->rate, d->limit_sectors), 2 * d->pause_ns);",
     ),
     Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation("idle-counts", "idle", "max(took_ns, least_ns))", "least_ns)"),

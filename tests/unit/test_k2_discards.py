@@ -238,7 +238,7 @@ MUTATIONS = [
     Mutation(
         "no-timer-for-the-floor",
         "quiet_floor",
-        "until_ns = min(until_ns, max(k2->floor.due_ns[k2_floor_kind(list)], now + 1));",
+        "until_ns = min(until_ns, max(k2->floor.due_ns[K2_FLOOR_KIND(list)], now + 1));",
         "until_ns += 0;",
     ),
     Mutation(

@@ -213,8 +213,8 @@ MUTATIONS = [
     Mutation(
         "anything-releases",
         "background",
-        "unlikely(k2_observer()) && list >= K2_LIST_BACKGROUND",
-        "unlikely(k2_observer())",
+        "\tif (list < K2_LIST_BACKGROUND)\n\t\treturn;\n\tif (k2->held == k2_observer())",
+        "\tif (k2->held == k2_observer())",
     ),
     Mutation("wrong-bound", "discards", "r->why = K2_HOLD_DISCARD;", "r->why = K2_HOLD_BYTES;"),
     Mutation(

@@ -546,7 +546,7 @@ static void learn(void)
 		machine.now_ns += 1000000;
 		for (flow = 0; flow < 2; flow++) {
 			must(ahead_find(&k2->ahead, flow, 0, machine.now_ns) == flow);
-			ahead_rt_went(&k2->ahead, flow, 8, false, machine.now_ns, machine.now_ns);
+			ahead_rt_went(&k2->ahead, flow, false, machine.now_ns, machine.now_ns);
 			ahead_ended(&k2->ahead, flow, machine.now_ns + 100000);
 		}
 	}

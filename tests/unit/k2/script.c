@@ -294,6 +294,8 @@ static void obey(char *line)
 		printf("%s", target_is_missed(&k2->target)	 ? "missed" :
 			     k2->target.kind == TARGET_PREDICTED ? "predicted" :
 								   "unpredicted");
+	} else if (!strcmp(line, "way\n")) {
+		printf("%u", k2->ahead.flows[0].arrivals.way);
 	} else if (!strcmp(line, "idle\n")) {
 		printf("%llu", (unsigned long long)k2->target.idle[k2->target.latest].typical_ns);
 	} else if (!strcmp(line, "owed\n")) {

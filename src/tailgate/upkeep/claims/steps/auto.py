@@ -197,4 +197,46 @@ def auto_found(lab: Lab) -> Iterator[Figure]:
         yield Figure(f"auto-found/sim/970evo/{load}/worst-s", exact(max(took), STARTS), source)
 
 
-STEPS = (auto, auto_found)
+def given(cell: Cell) -> dict[str, Quantity]:
+    """With `auto`, the background over what it gets beside a given target: the p99 that `auto` ends with."""
+    ours = reader(cell.auto)
+    target_us = round(ours.latency.percentile(0.99))
+    other = reader(with_knobs(cell.k2, {"rt_tags": 25, "rt_target_us": target_us}))
+    return {"auto/background-over-given": ours.background / other.background}
+
+
+def auto_given(lab: Lab) -> Iterator[Figure]:
+    """K2: what `rt_target_us` `auto` costs beside the number that it should find, five drives."""
+    held_out = list(lab.held_out(LAW, HELD_OUT))
+    drives = [(name, name, None) for name in DRIVES] + [(n, str(path), law) for n, path, law in held_out]
+    some = {f"{name}/{load}": cell for name, file, _ in drives for load, cell in cells(file)}
+    found = side_by_side(given, some)
+    laws = {name: law for name, _, law in drives}
+    for place, figures in found.items():
+        source = Source("tailgate claims auto_given", "sim", "virtual", (1,), laws[place.partition("/")[0]])
+        for name, quantity in figures.items():
+            yield Figure(f"auto/sim/{place}/{name}", quantity, source)
+    shares = [q.value for figures in found.values() for q in figures.values()]
+    source = Source("tailgate claims auto_given", "sim", "virtual", (1,))
+    yield Figure("auto/sim/all/auto/background-over-given/median", exact(median(shares), len(shares)), source)
+    yield Figure("auto/sim/all/auto/background-over-given/worst", exact(min(shares), len(shares)), source)
+
+
+def busy(lab: Lab) -> Iterator[Figure]:
+    """K2: `rt_target_us` `auto` beside a reader that asks two to five times in a millisecond."""
+    source = Source("tailgate claims busy", "sim", "virtual", (1,))
+    for drive in DRIVES:
+        simulated = simulations.of("k2/busy", drive)
+        for load in dict.fromkeys(load for load, _, _ in simulated):
+            idle = reader(simulated[load, "auto", 0.0]).latency
+            aim_us = max(AIM_TIMES * idle.percentile(AIM_OF), idle.percentile(0.99))
+            for scheduler in ("none", "none-8", "k2-8", "auto"):
+                ours = reader(simulated[load, scheduler, 1.0])
+                start = f"busy/sim/{drive}/{load}/{scheduler}"
+                yield Figure(f"{start}/p99", ours.us(0.99), source)
+                yield Figure(f"{start}/mib_s", ours.background, source)
+                if scheduler == "auto":
+                    yield Figure(f"{start}/p99-over-aim", ours.us(0.99) / aim_us, source)
+
+
+STEPS = (auto, auto_found, auto_given, busy)

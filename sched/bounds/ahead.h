@@ -39,8 +39,9 @@
 /* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests. */
 #define AHEAD_DEVICE_MEMORY 10
 /*
- * A flow is not predicted if d is more than this share of its gap. It would be in the drive, where it restricts nothing, for much of the
- * time, and the next request would follow too soon for the background to leave.
+ * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor is it predicted if d is more than this share
+ * of its gap. It would be in the drive, where it restricts nothing, for much of the time, and the next request would follow too soon for
+ * the background to leave.
  */
 #define AHEAD_DEVICE_SHARE 4
 /*
@@ -222,7 +223,8 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 arrived_ns)
 
 	flow->present_until_ns =
 		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
-	if (!arrivals_predictable(&flow->arrivals) || device_ns > gap_ns / AHEAD_DEVICE_SHARE) {
+	if (!a->rate || !arrivals_predictable(&flow->arrivals) ||
+	    device_ns > gap_ns / AHEAD_DEVICE_SHARE) {
 		a->predicted &= ~BIT(number);
 		if (a->others_until_ns < flow->present_until_ns) {
 			a->others_until_ns = flow->present_until_ns;

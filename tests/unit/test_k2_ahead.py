@@ -277,6 +277,16 @@ def check_who_needs_much_is_not_predicted(script: Script) -> None:
     assert lab.predicted() == 0
 
 
+def check_nothing_is_predicted_before_the_rate_is_known(script: Script) -> None:
+    lab = Lab(script, [Flow(0, ticks(2_000))], depth=0)
+    lab.play(50_000)
+    assert lab.predicted() == 0
+    for _ in range(40):
+        lab.insert()
+    lab.play(100_000)
+    assert lab.predicted() == 1
+
+
 def check_writes_are_not_predicted(script: Script) -> None:
     lab = Lab(script, [Flow(0, thinks(2_000), writes=True), Flow(1, thinks(2_000))])
     lab.play(100_000)
@@ -436,6 +446,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "steep": check_the_lead,
     "auto": check_what_finds_itself,
     "much": check_who_needs_much_is_not_predicted,
+    "unknown-rate": check_nothing_is_predicted_before_the_rate_is_known,
     "writes": check_writes_are_not_predicted,
     "placebo": check_the_placebo_holds_as_much_and_does_not_hit,
     "two-of-a-level": check_two_of_a_level,
@@ -518,6 +529,7 @@ MUTATIONS = [
         "min(min(until_ns, held_until_ns), others_ns)",
         "min(until_ns, held_until_ns)",
     ),
+    Mutation("at-any-rate", "unknown-rate", "if (!a->rate || !arrivals", "if (!arrivals"),
     Mutation("any-gap", "much", "device_ns > gap_ns / AHEAD_DEVICE_SHARE", "false"),
     Mutation("writes-too", "writes", "alone && !writes);", "alone);"),
     Mutation("hi-as-at-first", "auto", "if (a->rate && a->device_ns)", "if (false)"),

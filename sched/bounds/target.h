@@ -4,7 +4,8 @@
  *
  * A request that was late moves the bound down by a step, one that was in time up by a 99th of a step, so that both cancel out when one in
  * a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951; steps are of the logarithm, as a bound is
- * wrong by factors). The bound does not rise while it holds nothing. Of a new bound the first steps are larger.
+ * wrong by factors). The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones:
+ * the percentile is that of all requests, with and without background. Of a new bound the first steps are larger.
  *
  * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
  * never falls below it; elsewhere it is the limit. Both are remembered.
@@ -71,6 +72,8 @@
 #define TARGET_FIRST_TIMES 14
 /* Requests that one move of the bound takes into account at most: more of them moved it to its end long before. */
 #define TARGET_ENDED_MAX 256
+/* Most credit: four late requests. */
+#define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
  * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
@@ -91,12 +94,13 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @applied: what it was when the bound was set last
  * @seen: requests so far, at most TARGET_FIRST
  * @lift: logarithm of the factor by which the aim is raised
+ * @credit: what the bound will not fall
  * @ended: requests that have ended since the bound moved
  * @late: late ones among @ended
  */
 struct target_point {
 	u64 limit_sectors;
-	int log, applied, seen, lift;
+	int log, applied, seen, lift, credit;
 	atomic_t ended, late;
 };
 
@@ -274,7 +278,7 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
 	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
 	int step = TARGET_STEP * times;
-	int up = t->held ? in_time * step : 0, down = late * TARGET_ODDS * step;
+	int up = in_time * step, down = late * TARGET_ODDS * step, forgiven;
 	int lift = p->lift;
 
 	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)
@@ -283,7 +287,13 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
 	p->seen = min(p->seen + in_time + late, TARGET_FIRST);
 	WRITE_ONCE(p->lift, clamp_t(int, lift, 0, TARGET_LIFT_MAX));
-	p->log = clamp_t(int, p->log + up - down, log_min, TARGET_LOG_MAX);
+	if (!t->held) {
+		p->credit = min(p->credit + up, TARGET_CREDIT);
+		up = 0;
+	}
+	forgiven = min(down, p->credit);
+	p->credit -= forgiven;
+	p->log = clamp_t(int, p->log + up + forgiven - down, log_min, TARGET_LOG_MAX);
 }
 
 /**

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.k2_programs import RT, Drive, Mutation, Script, assert_noticed
-from tests.unit.test_k2_ahead import AUTO, HI_KIB, Flow, Lab, thinks, ticks
+from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
 #: Seven of the background and the request itself, 40 us each.
 TARGET_US = 300
@@ -98,6 +98,22 @@ def check_what_is_not_held_teaches_nothing(script: Script) -> None:
     assert lab.late(800_000) < 0.2
 
 
+def check_quiet_makes_up_for_some(script: Script) -> None:
+    """What was in time while nothing was held counts: then some that are late do not lower the bound."""
+    for quiet_us, moves_later in ((12_000, False), (600_000, True)):
+        lab = TargetLab(script, [Flow(0, thinks(400))], {"rt_target_us": 100}, depth=0)
+        lab.play(quiet_us)
+        for _ in range(40):
+            lab.insert()
+        lab.run()
+        lab.play(quiet_us + 6_000)
+        met = [sectors for us, sectors in lab.met[0] if us > quiet_us]
+        assert met[0] == 4 * SECTORS
+        assert (met[2] == met[0]) == moves_later
+        assert met[8] <= met[0] / 2
+        script.ask("set rt_target_us 0")
+
+
 def check_looking_ahead_is_used_where_it_gains(script: Script) -> None:
     """By the clock it lets the background fill the drive between two requests."""
     lab = TargetLab(script, [Flow(0, ticks(1_000))], {"rt_target_us": 85})
@@ -160,6 +176,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "follows": check_it_follows_the_load,
     "impossible": check_a_target_out_of_reach_leaves_the_background_its_share,
     "unused": check_what_is_not_held_teaches_nothing,
+    "quiet": check_quiet_makes_up_for_some,
     "ahead": check_looking_ahead_is_used_where_it_gains,
     "auto": check_auto_is_twice_the_idle_drive,
     "settles": check_the_aim_settles_and_follows,
@@ -176,8 +193,8 @@ def test_the_target_is_met(script: Script, check: Callable[[Script], None]) -> N
 MUTATIONS = [
     Mutation("any-gap", "busy", "device_ns > gap_ns / AHEAD_DEVICE_SHARE", "false"),
     Mutation("any-quantile", "late", "down = late * TARGET_ODDS", "down = late * 50"),
-    Mutation("never-falls", "late", "p->log + up - down,", "p->log + up,"),
-    Mutation("never-rises", "late", "p->log + up - down,", "p->log - down,"),
+    Mutation("never-falls", "late", "p->log + up + forgiven - down,", "p->log + up,"),
+    Mutation("never-rises", "late", "p->log + up + forgiven - down,", "p->log + forgiven - down,"),
     Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),
     Mutation(
         "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"
@@ -192,8 +209,10 @@ MUTATIONS = [
         "step_ns = typical_ns / 32",
     ),
     Mutation("aim-is-stuck", "settles", "TARGET_IDLE_SAMPLES 28", "TARGET_IDLE_SAMPLES 100000"),
-    Mutation("rises-unused", "unused", "up = t->held ? in_time * step : 0", "up = in_time * step"),
+    Mutation("rises-unused", "unused", "if (!t->held) {", "if (false) {"),
     Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),
+    Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),
+    Mutation("credit-for-ever", "quiet", "p->credit -= forgiven;", ""),
     Mutation(
         "never-predicted", "ahead", "e->marks |= k2->target.kind == TARGET_PREDICTED", "e->marks |= false"
     ),

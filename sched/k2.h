@@ -118,8 +118,8 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @blocked: bitmap of lists that may not dispatch now
  * @rt_inflight: real-time requests in the drive, by level
  * @rt_inflight_all: of all levels
- * @rt_ended: real-time requests that have left the drive, since the start
- * @rt_ns: time from their arrival until then, added up
+ * @rt_ended: real-time requests that have completed, since the start
+ * @rt_ns: time from their arrival until then, added up; from the latest return of those that the driver returned
  * @bound_held: number of completions that unblocked a list
  * @armed_ns: when the timer is due; 0: it is not armed
  * @ticks: number of times that the timer expired

@@ -100,7 +100,7 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 	if (e->level != K2_BACKGROUND) {
 		atomic_dec(&k2->rt_inflight[e->level]);
 		atomic_dec(&k2->rt_inflight_all);
-		if (K2_STATISTICS) {
+		if (K2_STATISTICS && e->state == K2_NEW) {
 			atomic64_inc(&k2->rt_ended);
 			atomic64_add(took_ns, &k2->rt_ns);
 		}

@@ -117,6 +117,12 @@ K2_FAULTS = (
         found_soon=True,
     ),
     Fault(
+        "a real-time request that the driver returns counts as completed",
+        "K2_STATISTICS && e->state == K2_NEW",
+        "K2_STATISTICS",
+        found_soon=True,
+    ),
+    Fault(
         "a pause of the debt of writes has no longest",
         "	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);",
         "	d->pause_ns = 16 * pause_ns;",

@@ -80,6 +80,8 @@ static struct k2_ctx *ctxs[QUEUES_MAX];
 /* What the laws have counted. */
 static struct {
 	u64 inserted[K2_LEVELS], chosen[K2_LEVELS], removed[K2_LEVELS], taken;
+	u64 rt_ended,
+		rt_ns; /* real-time requests that have completed, and their time since insertion */
 	u64 requests, sectors; /* in the drive */
 	u64 discards; /* those of them that were inserted with a bound on discards */
 	u64 queued[K2_LEVELS]; /* not urgent */
@@ -562,6 +564,10 @@ static void leave(struct io *io)
 static bool subject_finish(struct io *io)
 {
 	leave(io);
+	if (io->level != K2_BACKGROUND) {
+		law.rt_ended++;
+		law.rt_ns += player_now_ns - io->inserted_ns;
+	}
 	return k2_finish(k2, (struct k2_entry *)io->elv, false);
 }
 
@@ -634,6 +640,9 @@ static void subject_destroy(void)
 		    k2->removed[level] != law.removed[level] || waits != law.chosen[level])
 			player_fail("the counters of level %u do not balance", level);
 	}
+	if ((u64)atomic64_read(&k2->rt_ended) != law.rt_ended ||
+	    (u64)atomic64_read(&k2->rt_ns) != law.rt_ns)
+		player_fail("the counters of completed real-time requests do not balance");
 	if (k2->taken != law.taken)
 		player_fail("%llu requests were taken to be split, K2 has counted %llu",
 			    (unsigned long long)law.taken, (unsigned long long)k2->taken);

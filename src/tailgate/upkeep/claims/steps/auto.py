@@ -4,7 +4,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -141,31 +141,32 @@ def side_by_side(work: Callable[[Cell], Measured], some: Mapping[str, Cell]) -> 
     return {name: found[name] for name in some}
 
 
-def auto(lab: Lab) -> Iterator[Figure]:
-    """K2: `rt_target_us` as `auto` and as a number, beside a search of all settings by hand, five drives."""
+def over_all(lab: Lab, work: Callable[[Cell], Measured], source: Source) -> Iterator[tuple[str, Figure]]:
+    """The work's figures on all loads of five drives: which figure of a cell it is, and the figure."""
     held_out = list(lab.held_out(LAW, HELD_OUT))
     drives = [(name, name, None) for name in DRIVES] + [(n, str(path), law) for n, path, law in held_out]
     some = {f"{name}/{load}": cell for name, file, _ in drives for load, cell in cells(file)}
-    found = side_by_side(kept, some)
     laws = {name: law for name, _, law in drives}
-    for place, figures in found.items():
-        source = Source("tailgate claims auto", "sim", "virtual", (1,), laws[place.partition("/")[0]])
+    for place, figures in side_by_side(work, some).items():
+        its = replace(source, law=laws[place.partition("/")[0]])
         for name, quantity in figures.items():
-            yield Figure(f"auto/sim/{place}/{name}", quantity, source)
-    yield from summary(found, Source("tailgate claims auto", "sim", "virtual", (1,)))
+            yield name, Figure(f"auto/sim/{place}/{name}", quantity, its)
 
 
-def summary(found: Mapping[str, Measured], source: Source) -> Iterator[Figure]:
-    """The median and the worst over all cells, for `auto` and for each target."""
+def auto(lab: Lab) -> Iterator[Figure]:
+    """K2: `rt_target_us` as `auto` and as a number, beside a search of all settings by hand, five drives."""
+    source = Source("tailgate claims auto", "sim", "virtual", (1,))
+    found = list(over_all(lab, kept, source))
+    yield from (figure for _, figure in found)
     for kind in ("auto", *(f"target-{times:g}" for times in TARGETS)):
-        shares = [
-            figures[f"{kind}/background-over-by-hand"].value
-            for figures in found.values()
-            if f"{kind}/background-over-by-hand" in figures
-        ]
-        start = f"auto/sim/all/{kind}/background-over-by-hand"
-        yield Figure(f"{start}/median", exact(median(shares), len(shares)), source)
-        yield Figure(f"{start}/worst", exact(min(shares), len(shares)), source)
+        yield from spread(found, f"{kind}/background-over-by-hand", source)
+
+
+def spread(found: Iterable[tuple[str, Figure]], which: str, source: Source) -> Iterator[Figure]:
+    """The median and the worst of one figure over all cells."""
+    shares = [figure.quantity.value for name, figure in found if name == which]
+    yield Figure(f"auto/sim/all/{which}/median", exact(median(shares), len(shares)), source)
+    yield Figure(f"auto/sim/all/{which}/worst", exact(min(shares), len(shares)), source)
 
 
 def mib_until(simulated: Simulation, end_s: float) -> float:
@@ -207,19 +208,10 @@ def given(cell: Cell) -> dict[str, Quantity]:
 
 def auto_given(lab: Lab) -> Iterator[Figure]:
     """K2: what `rt_target_us` `auto` costs beside the number that it should find, five drives."""
-    held_out = list(lab.held_out(LAW, HELD_OUT))
-    drives = [(name, name, None) for name in DRIVES] + [(n, str(path), law) for n, path, law in held_out]
-    some = {f"{name}/{load}": cell for name, file, _ in drives for load, cell in cells(file)}
-    found = side_by_side(given, some)
-    laws = {name: law for name, _, law in drives}
-    for place, figures in found.items():
-        source = Source("tailgate claims auto_given", "sim", "virtual", (1,), laws[place.partition("/")[0]])
-        for name, quantity in figures.items():
-            yield Figure(f"auto/sim/{place}/{name}", quantity, source)
-    shares = [q.value for figures in found.values() for q in figures.values()]
     source = Source("tailgate claims auto_given", "sim", "virtual", (1,))
-    yield Figure("auto/sim/all/auto/background-over-given/median", exact(median(shares), len(shares)), source)
-    yield Figure("auto/sim/all/auto/background-over-given/worst", exact(min(shares), len(shares)), source)
+    found = list(over_all(lab, given, source))
+    yield from (figure for _, figure in found)
+    yield from spread(found, "auto/background-over-given", source)
 
 
 def busy(lab: Lab) -> Iterator[Figure]:

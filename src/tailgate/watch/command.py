@@ -9,7 +9,7 @@ from tailgate.base.errors import UsageError
 from tailgate.simulator import knobs, simulation
 from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
 from tailgate.watch.law import Law
-from tailgate.watch.meter import Counters, Keep, Meter
+from tailgate.watch.meter import Counters, Keep, Meter, Protected
 from tailgate.watch.queue import LostError, Queue
 from tailgate.watch.way import Way
 
@@ -48,23 +48,26 @@ class Watcher:
 def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:
     """Simulate it with the knobs moving as they would on a drive with these counters. UsageError."""
     keep.check(told.scheduler)
-    rounded = 1000 if keep.requests == "rt" else 1_000_000
     moves: list[Move] = []
     watcher = Watcher(keep, way, _numbers(told, way))
 
     def watch(sample: Any) -> Mapping[str, int]:
-        counted = (
-            sample.real_time if keep.requests == "rt" else sample.completed[DIRECTIONS.index(keep.requests)]
-        )
-        move = watcher.see(
-            Counters(sample.now_ns / 1e9, counted.ios, counted.ns // rounded * rounded // 1000)
-        )
-        if not move:
+        if not (move := watcher.see(_counters(sample, keep.requests))):
             return {}
         moves.append(move)
         return move.knobs
 
     return simulation.simulate(told, way.every_ms * 1_000_000, watch), moves
+
+
+def _counters(sample: Any, protected: Protected) -> Counters:
+    """What a drive would have counted: the block layer in whole milliseconds, K2 in microseconds."""
+    if protected == "rt":
+        counted, us = sample.real_time, sample.real_time.ns // 1000
+    else:
+        counted = sample.completed[DIRECTIONS.index(protected)]
+        us = counted.ns // 1_000_000 * 1000
+    return Counters(sample.now_ns / 1e9, counted.ios, us)
 
 
 def _numbers(told: Simulation, way: Way) -> dict[str, int]:

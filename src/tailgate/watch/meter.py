@@ -36,7 +36,7 @@ class Keep:
     limit_us: float
 
     def check(self, scheduler: str) -> None:
-        """UsageError if nobody counts these requests where this scheduler runs."""
+        """UsageError if real-time requests are to be kept, and this scheduler does not count them."""
         if self.requests == "rt" and scheduler not in COUNT_RT:
             raise UsageError(
                 f"{scheduler} does not count real-time requests, as {one_of(COUNT_RT)} does; "

@@ -136,7 +136,7 @@ def check_the_aim_settles_and_follows(script: Script) -> None:
     drive, rng = Drive(script, rt_target_us=AUTO), random.Random(1)
 
     def serve(times: int, share: float = 1) -> list[float]:
-        """The aim, as a share of the upper quartile, after each read of so many."""
+        """Serves so many reads. Return: after each, what K2 has found over their upper quartile."""
         after = []
         for _ in range(times):
             number = drive.insert(RT)

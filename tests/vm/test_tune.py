@@ -34,16 +34,8 @@ def test_what_the_simulator_proposes_is_confirmed_in_a_guest(
     """Few settings of K2 beside none: enough for all steps, not for a good answer."""
     (tmp_path / "own.fio").write_text(JOB)
     line = ["tune", "--workload", str(tmp_path / "own.fio"), "--goal", "min rt.lat_us.p99", "--quick"]
-    line += [
-        "--keep",
-        "background.iops >= 0.5 * none",
-        "--schedulers",
-        "k2",
-        "--trials",
-        "4",
-        "--repeats",
-        "1",
-    ]
+    line += ["--keep", "background.iops >= 0.5 * none"]
+    line += ["--schedulers", "k2", "--trials", "4", "--repeats", "1"]
     assert main([*line, "--target", "vm", "--json", "--out", str(tmp_path / "runs")]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["profiles"]) == {"latency", "balanced", "throughput"}

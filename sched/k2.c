@@ -324,8 +324,7 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 	if (lists)
 		background = owed;
 	for (; background; background &= k2->levels.filled) {
-		list = owed & background ? k2_background_list(k2, owed & background, true) :
-					   k2_background_list(k2, background, false);
+		list = k2_background_list(k2, owed & background ?: background, owed & background);
 		if (k2_set_aside(k2, list, large))
 			continue;
 		if (owed & 1U << list || k2_may_go(k2, list, now))

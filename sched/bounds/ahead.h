@@ -20,7 +20,6 @@
 
 #include <linux/atomic.h>
 #include <linux/bitops.h>
-#include <linux/string.h>
 
 #include "arrivals.h"
 #include "bound.h"
@@ -207,9 +206,7 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 	}
 	if (gone == AHEAD_FLOWS)
 		return gone;
-	memset(&a->flows[gone], 0, sizeof(a->flows[gone]));
-	a->flows[gone].level = level;
-	a->flows[gone].key = key;
+	a->flows[gone] = (struct ahead_flow){ .level = level, .key = key };
 	a->predicted &= ~BIT(gone);
 	return gone;
 }

@@ -197,13 +197,10 @@ static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 	}
 	if (now_ns < t->probe_until_ns)
 		return;
-	if (is_known || idle->tries == TARGET_PROBES_FIRST) {
-		if (++t->since_probe < TARGET_PROBE_EVERY)
-			return;
-		t->since_probe = 0;
-	} else {
+	if (!is_known && idle->tries < TARGET_PROBES_FIRST)
 		idle->tries++;
-	}
+	else if (++t->since_probe % TARGET_PROBE_EVERY)
+		return;
 	t->probe_until_ns = now_ns + TARGET_PROBE_NS;
 }
 
@@ -250,13 +247,10 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 	struct target_idle *idle = &t->idle[target_class(sectors, writes)];
 	u64 idle_ns = target_idle_ns(idle), limit_ns = READ_ONCE(t->target_ns);
 	struct target_point *point = &t->points[kind];
-	int lift;
 
 	if (limit_ns == TARGET_AUTO)
 		limit_ns = TARGET_AUTO_TIMES * idle_ns;
-	lift = READ_ONCE(point->lift);
-	if (lift)
-		limit_ns = limit_ns * target_power(lift + (8 << TARGET_LOG_SHIFT)) >> 8;
+	limit_ns = limit_ns * target_power(READ_ONCE(point->lift) + (8 << TARGET_LOG_SHIFT)) >> 8;
 	target_learn_idle(idle, alone, latency_ns);
 	if (!idle_ns)
 		return;

@@ -17,6 +17,7 @@ from tailgate.runs import export
 from tailgate.spec import experiment
 from tailgate.spec.plan import Run
 from tailgate.upkeep.claims.lab import Answer, Lab
+from tailgate.upkeep.claims.quantity import INTERVAL, RUNS
 from tailgate.upkeep.claims.results import Figure, Source
 from tailgate.upkeep.claims.steps import bounds, code, k2, search, simulator, split, target
 
@@ -85,15 +86,25 @@ def test_the_step_of_the_papers_tables_runs_both_and_compares_digits(
     values = by_id(iter(made))
     assert values["repeats/sim/table2-jobs-1-and-2/different"] == 2
     assert "table3/sim/predicted/lat_us.p99.9-median-error-size" in values
-    (seconds,) = (f for f in made if f.id == "table2/sim/jobs-2/seconds")
-    assert (seconds.source.clock, seconds.quantity.how) == ("wall", "none: one run")
     assert not any("/tmp" in f.source.command for f in made)
 
 
-@pytest.mark.parametrize("second", [2, 3])
-def test_the_demo_step_compares_its_two_runs(second: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second run lies where the first did, which is kept beside it under a name that sorts behind."""
-    answers = [2, second]
+def test_what_lasts_is_run_six_times_from_nothing() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def points(*arguments: str) -> list[dict[str, Any]]:
+        asked.append(arguments)
+        return []
+
+    (made,) = simulator.table2_seconds(Invented(points))
+    assert [arguments[-1] for arguments in asked] == ["--fresh"] * RUNS
+    assert (made.source.clock, made.quantity.how, made.quantity.n) == ("wall", INTERVAL, RUNS)
+
+
+@pytest.mark.parametrize("last", [2, 3])
+def test_the_demo_step_compares_all_its_runs(last: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run in a clone lies where the first did, which is kept beside it, its name sorts behind."""
+    answers = [*[2] * (2 * RUNS - 1), last]
 
     def run(command: list[str], cwd: Path | None = None, **_: object) -> None:
         if "make" in command and cwd:
@@ -105,7 +116,7 @@ def test_the_demo_step_compares_its_two_runs(second: int, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("subprocess.run", run)
     monkeypatch.setattr("tailgate.guest.kvm.works", lambda: False)
-    assert by_id(code.demo(Lab()))["repeats/vm/demo/different"] == (1 if second == 2 else 2)
+    assert by_id(code.demo(Lab()))["repeats/vm/demo/different"] == (1 if last == 2 else 2)
 
 
 @pytest.mark.parametrize("answers", [[1, 1, 1], [1, 1, 2], [1, 2, 1], [1, 2, 3]])

@@ -20,10 +20,13 @@ from tailgate.upkeep.claims.model import Topic
 from tailgate.upkeep.claims.quantity import (
     INTERVAL,
     ONE_RUN,
+    RUNS,
     Quantity,
     exact,
     largest,
     once,
+    repeated,
+    seconds,
     smallest,
     within,
 )
@@ -94,6 +97,15 @@ def test_a_ratio_has_the_unfavourable_ends_of_both() -> None:
     alone = once(3) / within(2, 1, 4)
     assert (alone.low, alone.high, alone.how) == (1.5, 1.5, ONE_RUN)
     assert (within(1, 0.5, 2) / within(1, 0, 2)).high == math.inf
+
+
+def test_what_the_clock_decides_is_measured_several_times() -> None:
+    of = repeated([3, 1, 2, 9, 4, 5])
+    assert (of.value, of.low, of.high, of.n, of.how) == (3.5, 1, 9, 6, INTERVAL)
+    runs: list[None] = []
+    took = seconds(lambda: runs.append(None))
+    assert len(runs) == took.n == RUNS
+    assert 0 <= took.low <= took.value <= took.high
 
 
 # --- claims -------------------------------------------------------------------------------------------------

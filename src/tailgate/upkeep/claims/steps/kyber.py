@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kyber: what its paper observes, on the simulator's grids and in guests."""
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
 
 from tailgate.spec.grid import words
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, flow, us
-from tailgate.upkeep.claims.quantity import Quantity, exact, largest, once, smallest
+from tailgate.upkeep.claims.quantity import Quantity, exact, largest, seconds, smallest
 from tailgate.upkeep.claims.results import Figure, Source
 
 #: Targets of reads and writes, ns: Section 5's least and greatest.
@@ -149,11 +148,9 @@ def one_write(g: Grid) -> Iterator[Figure]:
 def kyber_minutes(lab: Lab) -> Iterator[Figure]:
     """Kyber, one grid of 90 cells, from nothing, by the clock."""
     arguments = ("kyber/r256-w256", "--full", "--target", "sim", "--fresh")
-    begin = time.monotonic()
-    lab.run(*arguments)
-    minutes = (time.monotonic() - begin) / 60
+    minutes = seconds(lambda: lab.run(*arguments)) / 60
     source = Source(f"tailgate run {' '.join(arguments)}", "host", "wall")
-    yield Figure("kyber/sim/grid/minutes", once(minutes), source)
+    yield Figure("kyber/sim/grid/minutes", minutes, source)
 
 
 def kyber_optane(lab: Lab) -> Iterator[Figure]:

@@ -15,11 +15,18 @@ from tailgate.upkeep.bench import contenders, costs, instructions
 KERNEL = Kernel("stable", "6.1.0-1-amd64", *[Path("/nowhere")] * 4)
 
 
+USUAL = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {"mq-deadline": 2000, "bfq": 3000}
+
+
+def test_what_ours_add_over_what_the_kernels_add() -> None:
+    figures = {"qd32": USUAL | {"k2": 1500, "mqfq": 1600, "vflash": 1100}}
+    found = {r.name: r.value for r in costs.results(KERNEL, figures)}
+    assert found["added_over_mq-deadline.k2.qd32.6_1"] == 0.5
+    assert found["added_over_bfq.mqfq.qd32.6_1"] == 0.3
+
+
 def test_k2_less_that_of_an_earlier_commit() -> None:
-    none = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {
-        "mq-deadline": 2000,
-        "k2": 1503.25,
-    }
+    none = USUAL | {"k2": 1503.25}
     figures = {"qd32": none | {"k2 before 527fb48": 1490, "vflash": 1100}, "qd1": none}
     found = {r.name: r.value for r in costs.results(KERNEL, figures)}
     assert found["instructions_per_io.k2_since.527fb48.qd32.6_1"] == pytest.approx(13.2, abs=0.06)
@@ -28,11 +35,10 @@ def test_k2_less_that_of_an_earlier_commit() -> None:
 
 
 def test_price_of_what_is_switched_on() -> None:
-    usual = dict.fromkeys((c.name for c in contenders.CONTENDERS), 1000.0) | {"mq-deadline": 2000}
     on = {c.name: 1500.0 for c in contenders.ON}
     figures = {
-        "qd32": usual | on | {"vflash": 1100, "k2 with auto": 1042},
-        "qd1": usual | on | {"k2 real-time": 1400, "k2 with auto real-time": 1411.5},
+        "qd32": USUAL | on | {"vflash": 1100, "k2 with auto": 1042},
+        "qd1": USUAL | on | {"k2 real-time": 1400, "k2 with auto real-time": 1411.5},
     }
     found = {r.name: r.value for r in costs.results(KERNEL, figures)}
     assert found["instructions_per_io.price.auto.background.6_1"] == 42

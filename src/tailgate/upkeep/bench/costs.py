@@ -4,6 +4,7 @@
 `figures` below are instructions per I/O by load and contender on one kernel, as instructions.count returns.
 """
 
+import itertools
 from collections.abc import Mapping
 
 from rich.table import Table
@@ -23,20 +24,19 @@ from tailgate.upkeep.bench.result import Result
 
 
 def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
-    """Entries of bench.json for one kernel: totals, what each adds to none, and ours by mq-deadline's."""
+    """Entries of bench.json for one kernel: totals, and what ours add to none over what the kernel's add."""
     series = kernel.series.replace(".", "_")
     out = []
     for load, by_contender in figures.items():
         none = by_contender["none"]
-        deadline = by_contender["mq-deadline"] - none
         context = f"null_blk, 4 KiB random reads, {load}, Linux {kernel.release}, one CPU in virtual time"
         for c in CONTENDERS:
             name = f"instructions_per_io.{c.name}.{load}.{series}"
             out.append(Result(name, by_contender[c.name], "instructions", False, context))
         k2 = by_contender["k2"]
-        for name in OURS:
-            ratio = round((by_contender[name] - none) / deadline, 3)
-            name = f"added_over_mq-deadline.{name}.{load}.{series}"
+        for name, other in itertools.product(OURS, ("mq-deadline", "bfq")):
+            ratio = round((by_contender[name] - none) / (by_contender[other] - none), 3)
+            name = f"added_over_{other}.{name}.{load}.{series}"
             out.append(Result(name, ratio, "ratio", False, context))
         for c_name, value in by_contender.items():
             if (commit := c_name.removeprefix("k2 before ")) != c_name:

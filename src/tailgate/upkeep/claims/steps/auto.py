@@ -33,6 +33,9 @@ AIM_TIMES, AIM_OF = 2, 0.75
 #: Targets that are given, in times the idle drive's p99.
 TARGETS = (1.5, 2, 4, 8)
 
+#: Load -> `rt_target_us`: with 4 KiB the idle drive's p99, with 64 KiB a little below what was set by hand.
+POINTS = {"4k-closed": 84, "64k-closed": 740}
+
 #: Starts from cold; the length of each window in which the background is measured, and of a start, s.
 STARTS, WINDOW_S, START_S = 20, 0.25, 8.0
 #: The background has found its place when it has this share of what it has in the second half of the start.
@@ -159,14 +162,17 @@ def auto(lab: Lab) -> Iterator[Figure]:
     found = list(over_all(lab, kept, source))
     yield from (figure for _, figure in found)
     for kind in ("auto", *(f"target-{times:g}" for times in TARGETS)):
-        yield from spread(found, f"{kind}/background-over-by-hand", source)
+        yield from spread(found, f"{kind}/background-over-by-hand", min, source)
+        yield from spread(found, f"{kind}/p99.9-over-by-hand", max, source)
 
 
-def spread(found: Iterable[tuple[str, Figure]], which: str, source: Source) -> Iterator[Figure]:
+def spread(
+    found: Iterable[tuple[str, Figure]], which: str, worst: Callable[[list[float]], float], source: Source
+) -> Iterator[Figure]:
     """The median and the worst of one figure over all cells."""
-    shares = [figure.quantity.value for name, figure in found if name == which]
-    yield Figure(f"auto/sim/all/{which}/median", exact(median(shares), len(shares)), source)
-    yield Figure(f"auto/sim/all/{which}/worst", exact(min(shares), len(shares)), source)
+    ratios = [figure.quantity.value for name, figure in found if name == which]
+    yield Figure(f"auto/sim/all/{which}/median", exact(median(ratios), len(ratios)), source)
+    yield Figure(f"auto/sim/all/{which}/worst", exact(worst(ratios), len(ratios)), source)
 
 
 def mib_until(simulated: Simulation, end_s: float) -> float:
@@ -211,7 +217,7 @@ def auto_given(lab: Lab) -> Iterator[Figure]:
     source = Source("tailgate claims auto_given", "sim", "virtual", (1,))
     found = list(over_all(lab, given, source))
     yield from (figure for _, figure in found)
-    yield from spread(found, "auto/background-over-given", source)
+    yield from spread(found, "auto/background-over-given", min, source)
 
 
 def busy(lab: Lab) -> Iterator[Figure]:
@@ -231,4 +237,21 @@ def busy(lab: Lab) -> Iterator[Figure]:
                     yield Figure(f"{start}/p99-over-aim", ours.us(0.99) / aim_us, source)
 
 
-STEPS = (auto, auto_found, auto_given, busy)
+def auto_points(lab: Lab) -> Iterator[Figure]:
+    """K2: what a given target leaves at two points that were reached by hand: 970 EVO, closed loop."""
+    of_load = dict(cells("970evo"))
+    for load, target_us in POINTS.items():
+        cell = of_load[load]
+        command = f"tailgate run {EXPERIMENT} --target sim, knob rt_target_us {target_us}"
+        source = Source(command, "sim", "virtual", (1,))
+        idle, none = reader(cell.idle), reader(cell.none)
+        ours = reader(with_knobs(cell.k2, {"rt_tags": 25, "rt_target_us": target_us}))
+        start = f"auto-points/sim/970evo/{load}/target-{target_us}"
+        yield Figure(f"{start}/p99", ours.us(0.99), source)
+        yield Figure(f"{start}/p99.9", ours.us(0.999), source)
+        yield Figure(f"{start}/p99.9-over-idle", ours.us(0.999) / idle.us(0.999), source)
+        yield Figure(f"{start}/mib_s", ours.background, source)
+        yield Figure(f"{start}/background-over-none", ours.background / none.background, source)
+
+
+STEPS = (auto, auto_found, auto_given, busy, auto_points)

@@ -187,6 +187,8 @@ def shares_and_slowdown(
         for label in ("none", "mqfq"):
             ratio = rates[label, load][flows[0]] / rates[label, load][flows[1]]
             yield equal.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
+        ratio = total(rates["mqfq", load]) / total(rates["none", load])
+        yield equal.figure(f"{start}/{load}/mqfq/total-over-none", ratio)
     for answer in (weights, hierarchy):
         yield from weighted(answer, start, rates_of(answer))
     rates, app = rates_of(fig6), "graph-stand-in"

@@ -47,6 +47,14 @@ def switched_off(lab: Lab) -> Iterator[Figure]:
             yield Figure(f"switched-off/{commit}/{case}", exact(value), source)
 
 
+def code_lines(lab: Lab) -> Iterator[Figure]:
+    """Lines of code of each scheduler and of what they share, beside mq-deadline and kyber."""
+    for name, value in lab.bench("lines").items():
+        yield Figure(
+            f"bench/lines/{name}", exact(value), Source("tailgate bench --only lines", "host", "virtual")
+        )
+
+
 def scalability(lab: Lab) -> Iterator[Figure]:
     """Operations a second of K2, MQFQ and a deadline-style queue: on this host, and in the model."""
     found = lab.bench("scale")
@@ -89,4 +97,4 @@ def demo(lab: Lab) -> Iterator[Figure]:
     yield Figure("repeats/vm/demo/different", same, Source("make demo", "vm", clock("vm")))
 
 
-STEPS = (instructions, switched_off, scalability, demo)
+STEPS = (instructions, switched_off, code_lines, scalability, demo)

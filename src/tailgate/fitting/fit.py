@@ -43,9 +43,11 @@ START: Parameters = {
 }
 #: Most value of parameters that have one.
 MOST: Parameters = {"dies": 255, "read_spread_percent": 100, "read_rare_ppm": 900_000}
+#: Reads at a time of the load many-4k (experiments/probe/reads.toml).
+MANY = 64
 #: Numbers of dies that are tried first.
 DIES = (3, 4, 5, 7, 9, 12, 16, 24, 40)
-#: How often the weights are made anew and the numbers of dies beside the best are tried.
+#: How often at most the weights are made anew and the numbers of dies beside the best are tried.
 ROUNDS = 3
 READ_TIMES = ("read_ns", "read_fixed_ns", "read_spread_percent", "read_rare_ppm", "read_rare_ns")
 #: Seeds from which the variation of figures is known, and how well bins of latency know any figure.
@@ -96,17 +98,24 @@ class Fit:
         places = self.model.places(READS)
         names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
         weights = self._weights(found, places)
+        one_die_ns = round(1e9 / self._figure(READS, "many-4k", "read", "iops"))
+        one_ns = found["read_ns"] + found["read_fixed_ns"]
+        one_die = {**found, "dies": 1, "read_ns": one_die_ns, "read_fixed_ns": max(1, one_ns - one_die_ns)}
+        starts = [self._with_dies(one_die, dies) for dies in DIES]
+        possible = [start for start in starts if start["read_fixed_ns"] > 1] or starts[:1]
         best = min(
-            (self._search({**found, "dies": dies}, names, places, 80, 0.25, weights) for dies in DIES),
+            (self._search(start, names, places, 60, 0.1, weights) for start in possible),
             key=lambda one: one[1],
         )
         for _ in range(ROUNDS):
             own = best[0]
             weights = self._weights(own, places)
             best = own, self._cost(own, places, weights)
-            for dies in (own["dies"], max(1, own["dies"] - 1), own["dies"] + 1):
-                other = self._search({**own, "dies": dies}, names, places, 100, 0.06, weights)
+            for start in (own, *(self._with_dies(own, max(1, own["dies"] + more)) for more in (-1, 1))):
+                other = self._search(start, names, places, 80, 0.06, weights)
                 best = min(best, other, key=lambda one: one[1])
+            if best[0]["dies"] == own["dies"]:
+                break
         own = best[0]
         for spread in range(max(0, own["read_spread_percent"] - 2), own["read_spread_percent"] + 3):
             start = {**own, "read_spread_percent": spread}
@@ -115,17 +124,33 @@ class Fit:
         self.told(f"reads: {words(best[0], ('dies', *names))}")
         return best[0]
 
+    def _with_dies(self, found: Parameters, dies: int) -> dict[str, int]:
+        """Another number of dies, and times that leave one read and many at a time about as they were.
+
+        Where that is not possible, as one read would take longer, `read_fixed_ns` is 1.
+        """
+        one_ns = found["read_ns"] + found["read_fixed_ns"]
+        read_ns = round(found["read_ns"] * _busy(dies) / _busy(found["dies"]))
+        return {**found, "dies": dies, "read_ns": read_ns, "read_fixed_ns": max(1, one_ns - read_ns)}
+
     def _writes(self, found: Parameters) -> dict[str, int]:
         """Buffer, program and erase, for both kinds of admission."""
         places, names = self.model.places(WRITES), ("buffer_kib", "program_ns", "erase_ns")
         steady_kib_s = 128 * self._figure(WRITES, "steady", "write", "iops")
-        # Erases take about a fifth of the dies' time.
-        program = round(0.8e9 * found["dies"] * ASSUMED["program_kib"] / steady_kib_s)
+        # What a die takes for a program, and for its part of an erase.
+        both_ns = 1e9 * found["dies"] * ASSUMED["program_kib"] / steady_kib_s
+        part = ASSUMED["program_kib"] / ASSUMED["erase_kib"]
         starts = [
-            {**found, "program_ns": program, "admission": admission, "erase_ns": erase, "buffer_kib": buffer}
+            {
+                **found,
+                "program_ns": max(1, round(both_ns - erase * part)),
+                "admission": admission,
+                "erase_ns": erase,
+                "buffer_kib": buffer,
+            }
             for admission in (0, 1)
             for erase in (2_500_000, 5_000_000)
-            for buffer in (800, 3_000)
+            for buffer in (700, 2_000, 6_000)
         ]
         best: list[tuple[dict[str, int], float]] = []
         weights = self._weights(starts[0], places)
@@ -187,6 +212,11 @@ class Fit:
 
     def _figure(self, experiment: str, load: str, flow: str, figure: str) -> float:
         return self.measured[Place(experiment, load)][Name(flow, figure)]
+
+
+def _busy(dies: int) -> float:
+    """Dies that are busy with MANY reads, each at a die by chance, in a closed queueing network."""
+    return dies * MANY / (MANY + dies - 1)
 
 
 def _values(names: Sequence[str], logarithms: Sequence[float]) -> dict[str, int]:

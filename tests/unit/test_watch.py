@@ -20,6 +20,7 @@ from tailgate.watch.law import Law
 from tailgate.watch.meter import Counters, Meter
 from tailgate.watch.queue import LostError, Queue
 from tailgate.watch.stop import StopSignals
+from tailgate.watch.way import WAYS
 
 pytest.importorskip("tailgate_sim", reason="`make sim` builds it")
 
@@ -140,11 +141,16 @@ def test_the_kernel_counts_milliseconds_modulo_2_to_the_32() -> None:
 # --- the law -----------------------------------------------------------------------------------------------
 
 
+#: Of a limit of 600 us.
+AIM = WAYS["k2"].aim
+AIM_US = AIM * 600
+
+
 def settled(
     plant: Callable[[float], float], limit: float, octaves: float = 8, steps: int = 400
 ) -> list[float]:
     """Latencies of the later half of the steps on a drive that has this latency at a position."""
-    law = Law(limit, octaves, octaves / 2, bounds_all=True)
+    law = Law(AIM * limit, octaves, octaves / 2, bounds_all=True)
     seen = []
     position = law.position
     for _ in range(steps):
@@ -176,7 +182,7 @@ def test_between_two_settings_it_goes_back_and_forth(edge: float, below: float, 
 @given(st.floats(3, 6), st.floats(0, 8))
 def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> None:
     """A latency that has its least within the way, as where the reads themselves are bounded."""
-    law = Law(600, 8, start, bounds_all=True)
+    law = Law(AIM_US, 8, start, bounds_all=True)
     position = law.position
     seen = []
     for _ in range(200):
@@ -189,25 +195,25 @@ def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> 
 def test_chance_does_not_lead_away(seed: int, edge: float) -> None:
     """Above an edge all settings are alike but for chance, as where less is outstanding than is allowed."""
     random = Random(seed)
-    law = Law(600, 8, 8, bounds_all=True)
+    law = Law(AIM_US, 8, 8, bounds_all=True)
     seen = []
     for _ in range(200):
         middle = 860 if law.position > edge else 300
         seen.append(middle * 2 ** random.gauss(0, 0.15))
         law.step(seen[-1])
-    assert mean(seen[:60]) <= 700
+    assert mean(seen[:60]) <= 800  # of 3000 seeds the worst has 762
     assert mean(seen[60:]) <= 620
 
 
 def test_a_limit_that_cannot_be_kept_leads_to_the_fastest_end_where_only_others_are_bounded() -> None:
-    law = Law(600, 8, 8, bounds_all=False)
+    law = Law(AIM_US, 8, 8, bounds_all=False)
     for _ in range(50):
         law.step(1000 * 1.1**law.position)
     assert law.position == 0
 
 
 def test_with_nothing_to_protect_all_else_gets_the_drive() -> None:
-    law = Law(600, 8, 2, bounds_all=True)
+    law = Law(AIM_US, 8, 2, bounds_all=True)
     assert [law.idle() for _ in range(8)][-1] == 8
     assert law.step(5000) <= 5.1  # and at once far down when the reads are back
 

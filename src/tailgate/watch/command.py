@@ -29,7 +29,7 @@ class Watcher:
     def __init__(self, keep: Keep, way: Way, present: Mapping[str, int]) -> None:
         self._meter = Meter()
         self._way = way
-        self._law = Law(keep.limit_us, way.octaves, way.place_of(present), way.bounds_all)
+        self._law = Law(way.aim * keep.limit_us, way.octaves, way.place_of(present), way.bounds_all)
         self._knobs = dict(present)
 
     def see(self, now: Counters) -> Move | None:

@@ -8,8 +8,6 @@ saves up: an interval below the aim adds the rest to the savings, one above the 
 
 import math
 
-#: What is aimed at, as a share of the limit: a change of the load costs some slow intervals first.
-AIM = 0.9
 #: Most savings and most debts, in aims times intervals. More savings would make the law late when the load
 #: changes; more debts would hold others back for long then.
 SAVINGS_MOST, DEBTS_MOST = 2.0, 3.0
@@ -25,15 +23,15 @@ GREW, BY_CHANCE, FELL = 0.6, 0.25, 0.2
 
 
 class Law:
-    """Where on a way of `octaves` to stand, so that a mean latency is at most `limit_us`.
+    """Where on a way of `octaves` to stand, so that a mean latency is about `aim_us`.
 
     `bounds_all`: see tailgate.watch.way.Way. Too few requests at a time make the latency longer too, so a
     step that made it longer is followed by one in the other direction.
     """
 
-    def __init__(self, limit_us: float, octaves: float, position: float, bounds_all: bool) -> None:
+    def __init__(self, aim_us: float, octaves: float, position: float, bounds_all: bool) -> None:
         self.position = position
-        self._aim_us = AIM * limit_us
+        self._aim_us = aim_us
         self._octaves = octaves
         self._bounds_all = bounds_all
         self._savings = 0.0

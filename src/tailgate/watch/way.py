@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from tailgate.base.errors import UsageError, one_of
 from tailgate.simulator.knobs import declared
 
+#: What is not aimed at, as a share of the limit for each millisecond between two looks: a change of the load
+#: costs some slow intervals first.
+KEPT_BACK = 0.0008
+
 
 @dataclass(frozen=True)
 class Range:
@@ -39,6 +43,11 @@ class Way:
     def octaves(self) -> float:
         """Its length: how often the knob with the widest range doubles on it."""
         return max(abs(math.log2(r.high / r.low)) for r in self.ranges)
+
+    @property
+    def aim(self) -> float:
+        """What is aimed at, as a share of the limit."""
+        return 1 - KEPT_BACK * self.every_ms
 
     def at(self, position: float) -> dict[str, int]:
         """The knobs at a position, in octaves from the end of low latency."""

@@ -170,10 +170,7 @@ static inline bool ahead_foretells(const struct ahead *a, u64 now_ns)
 /* Is nothing of a flow in the drive? Then its latest end is known. */
 static inline bool ahead_is_idle(const struct ahead_flow *flow)
 {
-	bool idle = !atomic_read(&flow->inflight);
-
-	smp_rmb(); /* pairs with ahead_ended() */
-	return idle;
+	return !atomic_read_acquire(&flow->inflight); /* pairs with ahead_ended() */
 }
 
 /* When the next request of a flow is expected, and when it is overdue. */
@@ -199,7 +196,7 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 
 		if (flow->level == level && flow->key == key)
 			return i;
-		if (flow->present_until_ns < until_ns && !atomic_read(&flow->inflight)) {
+		if (flow->present_until_ns < until_ns && ahead_is_idle(flow)) {
 			until_ns = flow->present_until_ns;
 			gone = i;
 		}
@@ -273,8 +270,7 @@ static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 	if (atomic_read(&flow->inflight) == 1)
 		recent_min(&flow->least_ns, took_ns, AHEAD_DEVICE_MEMORY);
 	WRITE_ONCE(flow->arrivals.origin_ns[ARRIVALS_FROM_END], now_ns);
-	smp_mb__before_atomic(); /* pairs with ahead_is_idle() */
-	atomic_dec(&flow->inflight);
+	atomic_dec_return_release(&flow->inflight); /* pairs with ahead_is_idle() */
 }
 
 /*

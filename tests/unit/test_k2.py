@@ -1093,7 +1093,7 @@ MUTATIONS = [
     Mutation(
         "evicted-while-in-the-drive",
         "interleave",
-        "if (flow->present_until_ns < until_ns && !atomic_read(&flow->inflight))",
+        "if (flow->present_until_ns < until_ns && ahead_is_idle(flow))",
         "if (flow->present_until_ns < until_ns)",
     ),
     Mutation(

@@ -545,7 +545,7 @@ MUTATIONS = [
     Mutation(
         "evicted-while-in-the-drive",
         "kept",
-        "if (flow->present_until_ns < until_ns && !atomic_read(&flow->inflight))",
+        "if (flow->present_until_ns < until_ns && ahead_is_idle(flow))",
         "if (flow->present_until_ns < until_ns)",
     ),
     Mutation(
@@ -554,7 +554,12 @@ MUTATIONS = [
         "if (a->others_until_ns < flow->present_until_ns) {",
         "if (number < AHEAD_FLOWS) {",
     ),
-    Mutation("a-new-flow-inherits", "anew", "memset(&a->flows[gone], 0, sizeof(a->flows[gone]));", ""),
+    Mutation(
+        "a-new-flow-inherits",
+        "anew",
+        "a->flows[gone] = (struct ahead_flow){ .level = level, .key = key };",
+        "a->flows[gone].level = level, a->flows[gone].key = key;",
+    ),
     Mutation("bits-stay", "anew", "a->predicted &= ~BIT(gone);", ""),
     Mutation(
         "a-departure-does-not-unblock",

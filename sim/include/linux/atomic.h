@@ -26,6 +26,10 @@
 	{                                                                                  \
 		return shared_load(&v->counter);                                           \
 	}                                                                                  \
+	static inline type prefix##_read_acquire(const prefix##_t *v)                      \
+	{                                                                                  \
+		return shared_load_acquire(&v->counter);                                   \
+	}                                                                                  \
 	static inline void prefix##_set(prefix##_t *v, type value)                         \
 	{                                                                                  \
 		shared_store(&v->counter, value);                                          \
@@ -61,6 +65,10 @@
 	static inline type prefix##_dec_return(prefix##_t *v)                              \
 	{                                                                                  \
 		return prefix##_add_return(-1, v);                                         \
+	}                                                                                  \
+	static inline type prefix##_dec_return_release(prefix##_t *v)                      \
+	{                                                                                  \
+		return prefix##_dec_return(v);                                             \
 	}                                                                                  \
 	static inline type prefix##_xchg(prefix##_t *v, type value)                        \
 	{                                                                                  \

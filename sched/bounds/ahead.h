@@ -55,8 +55,9 @@
 /* A smaller lo lets no request go. */
 #define AHEAD_LO_SECTORS_MIN 8
 /*
- * With lo below this, the lead is d times this over lo: up to 16 d. Rare long reads of the background then end before the expected request
- * arrives; the background still gets most of a gap.
+ * With lo below this, the lead is d times the square of this over lo: up to 64 d, as the target asks for two sectors at least. Rare long
+ * reads of the background then end before the expected request arrives. They may last longer than the gap: with a lead of all of it, the
+ * background gets next to nothing.
  */
 #define AHEAD_LEAD_SECTORS 16
 /* lo and the fallback without a target. */
@@ -137,7 +138,8 @@ static void ahead_apply(struct ahead *a)
 	a->lo_sectors = asked >= AHEAD_LO_SECTORS_MIN ? asked : 0;
 	a->lead_ns = a->device_ns;
 	if (asked && asked < AHEAD_LEAD_SECTORS)
-		a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS, asked);
+		a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS * AHEAD_LEAD_SECTORS,
+				       asked * asked);
 	a->hi_sectors = a->lo_sectors + more;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);

@@ -56,7 +56,7 @@
  * well. Where requests are predicted, less than 8 KiB means an earlier lead (ahead.h).
  */
 #define TARGET_LOG_MIN (3 << TARGET_LOG_SHIFT)
-#define TARGET_LOG_MIN_PREDICTED 0
+#define TARGET_LOG_MIN_PREDICTED (1 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_MAX (18 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_FIRST (5 << TARGET_LOG_SHIFT)
 /* The bound is set anew when it has moved by a hundredth, as that changes the other bounds as well, which takes time. */
@@ -78,12 +78,14 @@
  * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
  * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
- * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster.
+ * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster; so slowly, since an aim that the
+ * drive cannot meet is raised again only when the bound is at the least.
  */
 #define TARGET_LIFT_ODDS 110
-#define TARGET_LIFT_STEP ((1 << TARGET_LOG_SHIFT >> 5) / (TARGET_LIFT_ODDS + 1))
-#define TARGET_LIFT_FORGET 16
-#define TARGET_LIFT_MAX (16 << TARGET_LOG_SHIFT)
+#define TARGET_LIFT_SHIFT 24
+#define TARGET_LIFT_STEP ((1 << TARGET_LIFT_SHIFT >> 5) / (TARGET_LIFT_ODDS + 1))
+#define TARGET_LIFT_FORGET 20
+#define TARGET_LIFT_MAX (16 << TARGET_LIFT_SHIFT)
 
 enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 
@@ -93,7 +95,7 @@ enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
  * @log: its logarithm
  * @applied: what it was when the bound was set last
  * @seen: requests so far, at most TARGET_FIRST
- * @lift: logarithm of the factor by which the aim is raised
+ * @lift: logarithm of the factor by which the aim is raised, with TARGET_LIFT_SHIFT binary digits after the point
  * @credit: what the bound will not fall
  * @ended: requests that have ended since the bound moved
  * @late: late ones among @ended
@@ -247,10 +249,11 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 	struct target_idle *idle = &t->idle[target_class(sectors, writes)];
 	u64 idle_ns = target_idle_ns(idle), limit_ns = READ_ONCE(t->target_ns);
 	struct target_point *point = &t->points[kind];
+	int lift = READ_ONCE(point->lift) >> (TARGET_LIFT_SHIFT - TARGET_LOG_SHIFT);
 
 	if (limit_ns == TARGET_AUTO)
 		limit_ns = TARGET_AUTO_TIMES * idle_ns;
-	limit_ns = limit_ns * target_power(READ_ONCE(point->lift) + (8 << TARGET_LOG_SHIFT)) >> 8;
+	limit_ns = limit_ns * target_power(lift + (8 << TARGET_LOG_SHIFT)) >> 8;
 	target_learn_idle(idle, alone, latency_ns);
 	if (!idle_ns)
 		return;

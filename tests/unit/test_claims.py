@@ -103,7 +103,7 @@ def test_what_lasts_is_run_six_times_from_nothing() -> None:
 
 @pytest.mark.parametrize("last", [2, 3])
 def test_the_demo_step_compares_all_its_runs(last: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second run in a clone lies where the first did, which is kept beside it, its name sorts behind."""
+    """In each clone the second run takes the first one's place, which keeps a name that sorts later."""
     answers = [*[2] * (2 * RUNS - 1), last]
 
     def run(command: list[str], cwd: Path | None = None, **_: object) -> None:

@@ -18,6 +18,7 @@ from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, fig
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
 from tailgate.show.fitted import show
+from tailgate.spec import experiment as experiments
 from tailgate.spec.drive import Drive
 from tailgate.spec.toml import parse_toml
 from tailgate.upkeep import draw
@@ -67,6 +68,12 @@ def test_figures_that_vary_with_the_seed_count_less(hidden: dict[str, int]) -> N
     tail_of_many = weights[Place(READS, "many-4k"), Name("read", "p99")]
     assert single == pytest.approx(1 / fit.GRAIN, rel=0.5)
     assert tail_of_many < single / 2
+
+
+def test_many_reads_are_as_many_as_the_fit_takes_them_for() -> None:
+    sweeps = experiments.load(experiments.find(READS)).sweeps
+    (many,) = (sweep for sweep in sweeps if sweep.label == "many-4k")
+    assert many.variables["READS"] == str(fit.MANY)
 
 
 def test_single_writes_show_the_link(hidden: dict[str, int]) -> None:

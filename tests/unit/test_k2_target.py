@@ -136,7 +136,7 @@ def check_the_aim_settles_and_follows(script: Script) -> None:
     drive, rng = Drive(script, rt_target_us=AUTO), random.Random(1)
 
     def serve(times: int, share: float = 1) -> list[float]:
-        """Serves so many reads. Return: after each, what K2 has found over their upper quartile."""
+        """Serves reads. Return: after each, what K2 takes for their upper quartile, over the true one."""
         after = []
         for _ in range(times):
             number = drive.insert(RT)
@@ -195,6 +195,7 @@ MUTATIONS = [
     Mutation("any-quantile", "late", "down = late * TARGET_ODDS", "down = late * 50"),
     Mutation("never-falls", "late", "p->log + up + forgiven - down,", "p->log + up,"),
     Mutation("never-rises", "late", "p->log + up + forgiven - down,", "p->log + forgiven - down,"),
+    Mutation("forgets-soon", "impossible", "#define TARGET_LIFT_FORGET 20", "#define TARGET_LIFT_FORGET 16"),
     Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),
     Mutation(
         "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"

@@ -239,11 +239,10 @@ def busy(lab: Lab) -> Iterator[Figure]:
 
 def auto_points(lab: Lab) -> Iterator[Figure]:
     """K2: what a given target leaves at two points that were reached by hand: 970 EVO, closed loop."""
+    source = Source("tailgate claims auto_points", "sim", "virtual", (1,))
     of_load = dict(cells("970evo"))
     for load, target_us in POINTS.items():
         cell = of_load[load]
-        command = f"tailgate run {EXPERIMENT} --target sim, knob rt_target_us {target_us}"
-        source = Source(command, "sim", "virtual", (1,))
         idle, none = reader(cell.idle), reader(cell.none)
         ours = reader(with_knobs(cell.k2, {"rt_tags": 25, "rt_target_us": target_us}))
         start = f"auto-points/sim/970evo/{load}/target-{target_us}"

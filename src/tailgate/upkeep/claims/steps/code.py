@@ -87,10 +87,9 @@ def demo(lab: Lab) -> Iterator[Figure]:
                 subprocess.run([*WITH_US, "make", "demo"], cwd=clone, env=environment, check=True)
                 of_run.append(time.monotonic() - begin)
                 # A digest names the run; beside it lies what it replaced, under a name with a dot.
-                made = [
-                    f for f in (clone / "runs/k2/fig8").glob("*/results.json") if "." not in f.parent.name
-                ]
-                points.append(json.loads(made[0].read_text())["points"])
+                found = (clone / "runs/k2/fig8").glob("*/results.json")
+                (made,) = (file for file in found if "." not in file.parent.name)
+                points.append(json.loads(made.read_text())["points"])
     for name, of_run in seconds.items():
         yield Figure(f"demo/{name}/seconds", repeated(of_run), Source("make demo", "vm", "wall"))
     same = exact(1 if all(p == points[0] for p in points) else 2, len(points))

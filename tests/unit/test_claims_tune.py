@@ -7,6 +7,7 @@ from tailgate.spec import experiment as experiments
 from tailgate.tune.evaluate import SimulatedLoad
 from tailgate.tune.space import Setting
 from tailgate.upkeep.claims.lab import Lab
+from tailgate.upkeep.claims.quantity import RUNS
 from tailgate.upkeep.claims.steps import tune
 
 
@@ -59,7 +60,10 @@ def test_a_search_in_a_guest_is_timed_and_its_profiles_stand_beside_the_simulato
         "latency/rt.lat_us.p99-over-sim": pytest.approx(1.1),
         "latency/background.iops-over-sim": pytest.approx(0.99),
     }
-    [command] = asked
+    assert len(asked) == RUNS
+    # Each run is the same question, with a folder of its own: a folder that holds trials would be resumed.
+    [command] = {c[: c.index("--out")] for c in asked}
+    assert len(set(asked)) == RUNS
     assert command[0] == "tune"
     assert {"vm", "--quick"} <= set(command)
 

@@ -3,7 +3,7 @@
  * The bound that looks ahead: it falls as the next real-time request is expected (arrivals.h), so that little of the background is in the
  * drive when that request arrives. With T the time until the earliest expected arrival, the background may have
  *
- *	lo + ramp * rate * (T - lead), at least lo, at most hi
+ *	lo + ramp * rate * (T - lead), at most hi; lo if T is less than lead
  *
  * bytes in the drive. rate is what the drive was seen to serve. The limit is the least over all flows that may be next: a flow whose
  * request is in the drive restricts nothing until that request ends, and an overdue flow is not waited for. While a flow is present that
@@ -11,7 +11,7 @@
  *
  * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
  * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
- * AHEAD_LO_SECTORS_MIN, lo is 0. If it asks for less than AHEAD_LEAD_SECTORS, lead grows as what it asks for shrinks.
+ * AHEAD_LEAD_SECTORS, the background may have that before the lead and nothing within it, and lead grows as what is asked for shrinks.
  *
  * An idle drive is held free for an expected request for at most twice the longest recent gap between two of them.
  */
@@ -38,11 +38,11 @@
 /* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests. */
 #define AHEAD_DEVICE_MEMORY 10
 /*
- * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor is it predicted if d is more than this share
- * of its gap. It would be in the drive, where it restricts nothing, for much of the time, and the next request would follow too soon for
- * the background to leave.
+ * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor, with a target, if its next
+ * request comes sooner after its end than this many d. It would be in the drive, where it restricts nothing, for much of the time, and the
+ * next request would follow too soon for the background to leave. Without a target the fallback stays, and may be so large that d never shows.
  */
-#define AHEAD_DEVICE_SHARE 4
+#define AHEAD_FREE_TIMES 3
 /*
  * hi is lo plus what the drive serves in this many d: with less the background loses throughput, with more a wrong prediction costs more. It
  * is at least lo plus 4 KiB, and lo plus 128 KiB before rate and d are known.
@@ -52,12 +52,10 @@
 #define AHEAD_HI_SECTORS_FIRST 256
 /* The ramp, in percent. */
 #define AHEAD_RAMP_PCT 25
-/* A smaller lo lets no request go. */
-#define AHEAD_LO_SECTORS_MIN 8
 /*
- * With lo below this, the lead is d times the square of this over lo: up to 64 d, as the target asks for two sectors at least. Rare long
- * reads of the background then end before the expected request arrives. They may last longer than the gap: with a lead of all of it, the
- * background gets next to nothing.
+ * A target that asks for less than this cannot be met with a background request in the drive: none is let go within the lead, which is d times
+ * the square of this over what is asked for: up to 64 d, as that is two sectors at least. Rare long reads of the background then end before
+ * the expected request arrives. They may last longer than the gap: with a lead of all of it, the background gets next to nothing.
  */
 #define AHEAD_LEAD_SECTORS 16
 /* lo and the fallback without a target. */
@@ -96,11 +94,12 @@ struct ahead_flow {
  * @learns: arrivals and the rate are learned
  * @on: the bound is in force
  * @asked_sectors: what the target asks for as @lo_sectors
- * @lo_sectors: least limit while a request is expected
+ * @lo_sectors: limit when the lead begins
+ * @lead_sectors: limit within the lead: that, or 0
  * @hi_sectors: largest limit
  * @fallback_sectors: limit where nothing is predicted
  * @device_ns: d of the flow that was predicted last
- * @lead_ns: time before an expected arrival at which the limit reaches @lo_sectors
+ * @lead_ns: the lead: time before an expected arrival at which the limit reaches @lo_sectors
  * @slope: growth of the limit with the time until the arrival, a rate
  * @rate: what the drive serves
  * @predicted: bitmap of flows that are predicted
@@ -117,7 +116,8 @@ struct ahead_flow {
  */
 struct ahead {
 	bool learns, on;
-	u64 asked_sectors, lo_sectors, hi_sectors, fallback_sectors, device_ns, lead_ns;
+	u64 asked_sectors, lo_sectors, lead_sectors, hi_sectors, fallback_sectors;
+	u64 device_ns, lead_ns;
 	u32 slope, rate;
 	unsigned long predicted;
 	u64 others_until_ns;
@@ -135,7 +135,7 @@ static void ahead_apply(struct ahead *a)
 	if (a->rate && a->device_ns)
 		more = max_t(u64, rate_sectors(a->rate, AHEAD_HI_TIMES * a->device_ns),
 			     AHEAD_HI_SECTORS_MIN);
-	a->lo_sectors = asked >= AHEAD_LO_SECTORS_MIN ? asked : 0;
+	a->lo_sectors = asked ? max_t(u64, asked, AHEAD_LEAD_SECTORS) : 0;
 	a->lead_ns = a->device_ns;
 	if (asked && asked < AHEAD_LEAD_SECTORS)
 		a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS * AHEAD_LEAD_SECTORS,
@@ -143,6 +143,7 @@ static void ahead_apply(struct ahead *a)
 	a->hi_sectors = a->lo_sectors + more;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);
+	a->lead_sectors = asked && asked < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
 }
 
 /**
@@ -214,13 +215,14 @@ static unsigned int ahead_find(struct ahead *a, unsigned int level, u64 key, u64
 static void ahead_predict(struct ahead *a, unsigned int number, u64 arrived_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
-	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
 	u64 device_ns = READ_ONCE(flow->least_ns);
+	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
+	u64 free_ns = flow->arrivals.gaps[ARRIVALS_FROM_END].mean;
 
 	flow->present_until_ns =
 		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
 	if (!a->rate || !arrivals_predictable(&flow->arrivals) ||
-	    device_ns > gap_ns / AHEAD_DEVICE_SHARE) {
+	    (a->asked_sectors && device_ns > free_ns / AHEAD_FREE_TIMES)) {
 		a->predicted &= ~BIT(number);
 		if (a->others_until_ns < flow->present_until_ns) {
 			a->others_until_ns = flow->present_until_ns;
@@ -295,8 +297,8 @@ static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 			if ((s64)(now_ns - overdue_ns) >= 0)
 				continue;
 			ns = due_ns - now_ns - a->lead_ns;
-			limit = min(limit,
-				    a->lo_sectors + (ns > 0 ? rate_sectors(a->slope, ns) : 0));
+			limit = min(limit, ns > 0 ? a->lo_sectors + rate_sectors(a->slope, ns) :
+						    a->lead_sectors);
 			if (limit < a->hi_sectors)
 				*until_ns = min(*until_ns, overdue_ns);
 		}

@@ -53,7 +53,7 @@
 #define TARGET_LOG_SHIFT 16
 /*
  * Logarithms of the bound in sectors: 4 KiB to 128 MiB; 16 KiB at first, as requests that are late early on count as
- * well. Where requests are predicted, less than 8 KiB means an earlier lead (ahead.h).
+ * well. Where requests are predicted, less than 8 KiB means a longer lead (ahead.h).
  */
 #define TARGET_LOG_MIN (3 << TARGET_LOG_SHIFT)
 #define TARGET_LOG_MIN_PREDICTED (1 << TARGET_LOG_SHIFT)

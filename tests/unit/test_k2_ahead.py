@@ -272,9 +272,13 @@ def check_what_finds_itself(script: Script) -> None:
 
 def check_who_needs_much_is_not_predicted(script: Script) -> None:
     flows = [Flow(level, thinks(60), first_us=30_000 + 60 * level) for level in range(2)]
-    lab = Lab(script, flows, {"ahead_lead_us": 20, "ahead_hi_kib": 8, "ahead_fallback_kib": 8})
+    knobs = {"ahead_lead_us": 20, "ahead_hi_kib": 8, "ahead_fallback_kib": 8}
+    lab = Lab(script, flows, knobs | {"rt_target_us": 200})
     lab.play(100_000)
     assert lab.predicted() == 0
+    by_hand = Lab(script, flows, knobs)
+    by_hand.play(100_000)
+    assert by_hand.predicted() == 0b11
 
 
 def check_nothing_is_predicted_before_the_rate_is_known(script: Script) -> None:
@@ -530,7 +534,7 @@ MUTATIONS = [
         "min(until_ns, held_until_ns)",
     ),
     Mutation("at-any-rate", "unknown-rate", "if (!a->rate || !arrivals", "if (!arrivals"),
-    Mutation("any-gap", "much", "device_ns > gap_ns / AHEAD_DEVICE_SHARE", "false"),
+    Mutation("any-gap", "much", "device_ns > free_ns / AHEAD_FREE_TIMES", "false"),
     Mutation("writes-too", "writes", "alone && !writes);", "alone);"),
     Mutation("hi-as-at-first", "auto", "if (a->rate && a->device_ns)", "if (false)"),
     Mutation(

@@ -479,12 +479,20 @@ def test_a_table_is_made_from_results_and_from_runs_of_its_own(tmp_path: Path) -
         ("percent:", -0.2912, "\N{MINUS SIGN}29 %"),
         ("percent:", 0.116, "+12 %"),
         ("percent:", -0.004, "0 %"),
+        ("maybe:", 10813.4, "10800"),
     ],
 )
 def test_a_cell_shows_a_result_in_the_form_that_it_asks_for(place: str, value: float, text: str) -> None:
     table = tables.Table(columns=("x",), rows=((f"{{{place}x/a}}",),))
     *_, row = tables.rendered(table, stored(figure("x/a", exact(value))), "sample")
     assert row == f"| {text} |"
+
+
+def test_a_cell_may_ask_for_a_result_that_was_not_found() -> None:
+    table = tables.Table(columns=("x", "y"), rows=(("{value:x/a}", "{maybe:x/b}"),))
+    *_, row = tables.rendered(table, stored(figure("x/a", exact(1))), "sample")
+    assert row == "| 1 | - |"
+    assert table.places() == ["x/a"]
 
 
 @pytest.mark.parametrize(("value", "text"), [(1.1, "yes"), (1.2, "no")])

@@ -7,7 +7,8 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
 {million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
-it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. What claims do
+it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds, {maybe:id} the
+result with three digits, or "-" where its step found none. What claims do
 not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one
 point's `mib_s` or percentile in us; a load without a label is "-". A flow may be a pattern: the largest
 percentile of all flows that it matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of
@@ -50,7 +51,9 @@ _FORMS: Mapping[str, Callable[[Result], str]] = {
     "step": lambda result: f"`tailgate claims {result.step_name}`",
     "holds": lambda result: "yes" if check.holds(model.read(), result) else "no",
 }
-_PLACE = re.compile(rf"\{{(?:({'|'.join(_FORMS)}):)?([^{{}}]+)\}}")
+#: The form of a result that its step may not give.
+_MAYBE = "maybe"
+_PLACE = re.compile(rf"\{{(?:({'|'.join((*_FORMS, _MAYBE))}):)?([^{{}}]+)\}}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
@@ -78,8 +81,9 @@ class Table(BaseModel, extra="forbid", frozen=True):
         return [", ".join(found)] if self.together else found
 
     def places(self) -> list[str]:
-        """Ids of results in the cells, as they stand there."""
-        found = [place for row in self.cells() for cell in row for _, place in _PLACE.findall(cell)]
+        """Ids of results that the cells need, as they stand there."""
+        pairs = [pair for row in self.cells() for cell in row for pair in _PLACE.findall(cell)]
+        found = [place for form, place in pairs if form != _MAYBE]
         return list(dict.fromkeys(found))
 
 
@@ -149,7 +153,10 @@ def rendered(table: Table, stored: Mapping[str, Result], name: str) -> Iterator[
 
 def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
     def shown(place: re.Match[str]) -> str:
-        result = stored[_id(place[2], name)]
+        which = _id(place[2], name)
+        if place[1] == _MAYBE:
+            return _FORMS["short"](stored[which]) if which in stored else "-"
+        result = stored[which]
         return _FORMS[place[1]](result) if place[1] else check.shown(result.figure)
 
     return _PLACE.sub(shown, cell)

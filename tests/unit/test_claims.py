@@ -349,7 +349,7 @@ def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
         asked.append(arguments[arguments.index("--drive") + 1])
         figures = [("none", 550, 3000), ("k2-8kib", 90, 166), ("k2-40kib", 340, 280)]
         figures += [("target-150", 50, 200), ("target-300", 360, 334), ("target-200", 100, 165)]
-        figures += [("target-100", 40, 105)]
+        figures += [("target-100", 40, 105), ("target-4000", 400, 400)]
         return [point("changing", *figure) for figure in figures]
 
     made = by_id(target.target(Invented(invented)))
@@ -362,6 +362,8 @@ def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
         assert made[f"{start}/target-300/p99-off"] == pytest.approx(334 / 300 - 1)
         assert made[f"{start}/target-300/background-at-no-higher-p99"] == pytest.approx(360 / 340)
         assert made[f"{start}/target-200/p99-off-below"] == pytest.approx(165 / 200 - 1)
+        assert made[f"{start}/target-4000/p99-off"] == pytest.approx(-0.9)
+        assert f"{start}/target-4000/p99-off-below" not in made, "none is below it too"
         assert made[f"{start}/target-200/background-over-8kib"] == pytest.approx(100 / 90)
     assert made["target/vm/970evo/poisson/target-300/p99-off"] == pytest.approx(331 / 300 - 1)
     assert made["target/vm/970evo/clock/target-300/background-over-40kib"] == pytest.approx(300 / 340)

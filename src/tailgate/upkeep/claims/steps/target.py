@@ -42,8 +42,9 @@ def target_on(drive: str, found: Answer) -> Iterator[Figure]:
             yield found.figure(f"{start}/p99-off-out-of-reach", off)
         else:
             yield found.figure(f"{start}/p99-off", off)
-            # Where the background has no more to send there is nothing to be had for a longer latency.
-            if mib_s[key].value < 0.95 * mib_s[load, "none"].value:
+            # A longer latency than none's gains nothing, nor does one where the background has all there is.
+            none = load, "none"
+            if target_us < p99[none].value and mib_s[key].value < 0.95 * mib_s[none].value:
                 yield found.figure(f"{start}/p99-off-below", off)
         no_worse = [mib_s[k] for k in fixed if p99[k].value <= p99[key].value]
         if no_worse:

@@ -11,7 +11,7 @@
  *
  * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
  * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
- * AHEAD_LEAD_SECTORS, the background may have that before the lead and nothing within it, and lead grows as what is asked for shrinks.
+ * AHEAD_LEAD_SECTORS, lo is AHEAD_LEAD_SECTORS, none of the background is let go within the lead, and lead grows as the target asks for less.
  *
  * An idle drive is held free for an expected request for at most twice the longest recent gap between two of them.
  */
@@ -38,9 +38,9 @@
 /* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests. */
 #define AHEAD_DEVICE_MEMORY 10
 /*
- * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor, with a target, if its next
- * request comes sooner after its end than this many d. It would be in the drive, where it restricts nothing, for much of the time, and the
- * next request would follow too soon for the background to leave. Without a target the fallback stays, and may be so large that d never shows.
+ * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor, with a target, if the time from the end of
+ * its requests to the next one is less than this many d: it would be in the drive, where it restricts nothing, for much of the time, and the
+ * background could not leave in between. Without a target the fallback stays as it is. It may be so large that no request shows d.
  */
 #define AHEAD_FREE_TIMES 3
 /*
@@ -93,9 +93,9 @@ struct ahead_flow {
  * struct ahead - the bound on one drive
  * @learns: arrivals and the rate are learned
  * @on: the bound is in force
- * @asked_sectors: what the target asks for as @lo_sectors
- * @lo_sectors: limit when the lead begins
- * @lead_sectors: limit within the lead: that, or 0
+ * @asked_sectors: what the target asks for as @lo_sectors; 0: there is no target
+ * @lo_sectors: lo: limit when the lead begins
+ * @lead_sectors: limit within the lead: @lo_sectors, or 0 if the target asks for less than AHEAD_LEAD_SECTORS
  * @hi_sectors: largest limit
  * @fallback_sectors: limit where nothing is predicted
  * @device_ns: d of the flow that was predicted last

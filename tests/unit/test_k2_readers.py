@@ -7,7 +7,7 @@ from tailgate.simulator.simulation import Simulation
 from tailgate.upkeep.claims import simulations
 from tailgate.upkeep.claims.simulations import reader
 
-#: One read in 1900 takes 2.6 ms more; the reader asks every 2 ms.
+#: A drive on which one read in 1900 takes 2.6 ms more: longer than the reader's gap of 2 ms.
 RARE = {
     "read_rare_ppm": 523,
     "read_rare_ns": 2_622_713,
@@ -47,6 +47,6 @@ def test_a_reader_that_soon_asks_again_meets_its_target() -> None:
 
 
 def test_set_by_hand_it_looks_ahead_from_the_first_requests_on() -> None:
-    """With the fallback of 384 KiB, reads take 1.9 ms: only when they are predicted do they show 0.4."""
+    """Reads take 1.9 ms beside the fallback of 384 KiB, 0.4 ms when they are predicted."""
     by_hand = simulations.of("k2/frontier", "970evo", rt_samples=2_000)["64k", "ahead-384-64-400", 1.0]
     assert reader(by_hand).latency.percentile(0.99) < 900

@@ -7,12 +7,12 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
 {million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
-it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds, {maybe:id} the
-result with three digits, or "-" where its step found none. What claims do
-not measure, a table names a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one
-point's `mib_s` or percentile in us; a load without a label is "-". A flow may be a pattern: the largest
-percentile of all flows that it matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of
-that point, a cell each, or one cell if they are to be `together`.
+it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. {maybe:id} is
+the result with three digits, or "-" if its step had none to give. What claims do not measure, a table names
+a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in
+us; a load without a label is "-". A flow may be a pattern: the largest percentile of all flows that it
+matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each, or
+one cell if they are to be `together`.
 
 A block stays as it is where there is no such file, and until all its results are measured.
 """

@@ -26,9 +26,8 @@ def knobs(
     """List the knobs of each scheduler: unit, range, default, and what each does.
 
     Most are files below /sys/block/DRIVE/queue/iosched; nr_requests, the one of
-    none, lies in the folder above. bound_mode and ahead_* of k2 exist in the
-    module k2_experiments.ko and in the simulator only, keeps_next of
-    mq-deadline in the simulator only.
+    none, lies in the folder above. Which knobs are for experiments only is said
+    below the table.
     """
     import json as json_format
     from dataclasses import asdict

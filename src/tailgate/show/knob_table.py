@@ -11,9 +11,15 @@ from rich.table import Table
 from tailgate.base.command import LOG_WIDTH
 from tailgate.simulator.knobs import Knob
 
+#: Scheduler -> which of its knobs are for experiments.
+NOT_IN_MODULES = {
+    "k2": "k2: bound_mode and ahead_* are in the simulator and in k2_experiments.ko only, not in k2.ko",
+    "mq-deadline": "mq-deadline: keeps_next is in the simulator only",
+}
+
 
 def show(knobs: Mapping[str, Sequence[Knob]]) -> None:
-    """A table on standard output, scheduler by scheduler."""
+    """A table on standard output, scheduler by scheduler, and which knobs no ordinary module has."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
     for heading in ("scheduler", "knob", "unit", "values", "default"):
         table.add_column(heading, no_wrap=heading != "values")
@@ -24,7 +30,11 @@ def show(knobs: Mapping[str, Sequence[Knob]]) -> None:
             name = scheduler if i == 0 else ""
             table.add_row(name, knob.name, knob.unit, values(knob), default, knob.what)
     # What is not a terminal has no width.
-    Console(width=None if sys.stdout.isatty() else LOG_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console.print(table)
+    for scheduler in knobs:
+        if note := NOT_IN_MODULES.get(scheduler):
+            console.print(note, soft_wrap=True)
 
 
 def values(knob: Knob) -> str:

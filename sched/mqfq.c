@@ -151,7 +151,7 @@ static void mqfq_set_t(struct mqfq *m, u64 kib)
 	/* virtual time is rounded down to a span: with T above that error, the request with the least tag is never too far ahead */
 	WRITE_ONCE(m->t, max_t(u64, t, (1ULL << MQFQ_SPAN_SHIFT_MIN) - 1));
 	WRITE_ONCE(m->span_shift, max_t(unsigned int, shift, MQFQ_SPAN_SHIFT_MIN + 1) - 1);
-	smp_mb(); /* pairs with mqfq_throttle(): it sees the new span, or its bit in the wheel is seen here */
+	smp_mb(); /* pairs with mqfq_throttle(): it sees the new T and span, or its bit in the wheel is seen here */
 	for (i = 0; i < WHEEL_BUCKETS; i++)
 		wheel_empty(&m->wheel, i, mqfq_kick_throttled, m);
 }
@@ -519,7 +519,7 @@ static noinline void mqfq_stop_waiting(struct mqfq *m, struct mqfq_queue *q)
 static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int shift = READ_ONCE(m->span_shift);
-	u64 start = q->first->start, span;
+	u64 start = q->first->start, t = READ_ONCE(m->t), span;
 
 	if (q->waits != WAITING_NONE)
 		mqfq_stop_waiting(m, q);
@@ -529,11 +529,11 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 		return false;
 	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* the CPU that clears the bit in the wheel then sees that the queue is not runnable, and runs it */
-	span = wheel_span(atomic64_read(&m->vt), start - READ_ONCE(m->t), shift);
+	span = wheel_span(atomic64_read(&m->vt), start - t, shift);
 	/* a full barrier, pairs with wheel_turn() and mqfq_set_t() */
 	wheel_wait(&m->wheel, q->number, span);
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&
-	    shift == READ_ONCE(m->span_shift)) {
+	    shift == READ_ONCE(m->span_shift) && t == READ_ONCE(m->t)) {
 		mqfq_account_far(m, q);
 		return true;
 	}

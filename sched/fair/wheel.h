@@ -41,7 +41,10 @@ static inline u64 wheel_spans(u64 from, u64 to, unsigned int shift)
 	return (to - from) << shift >> shift;
 }
 
-/* The span that a queue must wait for at time @now to wait until time @until; a span is 2^@shift long. */
+/*
+ * The span that a queue must wait for at time @now to wait until time @until; a span is 2^@shift long. The farthest one if that time is past:
+ * the caller must check whether the queue still has to wait.
+ */
 static inline u64 wheel_span(u64 now, u64 until, unsigned int shift)
 {
 	u64 from = now >> shift, to = (until + (1ULL << shift) - 1) >> shift;

@@ -5,9 +5,9 @@
  *
  * One queue has a request that may go when virtual time has come to its start tag less T. The process queue is
  * mqfq_dispatch() with mqfq_throttle(): it starts where blk-mq runs the hardware queue. Two publishers move virtual time on,
- * twice at most, by one span or by more than the wheel holds. The wheel has four buckets, and the queue may have to wait for
- * a span beyond them. Tags have eight bits and wrap around. With -DSET_T there is one publisher, and T and the length of a
- * span change at any time.
+ * a few times, by one span or by more than the wheel holds. The wheel has four buckets, and the queue may have to wait for
+ * a span beyond them. Tags have eight bits and wrap around. With -DSET_T there is one publisher, and T changes at any time, with
+ * or without the length of a span.
  *
  * One queue is enough: queues share nothing but the words of a bucket's bitmap, which are changed by atomic operations on
  * bits. Which number is published is not checked here but in mindicator.pml: a publisher chooses any. The counter
@@ -24,14 +24,15 @@
  */
 #ifdef SET_T
 #define PUBLISHERS 1
+#define MOVES 3
 #else
 #define PUBLISHERS 2
-#endif
 #define MOVES 2
+#endif
 #define BUCKETS 4
 
 byte vt = 252;
-byte t = 2;
+byte t = 4;
 byte shift = 1; /* span_shift: a span is two tags */
 byte start; /* of the request */
 bool wheel[BUCKETS]; /* the bit of the queue in each bucket */
@@ -62,7 +63,7 @@ inline kick()
 inline choose_span()
 {
 	d_step {
-		span = SPAN_OF(MINUS(start, t), bits);
+		span = SPAN_OF(MINUS(start, ahead), bits);
 		if
 		:: SPANS(vt >> bits, span, bits) >= BUCKETS -> span = ((vt >> bits) + BUCKETS - 1) & (255 >> bits)
 		:: else
@@ -72,11 +73,11 @@ inline choose_span()
 
 active proctype queue()
 {
-	byte span, bits;
+	byte span, bits, ahead;
 
 	if
-	:: start = 4 /* three spans away */
-	:: start = 9 /* six */
+	:: start = 6 /* three spans away */
+	:: start = 9 /* five */
 	fi;
 end:	do
 	:: atomic { to_run -> to_run = false };
@@ -86,6 +87,7 @@ end:	do
 		:: else ->
 			/* mqfq_throttle() */
 			bits = shift;
+			ahead = t;
 			runnable = false;
 			choose_span();
 			wheel[span % BUCKETS] = true;
@@ -96,12 +98,12 @@ end:	do
 				:: HAS_COME(span, bits)
 				:: else ->
 					if
-					:: atomic { shift == bits -> span = 0; bits = 0; break }
+					:: atomic { shift == bits && t == ahead -> span = 0; bits = 0; ahead = 0; break }
 					:: else
 					fi
 				fi
 			fi;
-			atomic { wheel[span % BUCKETS] = false; span = 0; bits = 0 }
+			atomic { wheel[span % BUCKETS] = false; span = 0; bits = 0; ahead = 0 }
 			runnable = true
 		od
 	od
@@ -160,6 +162,7 @@ active proctype set_t()
 
 	if
 	:: t = 0; shift = 0
+	:: t = 0 /* spans keep their length */
 	:: t = 6; shift = 2
 	fi;
 	do

@@ -114,7 +114,8 @@ MUTATIONS = [
         "choose_span();\n\t\t\twheel[span % BUCKETS] = true;\n\t\t\trunnable = false;\n",
     ),
     ("wheel", "new-t-wakes-nobody", "byte at;", "byte at = BUCKETS;"),
-    ("wheel", "new-span-is-not-noticed", ":: atomic { shift == bits ->", ":: atomic { true ->"),
+    ("wheel", "new-span-is-not-noticed", ":: atomic { shift == bits && t", ":: atomic { t"),
+    ("wheel", "new-t-is-not-noticed", "shift == bits && t == ahead ->", "shift == bits ->"),
 ]
 
 

@@ -46,7 +46,7 @@ MUTATIONS = [
     ("keeps-what-it-was-given", "\t\tmqfq_give_back(m, q);\n\tspin_unlock", "\t\t;\n\tspin_unlock"),
     (
         "throttled-without-another-look",
-        "\t    shift == READ_ONCE(m->span_shift)) {\n\t\tmqfq_account_far",
+        "\t    shift == READ_ONCE(m->span_shift) && t == READ_ONCE(m->t)) {\n\t\tmqfq_account_far",
         "\t    true) {\n\t\tmqfq_account_far",
     ),
     ("never-turns", "\twhile (spans--)\n", "\twhile (false && spans--)\n"),

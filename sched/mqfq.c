@@ -261,6 +261,8 @@ static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e, unsigned i
 
 	where(e, &path);
 	spin_lock(&m->shares.lock);
+	period = mqfq_period(
+		m); /* under the lock, so that groups never see an earlier one after a later one */
 	key = READ_ONCE(flow->key);
 	is_new = key != a->key;
 	if (is_new || mqfq_is_later(period, flow->period)) {
@@ -268,7 +270,7 @@ static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e, unsigned i
 		if (price != flow->price)
 			flow_break(flow);
 		WRITE_ONCE(flow->price, price);
-		WRITE_ONCE(flow->period, period);
+		smp_store_release(&flow->period, period); /* who sees it, sees the price */
 		WRITE_ONCE(a->key, key);
 	}
 	spin_unlock(&m->shares.lock);
@@ -321,7 +323,7 @@ static inline void mqfq_prepare(struct mqfq *m, struct mqfq_entry *e, unsigned i
 	if (likely(e->level == MQFQ_FAIR)) {
 		e->flow = flows_find(&m->flows, key, atomic64_read(&m->vt), &is_new);
 		flow = &m->flows.flows[e->flow];
-		if (unlikely(is_new || READ_ONCE(flow->period) != period))
+		if (unlikely(is_new || smp_load_acquire(&flow->period) != period))
 			mqfq_weigh(m, e, period, where);
 		sectors = mqfq_sectors(e);
 		start = flow_charge(flow, mqfq_cost(m, flow, sectors, writes), &m->vt);

@@ -328,24 +328,23 @@ static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq,
 
 /* --- set-up ---------------------------------------------------------------------------------------------------- */
 
-/* Number of queues: for each hardware queue, one for each CPU that submits to it. */
-static unsigned int mqfq_count_queues(struct request_queue *q)
+/* The CPUs that submit to a hardware queue. They may be others a moment later, as the block layer maps CPUs to hardware queues anew. */
+static const struct cpumask *mqfq_cpus_of(struct request_queue *q, unsigned int number)
 {
-	struct blk_mq_hw_ctx *hctx;
-	unsigned int count = 0;
-	unsigned long i;
+	struct blk_mq_hw_ctx *hctx = xa_load(&q->hctx_table, number);
 
-	queue_for_each_hw_ctx(q, hctx, i)
-		count += max(cpumask_weight(hctx->cpumask), 1U);
-	return count;
+	return hctx ? hctx->cpumask : cpu_none_mask;
 }
 
-static size_t mqfq_memory_size(struct request_queue *q)
+/* A queue for each hardware queue and each CPU that submits to it; at least one for each hardware queue. */
+static size_t mqfq_memory_size(struct request_queue *q, unsigned int hctxs, unsigned int *queues)
 {
-	unsigned int queues = mqfq_count_queues(q);
+	unsigned int i;
 
-	return mqfq_size(q->nr_hw_queues, queues) + q->nr_hw_queues * nr_cpu_ids * sizeof(u16) +
-	       queues * (sizeof(struct mqfq_place) + sizeof(unsigned int));
+	for (i = 0; i < hctxs; i++)
+		*queues += max(cpumask_weight(mqfq_cpus_of(q, i)), 1U);
+	return mqfq_size(hctxs, *queues) + hctxs * nr_cpu_ids * sizeof(u16) +
+	       *queues * (sizeof(struct mqfq_place) + sizeof(unsigned int));
 }
 
 /* Compares the largest groups first, so that places of CPUs in a common group are neighbours. */
@@ -362,21 +361,25 @@ static int mqfq_compare_places(const void *a, const void *b)
 	return l->hctx < r->hctx ? -1 : l->hctx > r->hctx;
 }
 
-static unsigned int mqfq_find_places(struct request_queue *q, struct mqfq_place *places)
+/* Finds at most @most places, one or more for each hardware queue; a CPU without a place uses the first one of its hardware queue. */
+static unsigned int mqfq_find_places(struct request_queue *q, unsigned int hctxs,
+				     struct mqfq_place *places, unsigned int most)
 {
-	struct blk_mq_hw_ctx *hctx;
-	unsigned int count = 0, cpu;
-	unsigned long i;
+	unsigned int count = 0, i, cpu, first;
 
-	queue_for_each_hw_ctx(q, hctx, i) {
-		for_each_cpu(cpu, hctx->cpumask)
+	for (i = 0; i < hctxs; i++) {
+		first = count;
+		for_each_cpu(cpu, mqfq_cpus_of(q, i)) {
+			if (count == most - (hctxs - i - 1)) /* the others need one each */
+				break;
 			places[count++] = (struct mqfq_place){
 				.hctx = i,
 				.cpu = cpu,
 				.group = { cpumask_first(topology_sibling_cpumask(cpu)),
 					   cpu_to_node(cpu), topology_physical_package_id(cpu) },
 			};
-		if (cpumask_empty(hctx->cpumask))
+		}
+		if (count == first)
 			places[count++] = (struct mqfq_place){ .hctx = i };
 	}
 	sort(places, count, sizeof(*places), mqfq_compare_places, NULL);
@@ -386,12 +389,12 @@ static unsigned int mqfq_find_places(struct request_queue *q, struct mqfq_place 
 static void mqfq_begin(struct instance *instance)
 {
 	struct mqfq *m = &instance->algorithm;
-	unsigned int hctxs = instance->queue_count, queues = mqfq_count_queues(instance->q), i, cpu;
+	unsigned int hctxs = instance->queue_count, queues = instance->memory_count, i, cpu;
 	struct mqfq_place *places = instance->memory + mqfq_size(hctxs, queues);
 	unsigned int *scratch = (unsigned int *)(places + queues);
 	u16 *queue_of = (u16 *)(scratch + queues);
 
-	queues = mqfq_find_places(instance->q, places);
+	queues = mqfq_find_places(instance->q, hctxs, places, queues);
 	mqfq_init(m, instance->memory, hctxs, places, queues, scratch);
 	for (i = 0; i < hctxs; i++) {
 		struct mqfq_hw_queue *h = instance->queues[i];
@@ -424,6 +427,8 @@ static void mqfq_cpu_changes(struct instance *instance, unsigned int cpu, bool g
 	queue_for_each_hw_ctx(instance->q, hctx, i) {
 		bool has_others = false;
 
+		if (i >= instance->queue_count) /* added since */
+			break;
 		if (!mqfq_serves(hctx, cpu))
 			continue;
 		for_each_online_cpu(other)

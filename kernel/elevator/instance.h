@@ -38,12 +38,13 @@ struct split;
  * @queues: the scheduler's state of each hardware queue, by the queue's number: see instance_queue()
  * @queue_count: number of hardware queues when the scheduler was switched on
  * @memory: further memory of the scheduler: memory_size() bytes, zeroed, aligned to a cache line
+ * @memory_count: what memory_size() counted
  * @tag_word_bits: see tags.h
  * @split: see split.h; NULL if the scheduler never splits
  * @discard_split: the same for discards; separate, because its worker waits for tags while discards are held
  * @timer: see timer.h
  * @node: in instances
- * @rcu: frees the instance after all running requests_insert() have returned
+ * @rcu: frees the instance when no requests_insert() uses it any more
  * @disk: name, as in /sys/block
  * @ends: ends of requests that a bio may join: see merge.h; unused by a scheduler that has its own bio_merge
  * @algorithm: the algorithm's struct
@@ -53,6 +54,7 @@ struct instance {
 	void **queues;
 	unsigned int queue_count;
 	void *memory;
+	unsigned int memory_count;
 	unsigned int tag_word_bits;
 	struct split *split;
 	struct split *discard_split;
@@ -74,7 +76,8 @@ struct instance {
  * @attributes: files of the knobs, see sysfs.h
  *
  * @queue_size: bytes of the scheduler's state of a hardware queue
- * @memory_size: bytes of further memory that the scheduler needs; NULL: none
+ * @memory_size: bytes of further memory that the scheduler needs for so many hardware queues, and in @count what it needs them for.
+ *	@init must not count that again, as CPUs may move to other hardware queues meanwhile. NULL: none
  * @init: switches the scheduler on; its memory is zeroed. The queue is frozen; may sleep
  * @deinit: switches the scheduler off. No request exists, and no other operation runs. Returns false if it still holds a request
  * @configure: sets a knob to a value that knob_check() accepts; returns 0, or an error with nothing changed. May sleep. NULL: only
@@ -90,7 +93,7 @@ struct instance {
  *	called for requests that were never inserted. Any context. Returns true if a hardware queue should be run
  *
  * @cpu_changes: called before a CPU goes offline, and when it is back online. If it is the last CPU of a hardware queue, it goes
- *	offline only when that has no requests left. Process context. NULL for a scheduler that holds no request for long
+ *	offline only when that has no requests left. Process context. NULL: the scheduler gives each request back in time by itself
  *
  * @limit_depth: as limit_depth of the block layer; uses tags_limit()
  *
@@ -114,7 +117,7 @@ struct scheduler {
 	elv_attribute_t *attributes;
 
 	size_t queue_size;
-	size_t (*memory_size)(struct request_queue *q);
+	size_t (*memory_size)(struct request_queue *q, unsigned int hctxs, unsigned int *count);
 	void (*init)(struct instance *instance);
 	bool (*deinit)(algorithm_t *a);
 	int (*configure)(struct instance *instance, unsigned int knob, u64 value);

@@ -17,18 +17,20 @@ static struct elevator_type this_type;
 /* Allocates an instance, its array of pointers, the state of each hardware queue and the further memory, zeroed, in one block. */
 static struct instance *setup_alloc(struct request_queue *q)
 {
-	unsigned int count = q->nr_hw_queues, i;
+	unsigned int count = q->nr_hw_queues, memory_count = 0, i;
 	size_t queue_size = ALIGN(this_scheduler.queue_size, SMP_CACHE_BYTES);
-	size_t memory_size = this_scheduler.memory_size ? this_scheduler.memory_size(q) : 0;
 	struct instance *instance;
-	size_t queues_at, memory_at;
+	size_t queues_at, memory_at, memory_size = 0;
 
+	if (this_scheduler.memory_size)
+		memory_size = this_scheduler.memory_size(q, count, &memory_count);
 	queues_at = ALIGN(sizeof(*instance) + count * sizeof(*instance->queues), SMP_CACHE_BYTES);
 	memory_at = queues_at + count * queue_size;
 	instance = kvzalloc_node(memory_at + memory_size, GFP_KERNEL, q->node);
 	if (!instance)
 		return NULL;
 	instance->memory = (void *)instance + memory_at;
+	instance->memory_count = memory_count;
 	instance->queues = (void **)(instance + 1);
 	for (i = 0; i < count; i++)
 		instance->queues[i] = (void *)instance + queues_at + i * queue_size;

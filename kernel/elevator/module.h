@@ -63,24 +63,21 @@ static int __init scheduler_module_init(void)
 		err = split_module_init();
 	if (err)
 		return err;
-	err = statistics_module_init();
-	if (err)
-		goto exit_split;
 	if (this_scheduler.cpu_changes) {
 		err = hotplug_module_init();
 		if (err)
-			goto exit_statistics;
+			goto exit_split;
 	}
 	scheduler_add_optional(&this_type.ops);
 	this_type.elevator_name = this_scheduler.name;
 	this_type.elevator_attrs = this_scheduler.attributes;
 	err = elv_register(&this_type);
-	if (!err)
+	if (!err) {
+		statistics_module_init();
 		return 0;
+	}
 	if (this_scheduler.cpu_changes)
 		hotplug_module_exit();
-exit_statistics:
-	statistics_module_exit();
 exit_split:
 	if (this_scheduler.splits)
 		split_module_exit();

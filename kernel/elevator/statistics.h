@@ -111,14 +111,15 @@ static const struct seq_operations statistics_operations = {
 	.show = statistics_show,
 };
 
-/* Before elv_register(). */
-static int statistics_module_init(void)
+/* After elv_register(), which refuses a second module of this name. */
+static void statistics_module_init(void)
 {
 	char name[sizeof("tailgate-") + ELV_NAME_MAX];
 
 	snprintf(name, sizeof(name), "tailgate-%s", this_scheduler.name);
 	statistics_file = proc_create_seq(name, 0444, NULL, &statistics_operations);
-	return statistics_file ? 0 : -ENOMEM;
+	if (!statistics_file)
+		pr_warn("%s: no memory for /proc/%s\n", this_scheduler.name, name);
 }
 
 /* After elv_unregister(). Waits for readers of the file. */

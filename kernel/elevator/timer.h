@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A disk's timer, for a scheduler that holds requests until a time. When it expires, it calls this_scheduler.due() in hard
- * interrupt context, and then runs the hardware queues if that returned true.
+ * A disk's timer, for a scheduler that holds requests until a time. When it expires, it calls this_scheduler.due() in interrupt
+ * context (under PREEMPT_RT in the timers' thread), and then runs the hardware queues if that returned true.
  */
 #ifndef TAILGATE_ELEVATOR_TIMER_H
 #define TAILGATE_ELEVATOR_TIMER_H

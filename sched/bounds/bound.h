@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A bound says whether the next background request may be dispatched now. Each bound is a file with the same four functions. Bounds
- * are independent of each other; the scheduler asks them in turn until one refuses.
+ * A bound says whether the next background request may be dispatched now. Each bound is a file with these functions, as far as it
+ * needs them; ahead.h and target.h have more, to learn. Bounds are independent of each other; the scheduler asks them in turn until one
+ * refuses.
  *
  *	<bound>_allows(b, request)	returns BOUND_YES, a time in ns before which the request must not be dispatched, or BOUND_AT_END
  *	<bound>_went(b, ...)		accounts for a dispatched request

@@ -2,6 +2,7 @@
 """What the host makes of what a guest says; no guest runs."""
 
 import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailgate.base.errors import UsageError
-from tailgate.guest import snapshot
+from tailgate.guest import qemu, snapshot
 from tailgate.guest.channel import End, Mark, Message, Reader, Record, TimeOut
 from tailgate.guest.machine import Story, kernel_complaint
 
@@ -199,3 +200,10 @@ def test_snapshots_time_is_rounded() -> None:
     for skipped_ns in (19_998_550_369, 20_001_242_241, 20_003_934_113):
         assert snapshot._round_time(state(skipped_ns)) == state(20_050_000_000)
     assert snapshot._round_time(b"no such section") == b"no such section"
+
+
+def test_a_qemu_that_has_ended_is_ended_again(tmp_path: Path) -> None:
+    """Its exit is not reaped before we look, so the kernel's error is not ours."""
+    with qemu.Process(["true"], tmp_path / "errors", qemu.Process.stops) as process:
+        os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
+    assert process._process.returncode == 0

@@ -21,8 +21,8 @@ from tailgate.guest import kvm
 from tailgate.guest.kernels import Kernel, cached_kernels
 from tailgate.guest.labels import LABELS
 from tailgate.guest.modules import kernel_compiler
+from tailgate.guest.qemu import MAJOR_MIN, QEMU, major
 
-QEMU_MAJOR_MIN = 10  # 7.2 hangs in virtual time with more than one CPU; 8 and 9 are untried
 CACHE_MIB_MIN = 2048  # four unpacked kernels with one's packages while they are unpacked
 
 Status = Literal["ok", "warn", "missing"]
@@ -59,7 +59,7 @@ class Drive:
 
 def virtual_machines() -> Iterator[Finding]:
     """What booting a guest and building its modules need."""
-    yield qemu(_version(["qemu-system-x86_64", "--version"]))
+    yield qemu(_version([QEMU, "--version"]))
     yield kvm_finding()
     for topic, command, package in (
         ("fio", ["fio", "--version"], "fio"),
@@ -91,10 +91,9 @@ def qemu(version: str | None) -> Finding:
     fix = "make setup-demo"
     if version is None:
         return Finding("vm", "QEMU", "missing", "qemu-system-x86_64 is not there", fix)
-    number = re.search(r"version (\d+)[\d.]*", version)
-    if not number or int(number[1]) < QEMU_MAJOR_MIN:
-        return Finding("vm", "QEMU", "missing", f"{version}: {QEMU_MAJOR_MIN} or later is needed", fix)
-    return Finding("vm", "QEMU", "ok", number[0].removeprefix("version "))
+    if major(version) < MAJOR_MIN:
+        return Finding("vm", "QEMU", "missing", f"{version}: {MAJOR_MIN} or later is needed", fix)
+    return Finding("vm", "QEMU", "ok", re.sub(r".*?version ([\d.]+).*", r"\1", version))
 
 
 def kvm_finding() -> Finding:

@@ -2,6 +2,7 @@
 """What a person sees while points are measured."""
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
@@ -41,3 +42,14 @@ def test_a_moving_line_on_a_terminal_that_can(term: str, shown: str, monkeypatch
     progress.point("none", 1.0)
     progress.end()
     assert shown in out.getvalue()
+
+
+def test_a_second_count_takes_the_first_ones_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else standard output would stay the line's, and what is printed there would be lost."""
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(Console(file=io.StringIO(), width=100, force_terminal=True))
+    standard = sys.stdout
+    progress.begin(1, 1.0)
+    progress.begin(1, 1.0)
+    progress.end()
+    assert sys.stdout is standard

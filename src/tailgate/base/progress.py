@@ -38,6 +38,7 @@ class Progress:
 
     def begin(self, points: int, weight: float) -> None:
         """Start counting `points` points, whose weights add up to `weight`."""
+        self.end()
         self._total, self._done = points, 0
         self._weight_total, self._weight_done = weight, 0.0
         self._began = self._clock()

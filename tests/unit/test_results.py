@@ -23,6 +23,7 @@ from tailgate.runs.flow import Flow
 from tailgate.runs.folder import read_measurements, read_run
 from tailgate.runs.histogram import Histogram, merge
 from tailgate.runs.measurements import Blocked, Conditions, Measurement
+from tailgate.runs.points import merge_seeds
 from tailgate.show import report, table
 from tailgate.spec import plan
 from tailgate.spec.experiment import Experiment
@@ -301,6 +302,19 @@ def test_mixed_flow_is_split_and_merged() -> None:
     ]
     assert flows[2].histogram.n == 4
     assert not any(math.isnan(f.histogram.mean_us) for f in flows)
+
+
+def test_a_flow_that_some_seeds_starve_counts_as_nothing_there(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path / "run")
+    measurements, _ = read_points(tmp_path / "run", run)
+    m = next(m for m in measurements if m.flow("background"))
+    [alone] = merge_seeds([m], run.spec)
+    starved = replace(m, flows=tuple(f for f in m.flows if f.name != "background"))
+    [point] = merge_seeds([starved, m, starved], run.spec)
+    assert alone.bg
+    assert point.bg
+    assert point.bg.mib_s == pytest.approx(alone.bg.mib_s / 3)
+    assert point.bg.iops == pytest.approx(alone.bg.iops / 3)
 
 
 _SPEC = {

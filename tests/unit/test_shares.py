@@ -2,6 +2,7 @@
 """Experiments whose flows share a drive: several background flows, the table of their shares, the report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,5 +134,7 @@ def test_shares_are_shown(own: Path, capsys: pytest.CaptureFixture[str]) -> None
         for label in ("none", "mqfq")
     }
     assert shares.slowed(here[0], "b", read) is None
+    starved = replace(here[1], flows=tuple(f for f in here[1].flows if f.name != "a"))
+    assert len(shares.row(starved, here, read)) == len(shares.headings(here, read))
     report = folder.with_name("report.html").read_text()
     assert all(cell in report for cell in shares.row(here[1], here, read))

@@ -126,7 +126,7 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
     for (variant, _, _, rate), seeds in groups.items():
         first = seeds[0]
         names = dict.fromkeys(f.name for m in seeds for f in m.flows)
-        flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))]) for name in names)
+        flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))], len(seeds)) for name in names)
         block = [m.block_us for m in seeds if m.block_us is not None]
         worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
         points.append(
@@ -158,19 +158,19 @@ def _state(counters: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {name.removeprefix(STATE): sum(c[name] for c in counters) / len(counters) for name in names}
 
 
-def _merge_flow(flows: Sequence[Flow]) -> PointFlow:
+def _merge_flow(flows: Sequence[Flow], seeds: int) -> PointFlow:
+    """Its rates are the means over all seeds; it has none where it did not run."""
     histogram = merge(f.histogram for f in flows)
     ci = {
         name: analysis.interval_over_seeds([f.histogram for f in flows], p)
         for name, p in analysis.PERCENTILES.items()
     }
-    count = len(flows)
     return PointFlow(
         name=flows[0].name,
         op=flows[0].op,
         ios=sum(f.ios for f in flows),
-        iops=sum(f.iops for f in flows) / count,
-        mib_s=sum(f.mib_s for f in flows) / count,
+        iops=sum(f.iops for f in flows) / seeds,
+        mib_s=sum(f.mib_s for f in flows) / seeds,
         histogram=histogram,
         lat_us=latencies(histogram),
         ci_us=ci,

@@ -79,6 +79,15 @@ def test_derived_job_ends_with_the_reader(tmp_path: Path) -> None:
     assert derived["rt"]["thinktime"] == "2000us"
 
 
+def test_figures_stay_those_of_each_section(tmp_path: Path) -> None:
+    """With these options fio gives all sections, or reads and writes, one set of figures."""
+    parsed = job(
+        tmp_path, "[global]\ngroup_reporting\nunified_rw_reporting=1\n[rt]\nbs=4k\n[background]\nbs=64k\n"
+    )
+    for section in options(derive(parsed, LOAD)).values():
+        assert not {"group_reporting", "unified_rw_reporting"} & section.keys()
+
+
 def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
     parsed = job(
         tmp_path,

@@ -233,6 +233,11 @@ def dilate_trace(trace: str, dilation: int) -> str:
     return re.sub(r"^\d+(?= )", lambda m: str(int(m[0]) * dilation), trace, flags=re.MULTILINE)
 
 
+#: Options that are no part of a point: it ends by itself, and fio would merge the figures of sections, or of
+#: reads and writes, into one.
+LEFT_OUT = ("runtime", "timeout", "group_reporting", "unified_rw_reporting")
+
+
 @dataclass(frozen=True)
 class PointLoad:
     """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
@@ -274,7 +279,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             continue
         options: dict[str, str] = {}
         for key, option in section.options.items():
-            if key in ("runtime", "timeout"):
+            if key in LEFT_OUT:
                 continue
             if key in TIMES_US:
                 options[key] = f"{time_us(job, key, option) * k}us"

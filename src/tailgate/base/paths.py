@@ -18,3 +18,10 @@ def cache_dir() -> Path:
     if own := os.environ.get("TAILGATE_CACHE"):
         return Path(own).absolute()
     return platformdirs.user_cache_path("tailgate")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole, or not at all: until then it keeps what it has."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)

@@ -37,7 +37,7 @@ from filelock import FileLock, Timeout
 
 from tailgate.base import command
 from tailgate.base.errors import UsageError
-from tailgate.base.paths import cache_dir
+from tailgate.base.paths import cache_dir, replace_text
 from tailgate.guest import kernel_build
 from tailgate.guest.apt import download, find_packages, find_source, image_release, metas, run_apt_cache
 from tailgate.guest.labels import DEBUG, LABELS
@@ -171,8 +171,7 @@ def _record(label: str, folder: Path, **record: object) -> None:
     """Note in kernels.json what a label is now."""
     record["resolved"] = datetime.now(UTC).isoformat(timespec="seconds")
     text = json.dumps({**_records(folder), label: record}, indent=2, sort_keys=True) + "\n"
-    (folder / "kernels.json.new").write_text(text)
-    (folder / "kernels.json.new").rename(folder / "kernels.json")
+    replace_text(folder / "kernels.json", text)
 
 
 def _source(label: str, folder: Path) -> kernel_build.Source:

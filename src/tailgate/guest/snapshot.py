@@ -138,8 +138,10 @@ def _make_room(folder: Path) -> None:
     snapshots = [p for p in folder.iterdir() if p.is_dir()]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT - 1 :]:
-        with contextlib.suppress(Timeout), FileLock(folder / f"{old.name}.lock", blocking=False):
-            shutil.rmtree(old)
+        lock = FileLock(folder / f"{old.name}.lock", blocking=False)
+        # First away from its name, under which the rest of it would be used.
+        with contextlib.suppress(Timeout), lock, scratch.folder() as place:
+            old.rename(place / "old")
 
 
 def _boot(machine: VirtualMachine, archive: bytes, place: Path, into: Path, stops: int) -> None:

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
-from tailgate.base.paths import ROOT
+from tailgate.base.paths import ROOT, replace_text
 from tailgate.runs import record
 from tailgate.runs.measurements import Conditions, Measurement
 from tailgate.spec.experiment import Experiment, Mode
@@ -42,7 +42,7 @@ def write_run(folder: Path, run: Run) -> None:
         "variants": list(run.variants),
         "spec": run.spec.model_dump(mode="json"),
     }
-    (folder / "spec.json").write_text(json.dumps(about, indent=1) + "\n")
+    replace_text(folder / "spec.json", json.dumps(about, indent=1) + "\n")
 
 
 def read_run(folder: Path) -> Run:
@@ -76,13 +76,13 @@ def begin(folder: Path, chunk: Chunk, conditions: Conditions) -> None:
     """Make the place of a chunk that is about to be measured under these conditions."""
     place(folder, chunk).mkdir(parents=True, exist_ok=True)
     about = asdict(conditions) | {"background_rates": list(chunk.background_rates), "complete": False}
-    (place(folder, chunk) / "chunk.json").write_text(json.dumps(about) + "\n")
+    replace_text(place(folder, chunk) / "chunk.json", json.dumps(about) + "\n")
 
 
 def note(folder: Path, chunk: Chunk, **about: float) -> None:
     """Add to what is said about a chunk."""
     file = place(folder, chunk) / "chunk.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | about) + "\n")
+    replace_text(file, json.dumps(json.loads(file.read_text()) | about) + "\n")
 
 
 def end(folder: Path, chunk: Chunk) -> None:
@@ -109,10 +109,7 @@ def left(folder: Path, of: Sequence[Chunk]) -> list[PlannedPoint]:
 
 def write(folder: Path, measurement: Measurement) -> None:
     """Write the record of a point, which says by being there that the point was measured."""
-    file = _record(folder, measurement.point)
-    unfinished = file.with_suffix(".json.part")
-    unfinished.write_text(record.to_text(measurement))
-    unfinished.rename(file)
+    replace_text(_record(folder, measurement.point), record.to_text(measurement))
 
 
 def read_measurements(folder: Path, run: Run) -> list[Measurement]:

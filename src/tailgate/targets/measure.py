@@ -119,16 +119,18 @@ def _measure(target: Target, folder: Path, how: How, progress: Progress) -> str 
     folders.write_run(unfinished, target.run)
     progress.note(target.announcement(unfinished, how.jobs))
     began = datetime.now().astimezone()
+    broken = None
     try:
         _measure_chunks(target, unfinished, plan.chunks(target.run), how.jobs, progress)
         if folder.is_dir():
             _compare(target, folder, unfinished, how.jobs, progress)
     except BrokenRunError as e:
-        _finish(target, unfinished, how, began)
-        return str(e)
+        broken = str(e)
     finally:
         progress.end()
     _finish(target, unfinished, how, began)
+    if broken:
+        return broken
     if folder.is_dir():
         previous = folder.with_name(folder.name + ".previous")
         shutil.rmtree(previous, ignore_errors=True)
@@ -181,11 +183,8 @@ def _derive(run: Run, folder: Path, how: How) -> None:
 
 
 def _show_as_asked(target: Target, folder: Path, how: How) -> None:
-    """Titles and a paper's numbers may have changed since a run was measured: show it with today's."""
-    kept = {file.name: file.read_bytes() for file in (folder / "sources").iterdir()}
-    if kept == _sources(target) and folders.read_run(folder) == target.run:
-        return
-    shutil.rmtree(folder / "sources")
+    """Show a run as this lab does, with today's titles and paper's numbers, which may have changed since."""
+    shutil.rmtree(folder / "sources", ignore_errors=True)
     _write_sources(target, folder)
     folders.write_run(folder, target.run)
     _derive(target.run, folder, how)

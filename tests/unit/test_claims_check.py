@@ -328,6 +328,18 @@ def test_what_was_measured_is_kept_and_fresh_measures_one_step_again(
     assert two_steps == ["first", "second", "second"]
 
 
+def test_what_is_measured_while_sources_change_is_not_kept(
+    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = iter(["key", "key", "key", *["other"] * 10])  # they change during the second step
+    monkeypatch.setattr(command, "sources_key", lambda: next(keys))
+    tailgate(["claims"])
+    assert "sources changed during second" in capsys.readouterr().err
+    monkeypatch.setattr(command, "sources_key", lambda: "key")
+    tailgate(["claims"])
+    assert two_steps == ["first", "second", "second"]
+
+
 def test_names_and_options_that_are_not_right_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert tailgate(["claims", "nothing"]) == 2
     assert "there is no topic or step nothing; expected k2," in capsys.readouterr().err

@@ -9,12 +9,12 @@ import datetime
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
-from tailgate.base.paths import ROOT
+from tailgate.base.paths import ROOT, replace_text
 from tailgate.upkeep.claims import check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
@@ -55,19 +55,28 @@ def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:
     ]
 
 
-def measure(names: Sequence[str], fresh: bool, kept: Path) -> None:
-    """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends."""
-    kept.mkdir(parents=True, exist_ok=True)
+def measure(names: Sequence[str], fresh: bool, key: Callable[[], str]) -> None:
+    """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends.
+
+    `key` names all that decides figures. What changed while a step was measured leaves nothing kept of it.
+    """
     lab, steps = Lab(fresh), chosen(names)
     build_simulator()
     for i, (topic, name, step) in enumerate(steps, 1):
-        file = kept / f"{name}.json"
-        if fresh or not file.is_file():
-            print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
-            begun = commit()
-            measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
-            file.write_text(measured.model_dump_json())
-        store(topic, name, Step.model_validate_json(file.read_text()))
+        before = key()
+        file = KEPT / before / f"{name}.json"
+        if not fresh and file.is_file():
+            store(topic, name, Step.model_validate_json(file.read_text()))
+            continue
+        print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
+        begun = commit()
+        measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
+        if key() == before:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, measured.model_dump_json())
+        else:
+            print(f"claims: sources changed during {name}: measure it again", file=sys.stderr)
+        store(topic, name, measured)
 
 
 def build_simulator() -> None:
@@ -100,7 +109,7 @@ def judge() -> bool:
 
 def main(names: Sequence[str], fresh: bool = False) -> bool:
     """Measure these steps and topics (none named: all), and judge what is stored. Whether all holds."""
-    measure(names, fresh, KEPT / sources_key())
+    measure(names, fresh, sources_key)
     return judge()
 
 

@@ -67,8 +67,15 @@ class Answer:
 
     def mib_s(self, point: Point, name: str) -> Quantity:
         """A flow's throughput, MiB/s: the same in every run in virtual time."""
+        return self._rate(point, name, "mib_s")
+
+    def iops(self, point: Point, name: str) -> Quantity:
+        """A flow's requests a second, in thousands: the same in every run in virtual time."""
+        return self._rate(point, name, "iops") / 1e3
+
+    def _rate(self, point: Point, name: str, key: str) -> Quantity:
         of = flow(point, name)
-        return (once if self.source.clock == "wall" else exact)(float(of["mib_s"]), of.get("ios"))
+        return (once if self.source.clock == "wall" else exact)(float(of[key]), of.get("ios"))
 
     def saturated(self, scheduler: str, smp: int = 1, **knobs: int) -> Point:
         """The point of a scheduler with these knobs, without a limit on the background's rate."""

@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from functools import partial
 from statistics import median
 
 from tailgate.base.command import log
+from tailgate.base.paths import ROOT, replace_text
 from tailgate.base.progress import Progress
 from tailgate.simulator import simulation
 from tailgate.simulator.executor import executor
 from tailgate.simulator.simulation import Simulation
 from tailgate.spec import experiment as experiments
+from tailgate.targets import identity
 from tailgate.upkeep.claims import front, simulations
 from tailgate.upkeep.claims.lab import KEPT, Lab
 from tailgate.upkeep.claims.quantity import Quantity, exact
@@ -40,6 +42,9 @@ POINTS = {"4k-closed": 84, "64k-closed": 740}
 STARTS, WINDOW_S, START_S = 20, 0.25, 8.0
 #: The background has found its place when it has this share of what it has in the second half of the start.
 PLACE = 0.9
+
+#: The versions of the libraries that search, and that judge.
+LOCKED = ("requirements.lock", "requirements-dev.lock")
 
 Measured = Mapping[str, Quantity]
 
@@ -116,17 +121,13 @@ def beside(ours: Reader, best: front.Front) -> dict[str, Quantity]:
     }
 
 
-def kept(cell: Cell) -> dict[str, Quantity]:
-    """`measure`, once for each simulator, load and search."""
-    digest = hashlib.sha256(repr(cell).encode())
-    for file in (__file__, front.__file__, simulations.__file__):
-        digest.update(Path(file).read_bytes())
-    path = KEPT / "auto" / f"{digest.hexdigest()[:16]}.json"
-    if not path.is_file():
+def kept(cell: Cell, key: str, fresh: bool) -> dict[str, Quantity]:
+    """`measure`, once for each simulator, load and key, unless `fresh`."""
+    digest = hashlib.sha256(f"{key} {cell!r}".encode()).hexdigest()[:16]
+    path = KEPT / "auto" / f"{digest}.json"
+    if fresh or not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps({name: asdict(q) for name, q in measure(cell).items()}))
-        new.replace(path)
+        replace_text(path, json.dumps({name: asdict(q) for name, q in measure(cell).items()}))
     return {name: Quantity(**q) for name, q in json.loads(path.read_text()).items()}
 
 
@@ -159,7 +160,10 @@ def over_all(lab: Lab, work: Callable[[Cell], Measured], source: Source) -> Iter
 def auto(lab: Lab) -> Iterator[Figure]:
     """K2: `rt_target_us` as `auto` and as a number, beside a search of all settings by hand, five drives."""
     source = Source("tailgate claims auto", "sim", "virtual", (1,))
-    found = list(over_all(lab, kept, source))
+    code = identity.code(["upkeep/claims/steps/auto.py"]).values()
+    locked = ((ROOT / name).read_bytes() for name in LOCKED)
+    key = identity.digest("".join(code).encode(), *locked)
+    found = list(over_all(lab, partial(kept, key=key, fresh=lab.fresh), source))
     yield from (figure for _, figure in found)
     for kind in ("auto", *(f"target-{times:g}" for times in TARGETS)):
         yield from spread(found, f"{kind}/background-over-by-hand", min, source)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from tailgate.spec.grid import words
-from tailgate.upkeep.claims.lab import Answer, Lab, Point, flow, us
+from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
 from tailgate.upkeep.claims.quantity import Quantity, exact, largest, seconds, smallest
 from tailgate.upkeep.claims.results import Figure, Source
 
@@ -33,7 +33,7 @@ class Grid:
 
     def iops(self, cell: Cell, name: str) -> Quantity:
         """A flow's requests a second, in thousands."""
-        return iops(self.cells[cell], name)
+        return self.answer.iops(self.cells[cell], name)
 
     def p99(self, cell: Cell, name: str) -> Quantity:
         """A flow's p99, us."""
@@ -55,11 +55,6 @@ def label(cell: Cell) -> str:
     return f"kyber-{words('read_lat_nsec', cell[0])}-{words('write_lat_nsec', cell[1])}"
 
 
-def iops(point: Point, name: str) -> Quantity:
-    """A flow's requests a second, in thousands: the same in every run in virtual time."""
-    return exact(flow(point, name)["iops"] / 1e3)
-
-
 def grid(lab: Lab, load: str) -> Grid:
     """Measure a grid."""
     found = lab.run(f"kyber/{load}", "--full", "--target", "sim")
@@ -79,12 +74,12 @@ def kyber_none(lab: Lab) -> Iterator[Figure]:
     for load, point in at.items():
         for name in ("read", "write"):
             if any(f["flow"] == name for f in point["flows"]):
-                yield found.figure(f"{start}/{load}/{name}/thousands", iops(point, name))
+                yield found.figure(f"{start}/{load}/{name}/thousands", found.iops(point, name))
                 yield found.figure(f"{start}/{load}/{name}/p99", us(point, name, "p99"))
-    alone = iops(at["r256"], "read") / iops(at["w256"], "write")
+    alone = found.iops(at["r256"], "read") / found.iops(at["w256"], "write")
     yield found.figure(f"{start}/o-1/reads-over-writes", alone)
     for load, before in (("r1-w1", "r1"), ("r1-w256", "r1"), ("r256-w256", "r256")):
-        rate = iops(at[load], "read") / iops(at[before], "read")
+        rate = found.iops(at[load], "read") / found.iops(at[before], "read")
         yield found.figure(f"{start}/o-2/{load}/reads-over-alone", rate)
     for load in ("r1-w1", "r1-w256"):
         p99 = us(at[load], "read", "p99") / us(at["r1"], "read", "p99")
@@ -162,18 +157,18 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
     for setting in (none, first):
         point = at["r1-w256", setting]
         yield found.figure(f"{start}/r1-w256/{setting}/read/p99", us(point, "read", "p99"))
-        yield found.figure(f"{start}/r1-w256/{setting}/write/thousands", iops(point, "write"))
+        yield found.figure(f"{start}/r1-w256/{setting}/write/thousands", found.iops(point, "write"))
     yield found.figure(f"{start}/r1/none/read/p99", us(at["r1", none], "read", "p99"))
     for setting in (equal, first):
         for name in ("read", "write"):
-            figure = iops(at["r256-w256", setting], name)
+            figure = found.iops(at["r256-w256", setting], name)
             yield found.figure(f"{start}/r256-w256/{setting}/{name}/thousands", figure)
     p99 = us(at["r1-w256", first], "read", "p99") / us(at["r1-w256", none], "read", "p99")
     yield found.figure("kyber/sim/o-7/p99-over-none", p99)
-    writes = iops(at["r1-w256", first], "write") / iops(at["r1-w256", none], "write")
+    writes = found.iops(at["r1-w256", first], "write") / found.iops(at["r1-w256", none], "write")
     yield found.figure("kyber/sim/o-7/writes-over-none", writes)
     for name in ("read", "write"):
-        rate = iops(at["r256-w256", first], name) / iops(at["r256-w256", equal], name)
+        rate = found.iops(at["r256-w256", first], name) / found.iops(at["r256-w256", equal], name)
         yield found.figure(f"kyber/sim/o-8/reads-first/{name}s-over-equal", rate)
 
 
@@ -200,8 +195,8 @@ def reader_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
     others = [us(point, "read", "p99") for cell, point in points.items() if cell != READS_FIRST]
     yield found.figure(f"{start}/p99-over-worst-other", first / largest(others))
     yield found.figure(f"{start}/p99-over-best-other", first / smallest(others))
-    most = largest([iops(point, "write") for point in points.values()])
-    yield found.figure(f"{start}/writes-over-most", iops(points[READS_FIRST], "write") / most)
+    most = largest([found.iops(point, "write") for point in points.values()])
+    yield found.figure(f"{start}/writes-over-most", found.iops(points[READS_FIRST], "write") / most)
 
 
 def one_kind_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
@@ -209,10 +204,10 @@ def one_kind_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
     points = corners(found, load)
     for first, who in ((READS_FIRST, "reads-first"), (WRITES_FIRST, "writes-first")):
         for name in ("read", "write"):
-            others = largest([iops(point, name) for cell, point in points.items() if cell != first])
-            over = iops(points[first], name) / others
+            others = largest([found.iops(point, name) for cell, point in points.items() if cell != first])
+            over = found.iops(points[first], name) / others
             yield found.figure(f"{start}/{who}/{name}s-over-most-of-others", over)
-    reads = [iops(point, "read") for point in points.values()]
+    reads = [found.iops(point, "read") for point in points.values()]
     yield found.figure(f"{start}/reads-most-over-least", largest(reads) / smallest(reads))
 
 
@@ -231,12 +226,13 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
     for load in ("r1-w256", "r256-w256"):
         asked = (f"kyber/{load}", "--quick", "--schedulers", ",".join(labels))
         measured = lab.run(*asked, "--target", "vm")
-        simulated = lab.run(*asked, "--target", "sim", "--machine", "guest-6.12").by("label")
+        simulated = lab.run(*asked, "--target", "sim", "--machine", "guest-6.12")
+        models = simulated.by("label")
         start = f"kyber/vm/agreement/{load}"
         for setting, point in measured.by("label").items():
-            model = simulated[setting]
+            model = models[setting]
             for name in ("read", "write"):
-                rate = iops(point, name) / iops(model, name)
+                rate = measured.iops(point, name) / simulated.iops(model, name)
                 yield measured.figure(f"{start}/{setting}/{name}/iops-over-sim", rate)
                 p99 = exact(us(point, name, "p99").value / us(model, name, "p99").value)
                 yield measured.figure(f"{start}/{setting}/{name}/p99-over-sim", p99)

@@ -17,7 +17,6 @@ from tailgate.upkeep.claims.steps.kyber import (
     WRITE_LEAST,
     WRITES_FIRST,
     Cell,
-    iops,
     label,
 )
 
@@ -44,16 +43,20 @@ class Stated:
     cells: End = largest
     loads: End = largest
 
-    def ours(self, points: Sequence[Point]) -> Quantity:
+    def ours(self, answer: Answer) -> Quantity:
         """The same of what was measured here."""
         found = [
-            self.cells([self._figure(p) for p in points if p["load"] in (None, load) and self.of(p)])
+            self.cells(
+                [self._figure(answer, p) for p in answer.points if p["load"] in (None, load) and self.of(p)]
+            )
             for load in self.of_loads
         ]
         return self.loads(found)
 
-    def _figure(self, point: Point) -> Quantity:
-        return iops(point, self.flow) if self.figure == "iops" else us(point, self.flow, self.figure)
+    def _figure(self, answer: Answer, point: Point) -> Quantity:
+        if self.figure == "iops":
+            return answer.iops(point, self.flow)
+        return us(point, self.flow, self.figure)
 
 
 def cell(load: str, name: str, flow: str, figure: str, value: float) -> Stated:
@@ -164,7 +167,7 @@ def kyber_stated_files(lab: Lab) -> Iterator[Figure]:
 def over_paper(group: str, number: Stated, answer: Answer) -> Figure:
     """Ours, in a run, over the paper's."""
     name = f"kyber/stated/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
-    return answer.figure(name, number.ours(answer.points) / number.value)
+    return answer.figure(name, number.ours(answer) / number.value)
 
 
 def median(group: str, some: Sequence[Figure], command: str) -> Figure:

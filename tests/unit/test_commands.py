@@ -110,7 +110,11 @@ def test_an_unknown_option_is_refused_before_anything_is_done(
         ),
         (["run", "k2/fig8", "--jobs", "few"], "--jobs: expected a valid integer, got 'few'; `tailgate run"),
         (["run", "k2/fig8", "--kernel", "new"], "--kernel: expected stable, backports, stable-rt or backp"),
-        (["run", "k2/fig8", "--seeds", "1,x"], "--seeds: expected numbers such as 1,2,3, got '1,x'"),
+        (["run", "k2/fig8", "--seeds", "3000000000"], "--seeds: expected numbers from 1 to 2147483648"),
+        (
+            ["run", "k2/fig8", "--seeds", "1,x"],
+            "--seeds: expected numbers from 1 to 2147483648, such as 1,2,3, got '1,x'",
+        ),
         (["run", "k2/fig8", "--quick", "--claims"], "--quick, --full and --claims exclude each other"),
         (["run", "k2/fig8", "--out", "/dev/null/x"], "--out: expected a folder that is writable, or can"),
         (["bench", "--out", "/no/such/file"], "--out: expected a file in a folder that is there and writ"),

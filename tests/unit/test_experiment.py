@@ -265,6 +265,20 @@ def test_a_grid_is_every_combination() -> None:
     assert (first.name, first.dilated) == ("kyber", ("read_lat_nsec", "write_lat_nsec"))
 
 
+@pytest.mark.parametrize("key", ["sweep", "lines"])
+def test_what_is_beside_axes_is_a_table(tmp_path: Path, key: str) -> None:
+    (tmp_path / "bad.toml").write_text(f"{key} = 5\n[[axes.size]]\nlabel = '4k'\n")
+    with refused(f"{tmp_path / 'bad.toml'}: {key}: expected a table"):
+        experiment.load(tmp_path / "bad.toml")
+
+
+def test_knobs_beside_a_grid_are_a_table(tmp_path: Path) -> None:
+    text = "[[schedulers]]\nlabel = 'mqfq'\nname = 'mqfq'\ngrid = { d = [8] }\nknobs = 3\n"
+    (tmp_path / "bad.toml").write_text(text)
+    with refused(f"{tmp_path / 'bad.toml'}: schedulers[0].knobs: expected a table"):
+        experiment.load(tmp_path / "bad.toml")
+
+
 @pytest.mark.parametrize("grid", ["7", "{}", "{ d = [] }", "{ d = 8 }"])
 def test_what_is_no_grid_is_refused(tmp_path: Path, grid: str) -> None:
     text = "[[schedulers]]\nlabel = 'mqfq'\nname = 'mqfq'\ngrid = {}\n"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.refusal import refused
 
 from tailgate.load import fiojob
 from tailgate.load.fiojob import JobFile
@@ -137,3 +138,12 @@ def test_fio_takes_every_load(name: str, tmp_path: Path) -> None:
         file.write_text(job)
         done = subprocess.run(["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_time_of_the_queue_is_a_number(tmp_path: Path) -> None:
+    path = experiment.find("k2/controls")
+    run = resolve(path, "quick", ["wbt-2000us"], None)
+    [scheduler] = run.schedulers
+    wrong = scheduler.model_copy(update={"queue": {"wbt_lat_usec": "abc"}})
+    with refused(f"{path}: queue.wbt_lat_usec: expected a number, got 'abc'"):
+        Loads(replace(run, schedulers=(wrong,)), path)

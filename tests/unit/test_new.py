@@ -120,3 +120,9 @@ def test_sections_whose_flows_would_have_one_name_are_refused(here: Path) -> Non
     with refused("own.fio:12", "[bulk load] and [bulk-load] would both be called bulk-load"):
         template.write("own", Path("own.fio"), here / "out")
     assert not (here / "out").exists()
+
+
+def test_more_processors_than_an_experiment_may_have(here: Path) -> None:
+    (here / "own.fio").write_text(JOB.replace("iodepth=8", "cpus_allowed=0,96-127"))
+    with refused(f"{here / 'own.fio'}: cpus_allowed: expected processors 0 to 63, got 127"):
+        template.write("mine", here / "own.fio", here)

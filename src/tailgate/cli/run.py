@@ -147,9 +147,11 @@ def _mode(quick: bool, full: bool, claims: bool) -> "ModeName":
 
 
 def _seeds(text: str | None) -> tuple[int, ...] | None:
+    from tailgate.spec.experiment import SEED_MAX
+
     words = options.words(text)
     if words is None:
         return None
-    if not all(w.isdecimal() and int(w) > 0 for w in words):
-        raise UsageError(f"--seeds: expected numbers such as 1,2,3, got '{text}'")
+    if not all(w.isdecimal() and 0 < int(w) <= SEED_MAX for w in words):
+        raise UsageError(f"--seeds: expected numbers from 1 to {SEED_MAX}, such as 1,2,3, got '{text}'")
     return tuple(dict.fromkeys(int(w) for w in words))

@@ -101,10 +101,12 @@ def tune(
     import json as json_format
     import os
     import sys
+    from concurrent.futures.process import BrokenProcessPool
 
     from tailgate.base import paths
     from tailgate.base.progress import Progress
     from tailgate.show import report, tuned
+    from tailgate.simulator.simulation import BrokenSimulationError
     from tailgate.tune import command
     from tailgate.tune import workload as workload_of
 
@@ -128,7 +130,11 @@ def tune(
         lambda folder: report.write([folder], folder / "report.html"),
     )
     confirm = kernel or "backports" if target == "vm" else None
-    done = command.tune(asked, out or paths.ROOT / "runs", how, confirm, Progress(console))
+    try:
+        done = command.tune(asked, out or paths.ROOT / "runs", how, confirm, Progress(console))
+    except (BrokenProcessPool, BrokenSimulationError) as e:
+        print(f"tailgate: {e}; the same command goes on where it was", file=sys.stderr)
+        return FAILED
     tuned.write(done.answer, done.title, done.about, done.facts, done.folder / "report.html")
     tuned.show(done.answer, console)
     if done.broken:

@@ -5,6 +5,7 @@ import math
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from tailgate.base.errors import UsageError
 from tailgate.load import arrivals, fiojob
 from tailgate.load.fiojob import JobFile, Section
 from tailgate.spec import cgroups, plan
@@ -41,6 +42,11 @@ class Loads:
         for sweep in run.spec.sweeps:
             for name in run.spec.flows_in(sweep):
                 self.section(sweep, name)
+        for scheduler in run.schedulers:
+            queue = run.spec.queue_of(scheduler)
+            for name in QUEUE_TIMES:
+                if not isinstance(queue.get(name, 0), int):
+                    raise UsageError(f"{path}: queue.{name}: expected a number, got {queue[name]!r}")
         self._generated: dict[tuple[object, ...], dict[str, dict[str, str]]] = {}
 
     @property

@@ -54,11 +54,15 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
     return [experiment, beside]
 
 
+#: Processors that an experiment may have.
+CPUS_MAX = 64
+
+
 def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
     Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others,
-    and for sections whose flows would have one name.
+    for sections whose flows would have one name, and for more processors than an experiment may have.
     `full_rate` is what the background reaches in MiB/s, None if not known.
     """
     real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
@@ -68,6 +72,11 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
             f"{job.path}: all sections have prioclass=1; expected one without it, the load beside them"
         )
     names = _flow_names(job)
+    processors = max(1 + cpu for section in job.sections for cpu in _cpus(section))
+    if processors > CPUS_MAX:
+        raise UsageError(
+            f"{job.path}: cpus_allowed: expected processors 0 to {CPUS_MAX - 1}, got {processors - 1}"
+        )
     access, op = PATTERNS.get(_value(background[0], "rw", "readwrite").partition(":")[0], PATTERNS["read"])
     size = _kib(background[0])
     environment = jinja2.Environment(
@@ -93,7 +102,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         iops_max=(full_rate or GUESS) * 1100 // size,  # and the real-time flows'
         guess=GUESS,
         real_time=bool(real_time),
-        smp=max(1 + cpu for section in job.sections for cpu in _cpus(section)),
+        smp=processors,
     )
 
 

@@ -38,6 +38,10 @@ class Choices:
     direct: bool = False
 
 
+#: The longest simulation; the simulator counts nanoseconds in 64 bits.
+SECONDS_MAX = 1e9
+
+
 def simulation_of(file: Path, choices: Choices) -> Simulation:
     """The simulation of a job file. UsageError names the option, or file and line, that is not right."""
     job = fiojob.parse(file, choices.variables, derived=True)
@@ -46,8 +50,8 @@ def simulation_of(file: Path, choices: Choices) -> Simulation:
     seed = 1 if choices.seed is None else choices.seed
     if not 0 <= seed < 2**32:
         raise UsageError(f"--seed: expected 0 to {2**32 - 1}, got {seed}")
-    if choices.seconds < 0:
-        raise UsageError(f"--seconds: expected a time, got {choices.seconds}")
+    if not 0 <= choices.seconds <= SECONDS_MAX:  # also of what is no number
+        raise UsageError(f"--seconds: expected 0 to {SECONDS_MAX:g}, got {choices.seconds:g}")
     cpus = machine.cpus or 1 if choices.cpus is None else choices.cpus
     if not 1 <= cpus <= 64:
         raise UsageError(f"--cpus: expected 1 to 64, got {cpus}")

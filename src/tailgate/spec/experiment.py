@@ -35,12 +35,16 @@ class FlowSettings(BaseModel, extra="forbid", frozen=True):
     cgroup: CgroupPath | None = None
 
 
+SEED_MAX = 2**31
+Seed = Annotated[int, Field(ge=1, le=SEED_MAX)]
+
+
 class ModeOfSim(BaseModel, extra="forbid", frozen=True):
     """What the simulator, which is faster, measures instead."""
 
     rt_samples: Annotated[int, Field(ge=1)] | None = None
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
-    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)] | None = None
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] | None = None
 
 
 class Mode(BaseModel, extra="forbid", frozen=True):
@@ -51,7 +55,7 @@ class Mode(BaseModel, extra="forbid", frozen=True):
     #: How long a point without samples of a real-time flow takes, in (undilated) seconds.
     duration_s: Annotated[float, Field(gt=0)] | None = None
     background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
-    seeds: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     #: A point ends after this time (undilated seconds) even if it lacks samples, and says so.
     limit_s: Annotated[float, Field(gt=0)]
     sim: ModeOfSim = ModeOfSim()

@@ -31,6 +31,8 @@ def expand_grids(data: Mapping[str, Any]) -> dict[str, Any]:
             or not all(isinstance(v, list) and v for v in grid.values())
         ):
             raise ValueError(f"schedulers[{i}].grid: expected a table of knobs, each with an array of values")
+        if not isinstance(scheduler.get("knobs", {}), dict):
+            raise ValueError(f"schedulers[{i}].knobs: expected a table")
         rest = {k: v for k, v in scheduler.items() if k != "grid"}
         for values in itertools.product(*grid.values()):
             knobs = dict(zip(grid, values, strict=True))

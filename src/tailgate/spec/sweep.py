@@ -102,9 +102,12 @@ def expand(data: Mapping[str, Any]) -> dict[str, Any]:
     if "axes" not in data:
         return dict(data)
     rest = {k: v for k, v in data.items() if k not in ("axes", "sweep", "lines")}
-    axes, lines = data["axes"], dict(data.get("lines", {}))
     if "sweeps" in data:
         raise ValueError("sweeps: expected either these or axes")
+    for key in ("sweep", "lines"):
+        if not isinstance(data.get(key, {}), dict):
+            raise ValueError(f"{key}: expected a table")
+    axes, lines = data["axes"], dict(data.get("lines", {}))
     if not isinstance(axes, dict) or not all(
         isinstance(axis, list) and all(isinstance(part, dict) for part in axis) for axis in axes.values()
     ):

@@ -99,7 +99,9 @@ class GuestTarget:
         return [name for type_ in sorted(types) for name in FILE_SYSTEM_PROGRAMS[type_]]
 
     def check(self) -> None:
-        """Let fio itself read the derived jobs. UsageError with fio's own words."""
+        """Let fio itself read the derived jobs. UsageError with its own words, or if a program is missing."""
+        for name in ("fio", *self.programs):
+            programs.find(name)
         seen: set[str] = set()
         for chunk in plans.chunks(self.run):
             seen |= {self.plan.derived_job(self.plan.attempt(chunk), rate) for rate in chunk.background_rates}

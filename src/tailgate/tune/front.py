@@ -150,7 +150,13 @@ def _latency(goal: Goal, value: float, reference: float) -> str:
 
 
 def _rate(goal: Goal, value: float, reference: float) -> str:
-    change = value / reference - 1 if reference else 0.0
+    if not reference:
+        return (
+            f"{goal.quantity.flow}: some instead of none"
+            if value
+            else f"{goal.quantity.flow}: none, as before"
+        )
+    change = value / reference - 1
     sign = "+" if change > 0 else "\u2212" if round(100 * change) else "±"
     return f"{goal.quantity.flow} {sign}{abs(change):.0%}"
 

@@ -115,4 +115,4 @@ ON = (
 
 def before(commit: str) -> Contender:
     """k2 as it was at a commit, beside that of this checkout."""
-    return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit}.ko")
+    return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit.replace('/', '-')}.ko")

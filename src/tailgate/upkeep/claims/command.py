@@ -7,14 +7,16 @@ runs/claims under a hash of all that decides its figures. The bounds in claims/*
 
 import datetime
 import hashlib
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT, replace_text
+from tailgate.guest.kernels import cached_kernels
 from tailgate.upkeep.claims import check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
@@ -29,7 +31,7 @@ LAWS = (bounds.LAW, search.LAW)
 
 
 def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
-    """Names what is measured: a hash of every source that can change a figure, and of the held-out drives."""
+    """Names what is measured: a hash of the sources, of what runs them, and of the held-out drives."""
     digest = hashlib.sha256()
     folders = [file for folder in SOURCES for file in sorted((root / folder).rglob("*"))]
     for file in (*folders, *(root / name for name in FILES)):
@@ -37,7 +39,17 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
             digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     for commit in map(law_commit, LAWS) if laws is None else laws:
         digest.update(commit.encode())
+    for version in _versions():
+        digest.update(version.encode())
     return digest.hexdigest()[:12]
+
+
+def _versions() -> Iterator[str]:
+    """Of what guests are made of; of a program that is missing none."""
+    for name in ("qemu-system-x86_64", "fio"):
+        if shutil.which(name):
+            yield subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout
+    yield from sorted(kernel.release for kernel in cached_kernels().values())
 
 
 def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:

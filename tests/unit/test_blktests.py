@@ -425,13 +425,3 @@ def test_the_report_names_differences_and_complaints() -> None:
     assert "differences that count: 1\n" in text
     assert "block/001 (nodev): k2 fail, fail; mq-deadline pass, pass" in text
     assert "    block/001: WARNING: CPU: 2 PID: 1559" in text
-
-
-def test_two_commands_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    with command._alone(tmp_path / "6.1"):
-        with pytest.raises(UsageError, match="already at work"), command._alone(tmp_path / "6.1"):
-            pass
-        with command._alone(tmp_path / "6.12"):
-            pass
-    with command._alone(tmp_path / "6.1"):
-        pass

@@ -50,6 +50,11 @@ def log() -> Console:
     return Console(stderr=True, width=None if sys.stderr.isatty() else LOG_WIDTH)
 
 
+def out() -> Console:
+    """Standard output, for tables."""
+    return Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+
+
 def chosen(words: Sequence[str]) -> Callable[[str | list[str] | None], str | list[str] | None]:
     """A Typer callback that refuses a value that is none of the words. One that may be repeated is a list."""
 

@@ -10,6 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+#: Takes a line that a person may read, such as `Progress.note`.
+Tell = Callable[[str], None]
+
 
 def duration(seconds: float) -> str:
     """`8 s`, `1:05 min`, `2:05 h`."""

@@ -130,7 +130,7 @@ def run(
             jobs=jobs or os.cpu_count() or 1,
             fresh=fresh,
             command=context.obj,
-            report=lambda folder: report.write([folder], folder / "report.html"),
+            report=report.of,
         ),
         progress,
     )

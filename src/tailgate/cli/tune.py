@@ -127,7 +127,7 @@ def tune(
     how = command.How(
         jobs or os.cpu_count() or 1,
         context.obj,
-        lambda folder: report.write([folder], folder / "report.html"),
+        report.of,
     )
     confirm = kernel or "backports" if target == "vm" else None
     try:

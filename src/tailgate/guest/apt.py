@@ -15,8 +15,8 @@ from debian.deb822 import Packages
 from debian.debian_support import Version
 
 from tailgate.base.errors import UsageError
+from tailgate.base.progress import Tell
 from tailgate.guest import kernel_build
-from tailgate.guest.kernel_build import Progress
 from tailgate.guest.labels import RT
 
 # Of a meta package's dependencies only these belong to the kernel; compilers and libraries are the host's.
@@ -158,7 +158,7 @@ def run(command: Sequence[str], data: bytes | None = None, env: Mapping[str, str
     return done.stdout
 
 
-def download(label: str, packages: Sequence[Package], into: Path, progress: Progress) -> list[Path]:
+def download(label: str, packages: Sequence[Package], into: Path, progress: Tell) -> list[Path]:
     """Fetch packages by apt, which checks their signatures; what is there already is not fetched again."""
     into.mkdir(exist_ok=True)
     total = sum(p.size for p in packages)

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
-
-Progress = Callable[[str], None]
+from tailgate.base.progress import Tell
 
 CONFIGURATIONS = ROOT / "setup" / "kernels"
 KINDS = ("kasan", "kcsan")
@@ -89,7 +88,7 @@ def check_host(folder: Path) -> None:
         )
 
 
-def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Progress) -> tuple[str, Path]:
+def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Tell) -> tuple[str, Path]:
     """Build in `work`; the kernel's release and its folder, which the caller moves to its place.
 
     `fetch` returns the source package's file; it is called only if `work` has no source yet. The folder
@@ -118,7 +117,7 @@ def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Progr
 
 
 def unpack_source(
-    deb: Path, source: Source, work: Path, tree: Path, progress: Progress, folder: str = ""
+    deb: Path, source: Source, work: Path, tree: Path, progress: Tell, folder: str = ""
 ) -> None:
     """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole.
 
@@ -151,7 +150,7 @@ def lost_options(wanted: str, config: str) -> list[str]:
     return lost
 
 
-def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Progress) -> None:
+def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Tell) -> None:
     """Compile the image and the modules, at the lowest priority; what is done already is not done again."""
     jobs = len(os.sched_getaffinity(0))
     progress(f"compiling with {jobs} jobs (10 minutes on 2 idle cores); {log} shows each file")

@@ -24,7 +24,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,12 +38,11 @@ from filelock import FileLock, Timeout
 from tailgate.base import command
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir, replace_text
+from tailgate.base.progress import Tell
 from tailgate.guest import kernel_build
 from tailgate.guest.apt import download, find_packages, find_source, image_release, metas, run_apt_cache
 from tailgate.guest.labels import DEBUG, LABELS
 from tailgate.guest.packages import elf_section, unpack
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Kernel:
         return ".".join(re.findall(r"\d+", self.release)[:2])
 
 
-def resolve(labels: Sequence[str], progress: Progress, *, refresh: bool = False) -> list[Kernel]:
+def resolve(labels: Sequence[str], progress: Tell, *, refresh: bool = False) -> list[Kernel]:
     """The kernels of these suites, in this order, from the cache or else from Debian's archive.
 
     Works without a network when they are cached. `refresh` asks apt's lists for a newer version first.
@@ -130,7 +129,7 @@ def _records(folder: Path) -> dict[str, dict[str, object]]:
 
 
 @contextmanager
-def _locked(folder: Path, progress: Progress) -> Iterator[None]:
+def _locked(folder: Path, progress: Tell) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "lock")
@@ -145,7 +144,7 @@ def _locked(folder: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _prepare(label: str, folder: Path, progress: Progress) -> None:
+def _prepare(label: str, folder: Path, progress: Tell) -> None:
     """Bring one kernel into the cache and record it. The caller holds the lock."""
     start = time.monotonic()
     suite, packages = find_packages(label, run_apt_cache)
@@ -186,7 +185,7 @@ def _source(label: str, folder: Path) -> kernel_build.Source:
     )
 
 
-def block_layer(label: str, progress: Progress) -> tuple[str, Path]:
+def block_layer(label: str, progress: Tell) -> tuple[str, Path]:
     """The source of a cached kernel's folder block/: the package's version, and the folder in the cache."""
     source = _source(label, cache_dir() / "kernels")
     folder = cache_dir() / "sources"
@@ -206,7 +205,7 @@ def block_layer(label: str, progress: Progress) -> tuple[str, Path]:
     return package.version, tree / "block"
 
 
-def _prepare_debug(label: str, folder: Path, progress: Progress) -> None:
+def _prepare_debug(label: str, folder: Path, progress: Tell) -> None:
     """Build a debug kernel into the cache and record it. The caller holds the lock."""
     source = _source(label, folder)
     work = folder / f".building-{label}-{source.key()}"

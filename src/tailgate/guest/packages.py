@@ -13,11 +13,11 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from tailgate.base.errors import UsageError
+from tailgate.base.progress import Tell
 from tailgate.guest.apt import run
-from tailgate.guest.kernel_build import Progress
 
 
-def unpack(debs: Sequence[Path], release: str, into: Path, progress: Progress) -> None:
+def unpack(debs: Sequence[Path], release: str, into: Path, progress: Tell) -> None:
     """Unpack a kernel's packages and derive from them what a release's folder holds."""
     root = into / "root"
     root.mkdir(parents=True)

@@ -3,7 +3,7 @@
 
 import re
 
-from tailgate.base.errors import UsageError
+from tailgate.base.errors import UsageError, one_of
 from tailgate.load import fiojob
 from tailgate.load.fiojob import JobFile, Option, Section
 from tailgate.load.options import (
@@ -126,7 +126,7 @@ class SectionReader:
         """One of some words, of which the first is the default."""
         option = self.raw(key)
         if option and option.value not in words:
-            raise self.fail(key, f"{', '.join(words[:-1])} or {words[-1]}")
+            raise self.fail(key, one_of(words))
         return option.value if option else words[0]
 
     def _engine(self) -> str:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a fit to a probed drive leaves over, for the terminal."""
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from tailgate.fitting.command import Fitted
+from tailgate.show.plain import without_frame
 
 
 def show(found: Fitted, console: Console) -> None:
     """The fitted parameters, and every figure of the probe beside the model's."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = without_frame()
     table.add_column("figure (requests a second; us)")
     for heading in ("measured", "model", "ratio"):
         table.add_column(heading, justify="right")

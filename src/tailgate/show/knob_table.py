@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The knobs of schedulers as a table."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
-from tailgate.base.command import LOG_WIDTH
+from tailgate.base.command import out
+from tailgate.show.plain import without_frame
 from tailgate.simulator.knobs import Knob
 
 #: Scheduler -> which of its knobs are for experiments.
@@ -20,7 +16,7 @@ NOT_IN_MODULES = {
 
 def show(knobs: Mapping[str, Sequence[Knob]]) -> None:
     """A table on standard output, scheduler by scheduler, and which knobs no ordinary module has."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = without_frame()
     for heading in ("scheduler", "knob", "unit", "values", "default"):
         table.add_column(heading, no_wrap=heading != "values")
     table.add_column("what it is", overflow="fold")
@@ -29,8 +25,7 @@ def show(knobs: Mapping[str, Sequence[Knob]]) -> None:
             default = "the drive's" if knob.default is None else str(knob.default)
             name = scheduler if i == 0 else ""
             table.add_row(name, knob.name, knob.unit, values(knob), default, knob.what)
-    # What is not a terminal has no width.
-    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console = out()
     console.print(table)
     for scheduler in knobs:
         if note := NOT_IN_MODULES.get(scheduler):

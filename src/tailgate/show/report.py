@@ -100,6 +100,11 @@ def load(folder: Path) -> Loaded:
     return Loaded(folder, run, measurements, points, published, about)
 
 
+def of(folder: Path) -> None:
+    """Write the report of one run into its folder."""
+    write([folder], folder / "report.html")
+
+
 def write(folders: Sequence[Path], path: Path) -> None:
     """Write the report of these runs; those of one experiment share a section, beside the paper."""
     runs = [load(folder) for folder in folders]

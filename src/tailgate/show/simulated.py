@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What one simulation is shown as: a table, or the object of `tailgate simulate --json`."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
-from tailgate.base.command import LOG_WIDTH
+from tailgate.base.command import out
 from tailgate.runs import points
 from tailgate.runs import statistics as analysis
 from tailgate.show.moves import moved
+from tailgate.show.plain import without_frame
 from tailgate.simulator.simulation import DIRECTIONS, Direction, Latencies, Outcome, Simulation
 from tailgate.targets.sim_point import histogram
 from tailgate.watch.command import Move
@@ -65,7 +61,7 @@ def _figures(latencies: Latencies) -> list[str]:
 
 def show(told: Simulation, outcome: Outcome, moves: Sequence[Move] | None = None) -> None:
     """A table of the flows on standard output."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = without_frame()
     table.add_column("flow", no_wrap=True)
     table.add_column("op")
     for heading in (
@@ -86,8 +82,7 @@ def show(told: Simulation, outcome: Outcome, moves: Sequence[Move] | None = None
                 label = f" class {ioprio >> 13} level {ioprio & 7}"
                 its_rate = f"{latency.n * rate:.0f}"
                 table.add_row(label, word, str(latency.n), its_rate, "", *_figures(latency))
-    # What is not a terminal has no width.
-    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    console = out()
     console.print(table)
     console.print(
         f"{told.scheduler}: {outcome.now_ns / 1e9:.3f} s, {outcome.ios} requests, "

@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +12,7 @@ from tailgate.papers import cells
 from tailgate.papers.answers import published_in
 from tailgate.runs.points import Point, PointFlow
 from tailgate.show import flows, grids, sentences, shares, waits
+from tailgate.show.plain import of_numbers, show_marks, without_frame
 from tailgate.show.words import load_words, ms
 from tailgate.spec.plan import Run
 from tailgate.spec.sweep import Sweep
@@ -87,10 +87,7 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bo
     headings += ["95 % interval\nof the p99.9"] if wide else []
     headings += [f"{tail}\n(ours/its)"] if beside else []
     headings += ["n", "CPU\nidle"] if wide else []
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("scheduler", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = of_numbers("scheduler", headings)
     previous = ""
     for p in points:
         label = p.scheduler.label
@@ -109,10 +106,7 @@ def _points(points: Sequence[Point], marks: Sequence[str], wide: bool, apart: bo
 
 
 def _show_waits(console: Console, points: Sequence[Point]) -> None:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("scheduler", no_wrap=True)
-    for lines in waits.headings(points):
-        table.add_column("\n".join(lines), justify="right", no_wrap=True)
+    table = of_numbers("scheduler", ["\n".join(lines) for lines in waits.headings(points)])
     previous = None
     for p in points:
         if p.sweep != previous:
@@ -122,25 +116,18 @@ def _show_waits(console: Console, points: Sequence[Point]) -> None:
         previous = p.sweep
         table.add_row(*map(escape, (p.scheduler.label, *waits.row(p, points))))
     console.print(table)
-    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
-        about = [f"{p.scheduler.label}, {p.sweep.words}" for p in points if mark in p.marks]
-        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    show_marks(console, points, lambda ps: "; ".join(f"{p.scheduler.label}, {p.sweep.words}" for p in ps))
     console.print(waits.NOTE, style="dim", highlight=False)
 
 
 def _show_shares(console: Console, run: Run, points: Sequence[Point]) -> None:
     for here in shares.loads(points):
         console.print(f"[bold]{escape(here[0].sweep.words)}[/bold]", highlight=False)
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-        table.add_column("scheduler", no_wrap=True)
-        for lines in shares.headings(here, points):
-            table.add_column("\n".join(lines), justify="right", no_wrap=True)
+        table = of_numbers("scheduler", ["\n".join(lines) for lines in shares.headings(here, points)])
         for p in here:
             table.add_row(*map(escape, (p.scheduler.label, *shares.row(p, here, points))))
         console.print(table)
-    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
-        about = dict.fromkeys(f"{p.scheduler.label}, {p.sweep.label}" for p in points if mark in p.marks)
-        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape('; '.join(about))}", highlight=False)
+    show_marks(console, points, _labels_and_loads)
     console.print(shares.NOTE, style="dim", highlight=False)
 
 
@@ -148,10 +135,7 @@ def _show_flows(console: Console, run: Run, points: Sequence[Point]) -> None:
     """Each flow by itself: the schedulers of a grid as matrices over its two knobs, the others a row each."""
     rest, matrices = grids.split(run, points)
     if rest:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-        table.add_column("scheduler", no_wrap=True)
-        for lines in flows.headings(rest):
-            table.add_column("\n".join(lines), justify="right", no_wrap=True)
+        table = of_numbers("scheduler", ["\n".join(lines) for lines in flows.headings(rest)])
         for p in rest:
             table.add_row(*map(escape, (p.scheduler.label, *flows.row(p, rest))))
         console.print(table)
@@ -159,18 +143,25 @@ def _show_flows(console: Console, run: Run, points: Sequence[Point]) -> None:
         _show_matrix(console, matrix)
     for first, second in dict.fromkeys(m.knobs for m in matrices):
         console.print(f"Rows of a matrix: {first}; columns: {second}.", highlight=False)
-    for mark in dict.fromkeys(mark for p in points for mark in p.marks):
-        about = list(dict.fromkeys(p.scheduler.label for p in points if mark in p.marks))
-        words = ", ".join(about[:3]) + (f" and {len(about) - 3} more" if len(about) > 3 else "")
-        console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(words)}", highlight=False)
+    show_marks(console, points, _some_labels)
     _show_dilation(console, points)
     where = f"{flows.NOTE} {sentences.where_measured(run, points)}"
     console.print(escape(where), style="dim", highlight=False)
 
 
+def _labels_and_loads(points: Sequence[Point]) -> str:
+    return "; ".join(dict.fromkeys(f"{p.scheduler.label}, {p.sweep.label}" for p in points))
+
+
+def _some_labels(points: Sequence[Point]) -> str:
+    """The first three of their schedulers, and how many more there are."""
+    labels = list(dict.fromkeys(p.scheduler.label for p in points))
+    return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
+
+
 def _show_matrix(console: Console, matrix: grids.Matrix) -> None:
     console.print(f"[bold]{escape(matrix.title)}[/bold]", highlight=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = without_frame()
     for heading in ("", *matrix.columns):
         table.add_column(escape(heading), justify="right", no_wrap=True)
     for name, texts in zip(matrix.rows, matrix.texts, strict=True):
@@ -184,13 +175,13 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
     compared = cells.of(run.spec, [(r.target, p) for r, ps in runs for p in ps], published)
     targets = list(dict.fromkeys(t for c in compared for t in c.ours))
     keys = [key for key in cells.QUANTITIES if any(c.key == key for c in compared)]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("scheduler", no_wrap=True)
+    headings = []
     for key in keys:
         unit = "ms, " if cells.is_latency(key) else ""
         paper = "MiB/s,\npaper" if key == "total_mib_s" else f"{cells.QUANTITIES[key][0]}\n{unit}paper"
-        for heading in (paper, *(h for t in targets for h in _cell_headings(key, t))):
-            table.add_column(heading, justify="right", no_wrap=True)
+        headings += [paper, *(h for t in targets for h in _cell_headings(key, t))]
+    table = of_numbers("scheduler", headings)
+    table.padding = (0, 1, 0, 0)
     previous = ""
     for words, label, line in cells.lines(compared):
         if words != previous:
@@ -216,10 +207,7 @@ def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Pat
         table.add_row(*row)
     console.print(table)
     for target in targets:
-        errors = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
-        errors.add_column(f"errors of {target}", no_wrap=True)
-        for heading in ("figure", "median", "median size", "worst", "off"):
-            errors.add_column(heading, justify="right", no_wrap=True)
+        errors = of_numbers(f"errors of {target}", ["figure", "median", "median size", "worst", "off"])
         for s in cells.summaries(compared, target):
             name = cells.QUANTITIES[s.key][0]
             sizes = f"{s.median:+.0%}", f"{s.median_size:.0%}", f"{s.worst:+.0%}"

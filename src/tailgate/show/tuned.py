@@ -5,12 +5,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from tailgate.show import report, rows
+from tailgate.show.plain import without_frame
 from tailgate.show.plots.drawing import Drawing
 from tailgate.show.plots.legends import Entry, Legend
 from tailgate.show.plots.panel import COLOURS, GREY, Panel, Trace
@@ -55,7 +54,7 @@ def knobs(setting: Setting) -> str:
 
 def show(found: Answer, console: Console) -> None:
     """Front, profiles with their price, and what else is to be known."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = without_frame()
     for i, name in enumerate(front_headings(found)):
         table.add_column(name, justify="left" if i < 3 else "right", overflow="fold")
     for cells in front_rows(found):

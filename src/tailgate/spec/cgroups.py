@@ -10,6 +10,8 @@ io.prio.class are not among them.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tailgate.base.errors import one_of
+
 #: Names the cgroup above those of the flows, where io.cost.* is set.
 ROOT = "root"
 
@@ -63,7 +65,7 @@ def check(group: str, settings: Mapping[str, Any]) -> None:
     of_group = [file for file in FILES if (file in OF_ROOT) == (group == ROOT)]
     for file, value in settings.items():
         if file not in of_group:
-            raise ValueError(f"{file}: expected {_or(of_group)}")
+            raise ValueError(f"{file}: expected {one_of(of_group)}")
         known = FILES[file]
         if isinstance(known, tuple):
             least, most = known
@@ -71,10 +73,10 @@ def check(group: str, settings: Mapping[str, Any]) -> None:
                 raise ValueError(f"{file}: expected a whole number, {least} to {most}, got {value!r}")
             continue
         if not isinstance(value, Mapping) or not value:
-            raise ValueError(f"{file}: expected a table with {_or(list(known))}, got {value!r}")
+            raise ValueError(f"{file}: expected a table with {one_of(list(known))}, got {value!r}")
         for key, own in value.items():
             if key not in known:
-                raise ValueError(f"{file}.{key}: unknown key; expected {_or(list(known))}")
+                raise ValueError(f"{file}.{key}: unknown key; expected {one_of(list(known))}")
             expected, takes, _ = _KINDS[known[key]]
             if not takes(own):
                 raise ValueError(f"{file}.{key}: expected {expected}, got {own!r}")
@@ -114,7 +116,3 @@ def lines(cgroups: Mapping[str, Mapping[str, Any]], dilation: int) -> str:
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _or(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"

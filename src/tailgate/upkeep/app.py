@@ -146,9 +146,7 @@ def calibrate(
 
     if out is None or check or write:
         raise UsageError("--target probes a drive: expected --out FILE, and neither --check nor --write")
-    how = How(
-        os.cpu_count() or 1, False, context.obj, lambda folder: report.write([folder], folder / "report.html")
-    )
+    how = How(os.cpu_count() or 1, False, context.obj, report.of)
     console = log()
     found = command.calibrate(drive, target, writes, out, how, Progress(console))
     fitted.show(found, console)

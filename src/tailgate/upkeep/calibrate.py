@@ -164,10 +164,7 @@ def fit(
 
     Group by group of `facts.free`, over the group's cells, with at most `evaluations` of the model each.
     """
-    try:
-        from scipy.optimize import minimize
-    except ModuleNotFoundError as e:
-        raise UsageError("the fit needs scipy; `make venv-dev` installs it") from e
+    from scipy.optimize import minimize
 
     fitted, paper = dict(parameters), facts.published()
     for group, names in facts.free.items():

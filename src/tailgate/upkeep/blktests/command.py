@@ -6,7 +6,6 @@ counts if the scheduler fails in most runs and mq-deadline in none, or if the ke
 scheduler's code in it. The tests take hours; a run that is interrupted goes on where it ended.
 """
 
-import contextlib
 import hashlib
 import json
 import re
@@ -15,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from tailgate.base.command import log
 from tailgate.base.errors import UsageError
+from tailgate.base.locks import only_one
 from tailgate.base.paths import ROOT
 from tailgate.base.progress import Progress, duration
 from tailgate.guest import kernels, modules
@@ -74,7 +72,7 @@ def main(
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for kernel in kernels.resolve(labels or LABELS, progress.note):
-            with _alone(RUNS_FOLDER / kernel.release):
+            with only_one(RUNS_FOLDER / kernel.release, "running blktests in"):
                 sides = _sides(kernel, scheduler, source, limit_s, progress)
                 reports.append(_judge(kernel, sides, tests, limit_s, progress))
             if not json_only:
@@ -102,18 +100,6 @@ def select(source: Path, wanted: Sequence[str]) -> list[str]:
             raise UsageError(f"{source} has no test or group {name}: see its folder tests")
         out += [test for test in found if test not in out]
     return out
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two commands must not write into one folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = FileLock(folder / "lock").acquire(blocking=False)
-    except Timeout as e:
-        raise UsageError(f"blktests is already at work in {folder}: wait for it, or stop it") from e
-    with lock:
-        yield
 
 
 def _sides(

@@ -6,17 +6,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT, cache_dir
+from tailgate.base.progress import Tell
 from tailgate.guest import apt, scratch
 from tailgate.guest.kernels import Kernel
-
-Progress = Callable[[str], None]
 
 #: What the tests of the groups call, and what udev and the guest's own scripts need.
 PACKAGES = (
@@ -41,7 +40,7 @@ def folder() -> Path:
     return at
 
 
-def make(kernel: Kernel, source: Path, progress: Progress) -> dict[str, Path]:
+def make(kernel: Kernel, source: Path, progress: Tell) -> dict[str, Path]:
     """All disks of a guest by their names, made if they are not there. Other commands wait meanwhile."""
     with FileLock(folder() / "lock"):
         return {
@@ -52,7 +51,7 @@ def make(kernel: Kernel, source: Path, progress: Progress) -> dict[str, Path]:
         }
 
 
-def root(progress: Progress) -> Path:
+def root(progress: Tell) -> Path:
     """Debian of the host's own release, from its own mirror. Minutes, the first time."""
     suite = apt.codename()
     image = folder() / f"root-{_digest(suite, *PACKAGES)}.ext2"
@@ -73,7 +72,7 @@ def root(progress: Progress) -> Path:
     return image
 
 
-def modules(kernel: Kernel, progress: Progress) -> Path:
+def modules(kernel: Kernel, progress: Tell) -> Path:
     """All of a kernel's own modules."""
     status = kernel.vmlinux.stat()
     key = _digest(kernel.release, str(status.st_size), str(status.st_mtime_ns))
@@ -94,7 +93,7 @@ def check_checkout(source: Path) -> None:
         raise UsageError(f"{source} is no checkout of blktests: give one, as in BLKTESTS=../blktests")
 
 
-def checkout(source: Path, progress: Progress) -> Path:
+def checkout(source: Path, progress: Tell) -> Path:
     """A copy of the checkout, its programs compiled, on a disk with room to work.
 
     The host compiles them: the guest's Debian is the host's own release, so libraries agree.

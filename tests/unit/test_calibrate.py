@@ -9,7 +9,8 @@ import pytest
 
 from tailgate.base.errors import UsageError
 from tailgate.main import main
-from tailgate.papers.published import FACTS, Facts
+from tailgate.papers.facts import Facts
+from tailgate.papers.published import FACTS
 from tailgate.spec import drive
 from tailgate.upkeep import calibrate
 from tailgate.upkeep.calibrate import ClosedLoop

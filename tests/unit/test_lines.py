@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tailgate.targets.identity import PACKAGE
 from tailgate.upkeep.bench import lines
 
 TEXT = """\
@@ -87,3 +88,11 @@ def test_results_have_sums(tmp_path: Path) -> None:
 def test_every_scheduler_here_is_counted() -> None:
     owners = {owner for owner, _ in lines.parts()}
     assert owners >= {"k2", "fifo", lines.SHARED}
+
+
+def test_no_file_of_the_lab_is_long() -> None:
+    """A longer one has more than one reason to exist."""
+    long = {
+        str(path): count for path in PACKAGE.rglob("*.py") if (count := path.read_text().count("\n")) > 400
+    }
+    assert not long

@@ -4,90 +4,10 @@
 `closed_loop.c` runs the loads, `calibrate.py` fits the drives.
 """
 
-import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
-
-#: Units of paper.csv in the model's: I/O per second, MiB/s, microseconds.
-_UNITS = {
-    "kIOPS": 1e3,
-    "KIOPS": 1e3,
-    "K IOP/s": 1e3,
-    "million IOP/s": 1e6,
-    "MB/s": 1e6 / 2**20,
-    "MiB/s": 1.0,
-    "ms": 1e3,
-    "us": 1.0,
-}
-
-
-@dataclass(frozen=True)
-class CalibrationCell:
-    """A figure of the paper, and the load on the model that gives the same figure.
-
-    `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive, or
-    `label` is that of a load of the experiment (Facts.experiment); `figure` is a key of the output. `group`
-    is the group of `free` that is fitted to it, "" if none is.
-    """
-
-    title: str
-    row: Mapping[str, str]
-    load: Mapping[str, int]
-    figure: str
-    group: str = ""
-    label: str = ""
-
-    def like(self, other: "CalibrationCell", value: float) -> float:
-        """This cell's value as one of the other's kind: a throughput as commands a second, or as the time
-        (us) that a command of either process takes together with one of the other's.
-        """
-        if self.figure == "mib_s" and other.figure == "iops":
-            return value * 1024 / self.load["kib"]
-        if self.figure == "total_mib_s" and other.figure.startswith("rt."):
-            return (self.load["kib"] + self.load["rt_kib"]) / 1024 / value * 1e6
-        return value
-
-    def words(self, value: float) -> str:
-        """A value of this cell's kind."""
-        if self.figure.endswith("iops"):
-            return f"{value / 1e3:.0f} k"
-        return f"{value / 1e3:.2f} ms" if self.figure.startswith("rt.") else f"{value:.1f} MiB/s"
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a drive.
-
-    `free` are parameters that are fitted together, group by group, in this order. `contradictions` are
-    cells that no one drive can meet together, by title, and why; if one of them is fitted, it is the second.
-    `experiment`: the figures are those of its simulation without a scheduler, on its machine: where the
-    paper's figures are the processor's as much as the drive's. Otherwise closed_loop.c gives them.
-    """
-
-    paper: Path
-    cells: tuple[CalibrationCell, ...]
-    free: Mapping[str, tuple[str, ...]]
-    contradictions: tuple[tuple[str, str, str], ...]
-    experiment: str = ""
-
-    def published(self) -> dict[str, float]:
-        """The paper's value of each cell, by its title: I/O per second, MiB/s or microseconds."""
-        with self.paper.open(newline="", encoding="utf-8") as f:
-            rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
-        values = {}
-        for cell in self.cells:
-            found = [
-                r for r in rows if all(v in r[k] if k == "note" else r[k] == v for k, v in cell.row.items())
-            ]
-            if len(found) != 1:
-                raise UsageError(f"{self.paper}: expected one line for {cell.title}, found {len(found)}")
-            values[cell.title] = float(found[0]["value"]) * _UNITS[found[0]["unit"]]
-        return values
-
+from tailgate.papers.facts import CalibrationCell, Facts
 
 # --- drives/970evo.toml -------------------------------------------------------------------------------------
 

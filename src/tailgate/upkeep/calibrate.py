@@ -23,7 +23,8 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
-from tailgate.papers.published import FACTS, CalibrationCell, Facts
+from tailgate.papers.facts import CalibrationCell, Facts
+from tailgate.papers.published import FACTS
 from tailgate.runs.histogram import merge
 from tailgate.simulator import simulation
 from tailgate.spec.drive import OF_DRIVER, Drive

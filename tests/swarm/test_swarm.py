@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.swarm.faults import FAULTS, Fault, compile_swarm, find, with_fault
 from tests.swarm.found import FOUND, Found
-from tests.unit.programs import SANITIZED, SEED
+from tests.unit.programs import SANITIZED, SEED, built_once
 
 SCENARIOS = 2000
 #: Requests that a scenario has on average, at least: with next to none, laws hold easily.
@@ -28,12 +28,18 @@ SCHEDULERS = pytest.mark.parametrize("scheduler", FAULTS)
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_swarm(tmp_path_factory.mktemp("sanitized"), flags=("-Werror", *SANITIZED))
+    def build(folder: Path) -> None:
+        compile_swarm(folder, flags=("-Werror", *SANITIZED))
+
+    return built_once(tmp_path_factory, "swarm-sanitized", build) / "swarm"
 
 
 @pytest.fixture(scope="module")
 def swarm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_swarm(tmp_path_factory.mktemp("swarm"), flags=("-Werror",))
+    def build(folder: Path) -> None:
+        compile_swarm(folder, flags=("-Werror",))
+
+    return built_once(tmp_path_factory, "swarm", build) / "swarm"
 
 
 def play(program: Path, *arguments: str, scenario: str = "") -> subprocess.CompletedProcess[str]:
@@ -63,20 +69,21 @@ def test_a_seed_means_the_same_each_time(swarm: Path, scheduler: str) -> None:
 
 
 @pytest.mark.parametrize(("scheduler", "fault"), SOON, ids=[fault.what for _, fault in SOON])
-def test_faults_are_found(scheduler: str, fault: Fault) -> None:
-    assert find(scheduler, fault, 1, FOUND_WITHIN)
+def test_faults_are_found(swarm: Path, scheduler: str, fault: Fault) -> None:
+    assert find(scheduler, fault, 1, FOUND_WITHIN, swarm.parent)
 
 
 @pytest.mark.parametrize("found", FOUND, ids=[found.what for found in FOUND])
 def test_what_once_broke_a_law_does_not_any_more(swarm: Path, tmp_path: Path, found: Found) -> None:
     assert play(swarm, found.scheduler, "-", scenario=found.scenario).stdout == "every law held\n"
-    broken = with_fault(Fault(found.what, found.old, found.new), tmp_path)
+    fault = Fault(found.what, found.old, found.new)
+    broken = with_fault(found.scheduler, fault, tmp_path, swarm.parent)
     assert play(broken, found.scheduler, "-", scenario=found.scenario).returncode == 1
 
 
-def test_what_is_printed_can_be_played(tmp_path: Path) -> None:
+def test_what_is_printed_can_be_played(swarm: Path, tmp_path: Path) -> None:
     scheduler, fault = SOON[0]
-    program = with_fault(fault, tmp_path)
+    program = with_fault(scheduler, fault, tmp_path, swarm.parent)
     done = play(program, scheduler, "1", "20000")
     assert done.returncode == 1
     law, _, scenario = done.stdout.partition("as short as it was found:\n")[2].partition("\n")

@@ -238,7 +238,7 @@ def test_a_stale_root_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 
 def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
     """From another seed each time."""
-    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 1500) == ""
+    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 800) == ""
 
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in UNFAIR], ids=[m[0] for m in UNFAIR])
@@ -253,7 +253,7 @@ def test_completed_service_alone_shows_it(old: str, new: str, tmp_path: Path) ->
 
 def test_statistics_say_what_was_seen(tmp_path: Path) -> None:
     """From another seed each time."""
-    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 1000, "statistics") == ""
+    assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 600, "statistics") == ""
 
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in MISCOUNTED], ids=[m[0] for m in MISCOUNTED])

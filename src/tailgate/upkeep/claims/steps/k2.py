@@ -69,7 +69,7 @@ CONTROLS = {
     "mq-deadline": ("mq-deadline-16", "mq-deadline"),
     "kyber": ("kyber-1us",),
     "bfq": ("bfq-no-idle",),
-    "io.max": ("io-max-420",),
+    "io.max": ("io-max-420", "io-max-480"),
     "io.cost": ("io-cost-77", "io-cost-85"),
 }
 

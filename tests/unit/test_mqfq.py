@@ -223,8 +223,10 @@ def test_real_threads(sanitizer: tuple[str, ...], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in RACES], ids=[m[0] for m in RACES])
 def test_a_race_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+    """On a busy host the threads may not meet in the first runs."""
     program = compile_mutated("stress", old, new, tmp_path, *THREAD_SANITIZED)
-    assert "data race" in run_program(program, 1, 5000, prefix=fixed_addresses())
+    prefix = fixed_addresses()
+    assert any("data race" in run_program(program, seed, 5000, prefix=prefix) for seed in range(1, 21))
 
 
 def test_the_root_is_the_least_leaf(tmp_path: Path) -> None:

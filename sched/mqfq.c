@@ -250,19 +250,20 @@ static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
  * Sets the price that a flow pays for the rest of a period, once, as its weight is then added to those that compete. A CPU with another
  * request of the flow waits for that. @where: returns the groups of this entry's flow. Return: true if its place was another flow's
  */
-static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e, unsigned int period,
+static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e,
 				void (*where)(struct mqfq_entry *e, struct share_path *path))
 {
 	struct flow *flow = &m->flows.flows[e->flow];
 	struct account *a = &m->accounts[e->flow];
 	bool competes = tag_after(atomic64_read(&flow->end), atomic64_read(&m->vt)), is_new;
 	struct share_path path;
+	unsigned int period;
 	u64 price, key;
 
 	where(e, &path);
 	spin_lock(&m->shares.lock);
-	period = mqfq_period(
-		m); /* under the lock, so that groups never see an earlier one after a later one */
+	/* under the lock, so that groups never see an earlier one after a later one */
+	period = mqfq_period(m);
 	key = READ_ONCE(flow->key);
 	is_new = key != a->key;
 	if (is_new || mqfq_is_later(period, flow->period)) {
@@ -283,7 +284,7 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 {
 	if (e->flow == FLOWS_SHARED)
 		WRITE_ONCE(m->flows.flows[e->flow].period, period);
-	else if (mqfq_price(m, e, period, where))
+	else if (mqfq_price(m, e, where))
 		mqfq_account_anew(m, e->flow);
 	mqfq_tick(m, period);
 	set_bit(e->flow, m->active);

@@ -38,7 +38,7 @@ struct split;
  * @queues: the scheduler's state of each hardware queue, by the queue's number: see instance_queue()
  * @queue_count: number of hardware queues when the scheduler was switched on
  * @memory: further memory of the scheduler: memory_size() bytes, zeroed, aligned to a cache line
- * @memory_count: what memory_size() counted
+ * @memory_count: how many parts @memory has room for, as memory_size() counted them
  * @tag_word_bits: see tags.h
  * @split: see split.h; NULL if the scheduler never splits
  * @discard_split: the same for discards; separate, because its worker waits for tags while discards are held
@@ -76,8 +76,9 @@ struct instance {
  * @attributes: files of the knobs, see sysfs.h
  *
  * @queue_size: bytes of the scheduler's state of a hardware queue
- * @memory_size: bytes of further memory that the scheduler needs for so many hardware queues, and in @count what it needs them for.
- *	@init must not count that again, as CPUs may move to other hardware queues meanwhile. NULL: none
+ * @memory_size: bytes of further memory that the scheduler needs, with this number of hardware queues. Adds to @count, which is 0, how
+ *	many parts the memory has room for: instance.memory_count. @init must keep to that number, and not count the CPUs of the
+ *	hardware queues again: they may be others by then. NULL: none
  * @init: switches the scheduler on; its memory is zeroed. The queue is frozen; may sleep
  * @deinit: switches the scheduler off. No request exists, and no other operation runs. Returns false if it still holds a request
  * @configure: sets a knob to a value that knob_check() accepts; returns 0, or an error with nothing changed. May sleep. NULL: only

@@ -106,6 +106,10 @@ def test_the_price_is_in_words() -> None:
         "p99 of rt 140 us instead of none completed; background ±0%"
     )
     assert price((140, 100), (152, 100), OBJECTIVES) == "p99 of rt 140 us instead of 152; background ±0%"
+    assert (
+        price((140, 100), (152, 0), OBJECTIVES)
+        == "p99 of rt 140 us instead of 152; background: some instead of none"
+    )
 
 
 # --- dead regions -----------------------------------------------------------------------------------------

@@ -64,17 +64,16 @@ def headings(here: Sequence[Point], points: Iterable[Point]) -> list[tuple[str, 
 def row(point: Point, here: Sequence[Point], points: Iterable[Point]) -> list[str]:
     """A point's cells in the order of `headings`."""
     cells, points = [], list(points)
-    first = here[0]
     for name in point.real_time:
         flow = point.flow(name)
         cells += [ms(flow.lat_us[key]) if flow else "none" for key in ("p50", "p99", "p99.9")]
     for name in point.background:
         cells.append(f"{_rate(point, name):.4g}")
-        if slowed(first, name, points) is not None:
+        if slowed(here[0], name, points) is not None:  # as in the headings
             times = slowed(point, name, points)
             cells.append("–" if times is None else f"{times:.2f}")
-    rate = _rate(point, point.background[0])
-    cells.append(" : ".join(f"{_rate(point, name) / rate:.2f}" if rate else "–" for name in point.background))
+    unit = _rate(point, point.background[0])
+    cells.append(" : ".join(f"{_rate(point, name) / unit:.2f}" if unit else "–" for name in point.background))
     none = next((p.bg for p in here if _is_none(p)), None)
     rate = point.bg.mib_s if point.bg else 0.0
     return [*cells, f"{rate:.4g}", f"{rate / none.mib_s:.2f}" if none else "–", f"{point.idle:.0%}"]

@@ -92,14 +92,8 @@ class SimTarget:
         """The command that simulates one point again."""
         told, chunk = self.plan.simulation(point), point.chunk
         words = ["tailgate", "simulate", str(folders.place(folder, chunk) / f"{point.name}.fio")]
-        words += [
-            "--drive",
-            self.run.spec.drive,
-            "--machine",
-            self.machine.name,
-            "--scheduler",
-            told.scheduler,
-        ]
+        words += ["--drive", self.run.spec.drive, "--machine", self.machine.name]
+        words += ["--scheduler", told.scheduler]
         words += ["--cpus", str(told.machine["cpus"]), "--seed", str(chunk.seed)]
         for name, value in self.loads.knobs(chunk, self.plan.dilation(chunk)).items():
             words += ["--knob", f"{name}={value}"]

@@ -151,11 +151,7 @@ def _latency(goal: Goal, value: float, reference: float) -> str:
 
 def _rate(goal: Goal, value: float, reference: float) -> str:
     if not reference:
-        return (
-            f"{goal.quantity.flow}: some instead of none"
-            if value
-            else f"{goal.quantity.flow}: none, as before"
-        )
+        return f"{goal.quantity.flow}: {'some' if value else 'none'} instead of none"
     change = value / reference - 1
     sign = "+" if change > 0 else "\u2212" if round(100 * change) else "±"
     return f"{goal.quantity.flow} {sign}{abs(change):.0%}"

@@ -10,13 +10,14 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT, replace_text
 from tailgate.guest.kernels import cached_kernels
+from tailgate.guest.qemu import QEMU
 from tailgate.upkeep.claims import check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
@@ -46,7 +47,7 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
 
 def _versions() -> Iterator[str]:
     """Of what guests are made of; of a program that is missing none."""
-    for name in ("qemu-system-x86_64", "fio"):
+    for name in (QEMU, "fio"):
         if shutil.which(name):
             yield subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout
     yield from sorted(kernel.release for kernel in cached_kernels().values())
@@ -67,15 +68,15 @@ def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:
     ]
 
 
-def measure(names: Sequence[str], fresh: bool, key: Callable[[], str]) -> None:
+def measure(names: Sequence[str], fresh: bool) -> None:
     """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends.
 
-    `key` names all that decides figures. What changed while a step was measured leaves nothing kept of it.
+    Nothing is kept of a step during which something changed that decides figures.
     """
     lab, steps = Lab(fresh), chosen(names)
     build_simulator()
     for i, (topic, name, step) in enumerate(steps, 1):
-        before = key()
+        before = sources_key()
         file = KEPT / before / f"{name}.json"
         if not fresh and file.is_file():
             store(topic, name, Step.model_validate_json(file.read_text()))
@@ -83,7 +84,7 @@ def measure(names: Sequence[str], fresh: bool, key: Callable[[], str]) -> None:
         print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
         begun = commit()
         measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
-        if key() == before:
+        if sources_key() == before:
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_text(file, measured.model_dump_json())
         else:
@@ -121,7 +122,7 @@ def judge() -> bool:
 
 def main(names: Sequence[str], fresh: bool = False) -> bool:
     """Measure these steps and topics (none named: all), and judge what is stored. Whether all holds."""
-    measure(names, fresh, sources_key)
+    measure(names, fresh)
     return judge()
 
 

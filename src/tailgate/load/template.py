@@ -10,6 +10,7 @@ import jinja2
 from tailgate.base.errors import UsageError
 from tailgate.load import fiojob
 from tailgate.load.fiojob import JobFile, Section
+from tailgate.spec.experiment import SMP_MAX
 
 TOML = Path(__file__).with_name("experiment.toml.jinja")
 JOB = Path(__file__).with_name("experiment.fio")
@@ -54,10 +55,6 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
     return [experiment, beside]
 
 
-#: Processors that an experiment may have.
-CPUS_MAX = 64
-
-
 def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
@@ -73,9 +70,9 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         )
     names = _flow_names(job)
     processors = max(1 + cpu for section in job.sections for cpu in _cpus(section))
-    if processors > CPUS_MAX:
+    if processors > SMP_MAX:
         raise UsageError(
-            f"{job.path}: cpus_allowed: expected processors 0 to {CPUS_MAX - 1}, got {processors - 1}"
+            f"{job.path}: cpus_allowed: expected processors 0 to {SMP_MAX - 1}, got {processors - 1}"
         )
     access, op = PATTERNS.get(_value(background[0], "rw", "readwrite").partition(":")[0], PATTERNS["read"])
     size = _kib(background[0])

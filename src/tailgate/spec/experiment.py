@@ -36,6 +36,8 @@ class FlowSettings(BaseModel, extra="forbid", frozen=True):
 
 
 SEED_MAX = 2**31
+#: Processors of a machine.
+SMP_MAX = 64
 Seed = Annotated[int, Field(ge=1, le=SEED_MAX)]
 
 
@@ -69,7 +71,7 @@ class Mode(BaseModel, extra="forbid", frozen=True):
 class MachineSettings(BaseModel, extra="forbid", frozen=True):
     """The machine in the lab: vCPUs, and how much slower than life the drive runs."""
 
-    smp: Annotated[int, Field(ge=1, le=64)] = 1
+    smp: Annotated[int, Field(ge=1, le=SMP_MAX)] = 1
     dilation: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
     #: The most I/O operations per second that any point reaches: sets the first dilation, and the estimate
     #: of time.

@@ -46,7 +46,7 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
 
 
 def _versions() -> Iterator[str]:
-    """Of what guests are made of; of a program that is missing none."""
+    """The versions of what guests are made of, as far as it is there."""
     for name in (QEMU, "fio"):
         if shutil.which(name):
             yield subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout

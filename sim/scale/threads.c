@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as threads of this host: threads COUNT DEPTH BOUND T_KIB MILLISECONDS
+ * CPUs as threads of this host: threads COUNT DEPTH BOUND T_KIB ELSEWHERE_NS DRIVE_NS MILLISECONDS
+ *
+ * A request costs its thread ELSEWHERE_NS beside its scheduler, and is in the drive for DRIVE_NS.
  *
  * Prints the operations per second; per operation, the runs of a queue that were asked for, and how many of these dispatched nothing; and
  * the share of the time in which the threads had a CPU, which is below 1 if the host had other work. Exit status 3: a request was lost.
@@ -22,6 +24,7 @@ static struct runs {
 } ____cacheline_aligned runs[CPUS_MAX];
 
 static unsigned int count;
+static u64 elsewhere_ns, in_drive_ns;
 static __thread unsigned int self;
 static int stop;
 static pthread_barrier_t begin;
@@ -37,16 +40,18 @@ void cpu_idle(unsigned int tries)
 	shared_relax(tries);
 }
 
-void cpu_elsewhere(void)
-{
-}
-
 void cpu_other_code(u64 ns)
 {
 	const u64 until_ns = clock_ns() + ns;
 
 	while (clock_ns() < until_ns)
 		;
+}
+
+void cpu_elsewhere(void)
+{
+	if (elsewhere_ns)
+		cpu_other_code(elsewhere_ns);
 }
 
 void cpu_interrupted(void)
@@ -60,7 +65,7 @@ unsigned int cpu_self(void)
 
 u64 drive_ns(void)
 {
-	return 0;
+	return in_drive_ns;
 }
 
 void cpu_ran(unsigned int cpu, bool in_vain)
@@ -142,15 +147,18 @@ int main(int argc, char **argv)
 	u64 start_ns, before, had_ns, all = 0, ran = 0, in_vain = 0;
 	double seconds;
 
-	count = argc == 6 ? strtoul(argv[1], NULL, 10) : 0;
+	count = argc == 8 ? strtoul(argv[1], NULL, 10) : 0;
 	if (!count || count > CPUS_MAX) {
-		fprintf(stderr, "usage: threads COUNT DEPTH BOUND T_KIB MILLISECONDS\n");
+		fprintf(stderr,
+			"usage: threads COUNT DEPTH BOUND T_KIB ELSEWHERE_NS DRIVE_NS MILLISECONDS\n");
 		return 2;
 	}
 	depth = strtoul(argv[2], NULL, 10);
 	bound = strtoul(argv[3], NULL, 10);
 	t_kib = strtoul(argv[4], NULL, 10);
-	ms = strtoul(argv[5], NULL, 10);
+	elsewhere_ns = strtoull(argv[5], NULL, 10);
+	in_drive_ns = strtoull(argv[6], NULL, 10);
+	ms = strtoul(argv[7], NULL, 10);
 	cpus_create(count, depth, bound, t_kib);
 	pthread_barrier_init(&begin, NULL, count + 1);
 	for (i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
 
 import fnmatch
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -255,10 +256,9 @@ def test_switched_off_is_skipped_without_the_commit(
     assert "skipped" in capsys.readouterr().err
 
 
-def test_many_cpus_are_of_the_model_or_of_the_host() -> None:
+def test_many_cpus_are_of_the_model_or_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """What explains them, transfers of cache lines and runs of queues, is no figure; runs in vain are."""
     figures = {
-        "scale.k2.threads2": 7.0,
         "scale_model.transfers.k2.cpus2": 34.0,
         "scale_model_fig10.runs.wheel.cpus32": 0.7,
         "scale_model_fig10.vain_runs.wheel.cpus32": 0.2,
@@ -268,10 +268,13 @@ def test_many_cpus_are_of_the_model_or_of_the_host() -> None:
         "scale_model_whole.mqfq_one_lock.cpus32": 2e6,
     }
     made = {f.id: f.source.target for f in code.scalability(Invented(lambda *_: [], figures))}
-    assert made["bench/scale/scale.k2.threads2"] == "host"
     assert made["bench/scale/scale_model_fig10.vain_runs.wheel.cpus32"] == "model"
     assert made["scale/model/cpus-32/mqfq-over-mqfq_one_lock"] == "model"
     assert not [name for name in made if ".transfers." in name or ".runs." in name]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
+    on_threads = list(code.threads(Invented(lambda *_: [], {"threads.k2.cpus2": 7.0})))
+    assert {f.source.target for f in on_threads} == {"host"}
+    assert by_id(iter(on_threads)) == {"bench/threads/threads.k2.cpus2": 7, "threads/cpus": 16}
 
 
 def _arrivals_point(load: str, label: str, mib_s: float, us: float) -> dict[str, Any]:

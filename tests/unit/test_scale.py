@@ -16,11 +16,12 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.main import main
 from tailgate.simulator import simulation
-from tailgate.upkeep.bench import scale, simulator
+from tailgate.upkeep.bench import scale, simulator, threads
 from tailgate.upkeep.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
 
 K2, BOUNDED, DEADLINE = CONTENDERS
-REPLACED = {f: {c.name: c for c in scale.figure(f, scale.HOST_D)} for f in PARTS}
+#: With a small D, so that queues wait for tokens.
+REPLACED = {f: {c.name: replace(c, bound=8) for c in scale.figure(f)} for f in PARTS}
 ALL = (*CONTENDERS, *FAIR[:-1], *(c for f in REPLACED.values() for c in f.values() if c.queue != "mqfq"))
 US = 1000
 
@@ -34,11 +35,19 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("count", [1, 4])
 def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
     """On a busy host no thread may have had a CPU for 50 ms: they get longer then."""
-    figures = scale.threads(programs, contender, count, ms=50)
+    figures = threads.threads(programs, contender, count, ms=50)
     if not figures["operations_per_s"]:
-        figures = scale.threads(programs, contender, count, ms=20_000)
+        figures = threads.threads(programs, contender, count, ms=20_000)
     assert figures["operations_per_s"] > 0
     assert figures["cpu_share"] > 0
+
+
+def test_threads_pay_what_a_request_costs(programs: Path) -> None:
+    """At most: a busy host gives them less time."""
+    costs = Costs(elsewhere=100_000_000, drive_ns=1_000)
+    assert threads.threads(programs, K2, 1, costs, ms=200)["operations_per_s"] <= 10_000
+    in_the_drive = Costs(drive_ns=10_000_000)
+    assert threads.threads(programs, BOUNDED, 1, in_the_drive, ms=200)["operations_per_s"] <= 8 * 100 * 1.1
 
 
 @pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
@@ -143,22 +152,25 @@ def test_a_loss_is_noticed(
 def test_bench_replaces_only_what_it_measures(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scale, "build", lambda folder: shutil.copytree(programs, folder, dirs_exist_ok=True))
-    monkeypatch.setattr(scale, "RUNS", 1)
-    monkeypatch.setattr(scale, "RUN_MS", 100)
+    for module in (scale, threads):
+        monkeypatch.setattr(
+            module, "build", lambda folder: shutil.copytree(programs, folder, dirs_exist_ok=True)
+        )
+    monkeypatch.setattr(threads, "RUNS", 1)
+    monkeypatch.setattr(threads, "RUN_MS", 100)
     monkeypatch.setattr(scale, "MODEL_CPUS", (1, 2))
     monkeypatch.setattr(scale, "MODEL_US", US)
     monkeypatch.setattr(scale, "PAPER_US", US)
     out = tmp_path / "bench.json"
-    old = [{"name": "sim.memory_mib", "value": 1.0}, {"name": "scale.k2.threads1", "value": 0.0}]
+    old = [{"name": "sim.memory_mib", "value": 1.0}, {"name": "threads.k2.cpus1", "value": 0.0}]
     out.write_text(json.dumps(old))
-    assert main(["bench", "--only", "scale", "--out", str(out)]) == 0
+    assert main(["bench", "--only", "scale", "--only", "threads", "--out", str(out)]) == 0
     entries = {e["name"]: e for e in json.loads(out.read_text())}
     assert entries["sim.memory_mib"]["value"] == 1
     for name in (
-        "scale.k2.threads1",
-        "scale.deadline.threads2",
-        "scale_fig10.poll_5us.threads2",
+        "threads.k2.cpus1",
+        "threads_whole.none.cpus2",
+        "threads_fig10.poll_5us.cpus2",
         "scale_model.k2_bound8.cpus2",
         "scale_model_whole.bfq.cpus2",
         "scale_model_fig11.bitmap.cpus2",
@@ -171,7 +183,7 @@ def test_bench_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.Capt
     out = tmp_path / "bench.json"
     assert main(["bench", "--only", "everything", "--out", str(out)]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "--only: expected lines, scale, simulator or instructions, got 'everything'" in line
+    assert "--only: expected lines, scale, threads, simulator or instructions, got 'everything'" in line
     assert not out.exists()
 
 

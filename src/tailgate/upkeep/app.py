@@ -13,7 +13,7 @@ from tailgate.guest.labels import ORDINARY
 app = application("Maintainers' tools: claims, benchmarks, fitting of drives, outside judges.")
 
 PANEL = "Maintainers"
-BENCH_KINDS = ("lines", "scale", "simulator", "instructions")
+BENCH_KINDS = ("lines", "scale", "threads", "simulator", "instructions")
 
 
 @app.command(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the code itself costs: `make bench`, into bench.json.
 
-Four kinds of figures: lines of code, instructions per I/O in a virtual machine, operations a second on many
-CPUs, and how fast the simulator is.
+Five kinds of figures: lines of code, instructions per I/O in a virtual machine, operations a second on many
+CPUs in a model and on this host's threads, and how fast the simulator is.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tailgate.base.command import log
 from tailgate.guest.labels import ORDINARY
-from tailgate.upkeep.bench import instructions, lines, scale, simulator
+from tailgate.upkeep.bench import instructions, lines, scale, simulator, threads
 
 
 def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
@@ -28,6 +28,8 @@ def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequenc
         found += lines.measure(console, labels)
     if not only or "scale" in only:
         found += scale.measure(console)
+    if not only or "threads" in only:
+        found += threads.measure(console)
     if not only or "simulator" in only:
         found += simulator.measure(console)
     if not only or "instructions" in only:

@@ -3,11 +3,10 @@
 
 Of MQFQ also with one part replaced by the simple alternative, as in Figures 9 to 11 of its paper.
 
-Twice: on threads of this host, as many as it has CPUs, and in a model of up to 64 CPUs that counts the
-transfers of cache lines between them. sim/scale has the programs, and says what the model leaves out.
+In a model of up to 64 CPUs that counts the transfers of cache lines between them; threads.py beside it
+measures the same on threads. sim/scale has the programs, and says what the model leaves out.
 """
 
-import os
 import statistics
 import subprocess
 import tempfile
@@ -28,7 +27,6 @@ INCLUDE = ROOT / "sim/include"
 #: Requests that each CPU keeps outstanding.
 DEPTH = 32
 UNBOUNDED = 65535
-RUNS, RUN_MS = 9, 200
 MODEL_CPUS = (1, 2, 4, 8, 16, 32, 64)
 MODEL_US, PAPER_US = 10_000, 5_000
 
@@ -54,8 +52,6 @@ D, T_KIB = 128, 256
 SMALL_T_KIB = 32
 #: A T that no flow reaches: virtual time is not used.
 NO_T_KIB = 1_048_576
-#: D on threads of this host, for a few of them: as many for each as 32 CPUs have of D.
-HOST_D = 8
 MQFQ = Contender("mqfq_d128", "mqfq", D, T_KIB)
 #: Figure 8: MQFQ beside no scheduler, itself under one lock, and models of bfq and deadline.
 FAIR = (
@@ -67,12 +63,10 @@ FAIR = (
 )
 
 
-def replacing(
-    part: str, alternatives: Sequence[str], d: int, t_kib: int, ending: str = ""
-) -> list[Contender]:
+def replacing(part: str, alternatives: Sequence[str], t_kib: int, ending: str = "") -> list[Contender]:
     """MQFQ, named for a part of it, and MQFQ with that part replaced by each of the alternatives."""
-    return [Contender(part + ending, "mqfq", d, t_kib)] + [
-        Contender(queue + ending, queue, d, t_kib) for queue in alternatives
+    return [Contender(part + ending, "mqfq", D, t_kib)] + [
+        Contender(queue + ending, queue, D, t_kib) for queue in alternatives
     ]
 
 
@@ -84,13 +78,13 @@ PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def figure(name: str, d: int = D) -> list[Contender]:
+def figure(name: str) -> list[Contender]:
     """The contenders of a figure, a key of PARTS. As in the paper, Figure 11 is without virtual time."""
     part, alternatives = PARTS[name]
     if name == "fig11":
-        return replacing(part, alternatives, d, NO_T_KIB)
-    usual = replacing(part, alternatives, d, T_KIB)
-    return usual + replacing(part, alternatives, d, SMALL_T_KIB, "_small_t")
+        return replacing(part, alternatives, NO_T_KIB)
+    usual = replacing(part, alternatives, T_KIB)
+    return usual + replacing(part, alternatives, SMALL_T_KIB, "_small_t")
 
 
 @dataclass(frozen=True)
@@ -168,11 +162,6 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
-def threads(folder: Path, contender: Contender, count: int, ms: int) -> Figures:
-    """`operations_per_s` of `count` threads, and their `cpu_share`. UsageError if a request is lost."""
-    return run(folder, f"threads-{contender.queue}", count, DEPTH, contender.bound, contender.t_kib, ms)
-
-
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
     """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each.
 
@@ -189,12 +178,6 @@ def measure(console: Console) -> list[Result]:
         folder = Path(scratch)
         build(folder)
         return [
-            *_on_threads(folder, console, "scale", CONTENDERS),
-            *(
-                r
-                for name in PARTS
-                for r in _on_threads(folder, console, f"scale_{name}", figure(name, HOST_D))
-            ),
             *_in_the_model(folder, console, "scale_model", CONTENDERS),
             *_like_the_paper(folder, console, "scale_model_whole", FAIR),
             *(
@@ -202,47 +185,7 @@ def measure(console: Console) -> list[Result]:
                 for name in PARTS
                 for r in _like_the_paper(folder, console, f"scale_model_{name}", figure(name))
             ),
-            *_transfer(folder),
         ]
-
-
-def _on_threads(folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]) -> list[Result]:
-    counts = range(1, max(2, len(os.sched_getaffinity(0))) + 1)
-    # One after the other in turns: what disturbs the host disturbs all alike.
-    runs: dict[tuple[str, int], list[Figures]] = {}
-    for _ in range(RUNS):
-        for contender in contenders:
-            for count in counts:
-                runs.setdefault((contender.name, count), []).append(threads(folder, contender, count, RUN_MS))
-    table = _table(f"{prefix}: on threads of this host, million operations a second", counts)
-    for contender in contenders:
-        medians = [_median(runs[contender.name, count], "operations_per_s") for count in counts]
-        table.add_row(contender.name, *(f"{m / 1e6:.2f}" for m in medians))
-    console.print(table)
-    out = []
-    for (name, count), figures in runs.items():
-        rates = [f["operations_per_s"] / 1e6 for f in figures]
-        context = (
-            f"{count} threads on {len(os.sched_getaffinity(0))} CPUs, {DEPTH} outstanding each, null drive; "
-            f"they had {_median(figures, 'cpu_share'):.0%} of their CPUs; "
-            f"median of {RUNS} runs of {RUN_MS} ms, "
-        )
-        context += f"{min(rates):.2f} to {max(rates):.2f} million"
-        value = round(_median(figures, "operations_per_s"))
-        out.append(Result(f"{prefix}.{name}.threads{count}", value, "operations/s", True, context))
-    return out
-
-
-def _transfer(folder: Path) -> list[Result]:
-    if len(os.sched_getaffinity(0)) < 2:
-        return []
-    ns = run(folder, "ping_pong")["transfer_ns"]
-    context = "a cache line between two CPUs of this host: half a turn, median of 1001 series of 1000 turns"
-    return [Result("scale.transfer_ns", ns, "ns", False, context)]
-
-
-def _median(runs: Sequence[Figures], figure: str) -> float:
-    return statistics.median(run[figure] for run in runs)
 
 
 #: Figures of the model: their names in bench.json, units, and whether higher is better.
@@ -265,7 +208,7 @@ def _in_the_model(
         f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond, "
         "and nothing else costs anything"
     )
-    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
+    table = table_of(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
     out = []
     for contender in contenders:
         row = []
@@ -297,7 +240,7 @@ def _like_the_paper(
         f"{PAPER.elsewhere / 1e6:g} us a request beside the scheduler, "
         f"{PAPER.interrupt / 1e6:g} us an interrupt, {PAPER.drive_ns / 1000:g} us in the drive"
     )
-    table = _table(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
+    table = table_of(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
     out = []
     kinds = OF_MODEL | (RUNS_OF_QUEUE if prefix.endswith("fig10") else {})
     for contender in contenders:
@@ -313,7 +256,7 @@ def _like_the_paper(
                 f"{min(rates):.2f} to {max(rates):.2f} million"
             )
             for name, (kind, unit, better) in kinds.items():
-                value = round(_median(runs, name), 4)
+                value = round(median(runs, name), 4)
                 out.append(
                     Result(f"{prefix}{kind}.{contender.name}.cpus{cpus}", value, unit, better, context)
                 )
@@ -322,7 +265,13 @@ def _like_the_paper(
     return out
 
 
-def _table(title: str, counts: Sequence[int]) -> Table:
+def median(runs: Sequence[Figures], name: str) -> float:
+    """Of this figure of several runs."""
+    return statistics.median(run[name] for run in runs)
+
+
+def table_of(title: str, counts: Sequence[int]) -> Table:
+    """An empty table with a column for each number of CPUs."""
     table = Table(title=title, title_justify="left")
     table.add_column("CPUs")
     for count in counts:

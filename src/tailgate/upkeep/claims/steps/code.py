@@ -57,21 +57,24 @@ def code_lines(lab: Lab) -> Iterator[Figure]:
 
 
 def scalability(lab: Lab) -> Iterator[Figure]:
-    """Operations a second of K2, MQFQ and a deadline-style queue: on this host, and in the model."""
+    """Operations a second of K2, MQFQ and a deadline-style queue, in the model."""
     found = lab.bench("scale")
-    command = "tailgate bench --only scale"
-    model, host = Source(command, "model", "model"), Source(command, "host", "wall")
+    model = Source("tailgate bench --only scale", "model", "model")
     for name, value in found.items():
-        if ".transfers." in name or ".runs." in name:
-            continue
-        if name.startswith("scale_model"):
+        if ".transfers." not in name and ".runs." not in name:
             yield Figure(f"bench/scale/{name}", exact(value), model)
-        else:
-            yield Figure(f"bench/scale/{name}", once(value), host)
     whole = "scale_model_whole"
     for cpus, other in ((16, "none"), (32, "mqfq_one_lock")):
         ratio = found[f"{whole}.mqfq_d128.cpus{cpus}"] / found[f"{whole}.{other}.cpus{cpus}"]
         yield Figure(f"scale/model/cpus-{cpus}/mqfq-over-{other}", exact(ratio), model)
+
+
+def threads(lab: Lab) -> Iterator[Figure]:
+    """The same on threads of this host, and how many CPUs it has."""
+    host = Source("tailgate bench --only threads", "host", "wall")
+    for name, value in lab.bench("threads").items():
+        yield Figure(f"bench/threads/{name}", once(value), host)
+    yield Figure("threads/cpus", exact(len(os.sched_getaffinity(0))), host)
 
 
 def demo(lab: Lab) -> Iterator[Figure]:
@@ -97,4 +100,4 @@ def demo(lab: Lab) -> Iterator[Figure]:
     yield Figure("repeats/vm/demo/different", same, Source("make demo", "vm", clock("vm")))
 
 
-STEPS = (instructions, switched_off, code_lines, scalability, demo)
+STEPS = (instructions, switched_off, code_lines, scalability, threads, demo)

@@ -274,7 +274,7 @@ def test_many_cpus_are_of_the_model_or_of_the_host(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
     on_threads = list(code.threads(Invented(lambda *_: [], {"threads.k2.cpus2": 7.0})))
     assert {f.source.target for f in on_threads} == {"host"}
-    assert by_id(iter(on_threads)) == {"bench/threads/threads.k2.cpus2": 7, "threads/cpus": 16}
+    assert by_id(iter(on_threads)) == {"bench/threads/threads.k2.cpus2": 7, "bench/threads/cpus": 16}
 
 
 def _arrivals_point(load: str, label: str, mib_s: float, us: float) -> dict[str, Any]:

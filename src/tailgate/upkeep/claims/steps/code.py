@@ -74,7 +74,7 @@ def threads(lab: Lab) -> Iterator[Figure]:
     host = Source("tailgate bench --only threads", "host", "wall")
     for name, value in lab.bench("threads").items():
         yield Figure(f"bench/threads/{name}", once(value), host)
-    yield Figure("threads/cpus", exact(len(os.sched_getaffinity(0))), host)
+    yield Figure("bench/threads/cpus", exact(len(os.sched_getaffinity(0))), host)
 
 
 def demo(lab: Lab) -> Iterator[Figure]:

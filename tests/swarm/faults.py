@@ -56,6 +56,22 @@ K2_FAULTS = (
         "BOUND_NONE",
     ),
     Fault(
+        "of the real-time flows that are expected, the latest one alone sets the limit",
+        "			limit = min(limit, ns > 0 ? a->lo_sectors + rate_sectors(a->slope, ns) :\n"
+        "						    a->lead_sectors);",
+        "			limit = ns > 0 ? a->lo_sectors + rate_sectors(a->slope, ns) : a->lead_sectors;",
+    ),
+    Fault(
+        "the background falls to lo when a real-time request is expected, and not the lead before it",
+        "ns = due_ns - now_ns - a->lead_ns;",
+        "ns = due_ns - now_ns;",
+    ),
+    Fault(
+        "a target that asks for less than 8 KiB lets them go within the lead",
+        "	a->lead_sectors = asked && asked < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;",
+        "	a->lead_sectors = a->lo_sectors;",
+    ),
+    Fault(
         "what the background gets while nothing else runs counts against its floor later",
         "if (!due_ns || now_ns < due_ns)",
         "if (!due_ns)",

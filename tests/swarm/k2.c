@@ -182,6 +182,43 @@ static u64 target_limit(void)
 	return k2->target.points[TARGET_UNPREDICTED].limit_sectors;
 }
 
+/*
+ * How much the background may have in the drive beside an expected real-time request of a flow: from the lead before it until it is overdue, lo,
+ * or nothing if the target asks for little. At all other times, hi.
+ */
+static u64 expected_limit(const struct ahead_flow *flow)
+{
+	const struct ahead *a = &k2->ahead;
+	const struct arrivals *arrivals = &flow->arrivals;
+	const struct arrivals_gaps *gaps = &arrivals->gaps[arrivals->way];
+	u64 early_ns = arrivals->origin_ns[arrivals->way] + gaps->mean -
+		       min(2 * gaps->scatter, gaps->mean);
+	u64 late_ns = early_ns + 2 * gaps->scatter + max(3 * gaps->scatter, gaps->mean / 8);
+
+	if (player_now_ns + a->lead_ns < early_ns || player_now_ns > late_ns)
+		return a->hi_sectors;
+	return a->asked_sectors && a->asked_sectors < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
+}
+
+/* Beside what is in the drive already, the background gets no more than each flow allows of which nothing is there. */
+static void check_expected(u64 sectors)
+{
+	unsigned long flows = k2->ahead.predicted;
+
+	if (!k2->ahead.on || !sectors || !law.requests ||
+	    k2->knobs[K2_KNOB_bound_mode] == K2_BOUND_PLACEBO)
+		return;
+	for (; flows; flows &= flows - 1) {
+		const struct ahead_flow *flow = &k2->ahead.flows[__ffs(flows)];
+
+		if (!atomic_read(&flow->inflight) && law.sectors + sectors > expected_limit(flow))
+			player_fail(
+				"%llu sectors went to %llu in the drive before an expected real-time request: %llu may be there",
+				(unsigned long long)sectors, (unsigned long long)law.sectors,
+				(unsigned long long)expected_limit(flow));
+	}
+}
+
 /* A background request is chosen that is not owed: every bound that is set holds. */
 static void check_bounds(struct k2_entry *e)
 {
@@ -199,6 +236,7 @@ static void check_bounds(struct k2_entry *e)
 		player_fail("%llu sectors went to %llu in the drive: the target's bound is %llu",
 			    (unsigned long long)sectors, (unsigned long long)law.sectors,
 			    (unsigned long long)target_limit());
+	check_expected(sectors);
 	if (e->list == K2_LIST_DISCARDS && k2->knobs[K2_KNOB_discard_kib_max]) {
 		if (law.discards)
 			player_fail("two discards are in the drive together");

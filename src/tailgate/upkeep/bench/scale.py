@@ -122,7 +122,7 @@ class Costs:
 PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
 #: Each figure with those costs is the median of three runs with different costs `elsewhere`: CPUs that all
 #: take exactly the same time for a request may fall into step, by chance.
-ELSEWHERE = (3_900_000, 4_000_000, 4_100_000)
+LIKE_THE_PAPER = [replace(PAPER, elsewhere=ps) for ps in (3_900_000, 4_000_000, 4_100_000)]
 
 #: What it prints: name -> value.
 Figures = Mapping[str, float]
@@ -178,12 +178,14 @@ def measure(console: Console) -> list[Result]:
         folder = Path(scratch)
         build(folder)
         return [
-            *_in_the_model(folder, console, "scale_model", CONTENDERS),
-            *_like_the_paper(folder, console, "scale_model_whole", FAIR),
+            *_group(folder, console, "scale_model", CONTENDERS, [Costs()], MODEL_US),
+            *_group(folder, console, "scale_model_whole", FAIR, LIKE_THE_PAPER, PAPER_US),
             *(
                 r
                 for name in PARTS
-                for r in _like_the_paper(folder, console, f"scale_model_{name}", figure(name))
+                for r in _group(
+                    folder, console, f"scale_model_{name}", figure(name), LIKE_THE_PAPER, PAPER_US
+                )
             ),
         ]
 
@@ -199,46 +201,19 @@ RUNS_OF_QUEUE = {
 }
 
 
-def _in_the_model(
-    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
+def _group(
+    folder: Path,
+    console: Console,
+    prefix: str,
+    contenders: Sequence[Contender],
+    costs: Sequence[Costs],
+    us: int,
 ) -> list[Result]:
-    """CPUs that nothing but the scheduler costs anything, on a drive that takes no time."""
-    costs = Costs()
+    """Model the contenders for each number of CPUs: medians of runs with each of these costs."""
     stated = (
-        f"a transfer takes {costs.near / 1000:g} ns among 8 CPUs, {costs.far / 1000:g} ns beyond, "
-        "and nothing else costs anything"
-    )
-    table = table_of(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
-    out = []
-    for contender in contenders:
-        row = []
-        for cpus in MODEL_CPUS:
-            figures = model(folder, contender, cpus, costs, us=MODEL_US)
-            row.append(f"{figures['operations_per_s'] / 1e6:.2f}")
-            context = f"model of {cpus} CPUs, {DEPTH} outstanding each, null drive; {stated}"
-            for name, (kind, unit, better) in OF_MODEL.items():
-                out.append(
-                    Result(
-                        f"{prefix}{kind}.{contender.name}.cpus{cpus}", figures[name], unit, better, context
-                    )
-                )
-        table.add_row(contender.name, *row)
-    console.print(table)
-    return out
-
-
-def like_the_paper(folder: Path, contender: Contender, cpus: int, us: int) -> list[Figures]:
-    """What the model prints with PAPER's costs, once with each of ELSEWHERE."""
-    return [model(folder, contender, cpus, replace(PAPER, elsewhere=ps), us=us) for ps in ELSEWHERE]
-
-
-def _like_the_paper(
-    folder: Path, console: Console, prefix: str, contenders: Sequence[Contender]
-) -> list[Result]:
-    """CPUs that a request costs as much as those of the MQFQ paper, on a drive like its fabric."""
-    stated = (
-        f"{PAPER.elsewhere / 1e6:g} us a request beside the scheduler, "
-        f"{PAPER.interrupt / 1e6:g} us an interrupt, {PAPER.drive_ns / 1000:g} us in the drive"
+        f"{', '.join(f'{c.elsewhere / 1e6:g}' for c in costs)} us a request beside the scheduler, "
+        f"{costs[0].interrupt / 1e6:g} us an interrupt, {costs[0].drive_ns / 1000:g} us in the drive, "
+        f"{costs[0].near / 1000:g} ns a transfer among 8 CPUs, {costs[0].far / 1000:g} ns beyond"
     )
     table = table_of(f"{prefix}: in the model, million operations a second ({stated})", MODEL_CPUS)
     out = []
@@ -246,13 +221,12 @@ def _like_the_paper(
     for contender in contenders:
         row = []
         for cpus in MODEL_CPUS:
-            runs = like_the_paper(folder, contender, cpus, PAPER_US)
+            runs = [model(folder, contender, cpus, c, us=us) for c in costs]
             rates = [f["operations_per_s"] / 1e6 for f in runs]
             row.append(f"{statistics.median(rates):.2f}")
             context = (
-                f"model of {cpus} CPUs, {DEPTH} outstanding each, D {contender.bound}, "
+                f"model of {cpus} CPUs, {DEPTH} outstanding each, bound {contender.bound}, "
                 f"T {contender.t_kib // 4} requests; {stated}; "
-                f"median of runs with {', '.join(f'{ps / 1e6:g}' for ps in ELSEWHERE)} us a request, "
                 f"{min(rates):.2f} to {max(rates):.2f} million"
             )
             for name, (kind, unit, better) in kinds.items():

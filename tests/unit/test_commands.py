@@ -118,7 +118,7 @@ def test_an_unknown_option_is_refused_before_anything_is_done(
         (["run", "k2/fig8", "--quick", "--claims"], "--quick, --full and --claims exclude each other"),
         (["run", "k2/fig8", "--out", "/dev/null/x"], "--out: expected a folder that is writable, or can"),
         (["bench", "--out", "/no/such/file"], "--out: expected a file in a folder that is there and writ"),
-        (["bench", "--only", "lines", "--only", "x"], "--only: expected lines, scale, simulator or instr"),
+        (["bench", "--only", "lines", "--only", "x"], "--only: expected lines, scale, threads, simul"),
         (["vm", "--memory", "64"], "--memory: expected a number greater than or equal to 256, got '64'; "),
         (["vm", "--drive", "nope"], "there is no drive nope; expected "),
         (["draw", "first"], "SEED: expected a valid integer, got 'first'; "),

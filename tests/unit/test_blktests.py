@@ -259,7 +259,7 @@ class Guests:
         (out / "log").write_text(console)
         for name, content in says:
             on_record(name, content)
-        assert reason in ("ok", "kernel died", "wall timeout", "stopped")
+        assert reason in ("ok", "kernel died", "silent for too long", "stopped")
         return Outcome(0, reason, console, 1.0, 1.0, 1.0, {}, out / "log")  # type: ignore[arg-type]
 
 
@@ -294,7 +294,7 @@ def test_one_guest_runs_all(guest: guests.Guest, tmp_path: Path, monkeypatch: py
     assert lives.asked == [TESTS]
 
 
-@pytest.mark.parametrize(("reason", "verdict"), [("kernel died", "died"), ("wall timeout", "timeout")])
+@pytest.mark.parametrize(("reason", "verdict"), [("kernel died", "died"), ("silent for too long", "timeout")])
 def test_a_lost_guest_costs_the_test_that_ran(
     reason: str, verdict: str, guest: guests.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

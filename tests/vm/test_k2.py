@@ -129,9 +129,8 @@ if "TAILGATE_ALL_MACHINES" in os.environ:
         **{f"{kernel}-slab2": SLAB for kernel in labels.LABELS},
     }
 
-#: How long a guest may be silent, in the host's seconds: several times what the longest part takes on a host
-#: that is busy.
-WALL_S = 1200
+#: How long a guest may be silent, in seconds of the host's CPUs: several times what the longest part takes.
+SILENT_S = 1200
 #: How long a condition may be awaited: in a guest's own time, and by the clock of a host that is busy.
 PATIENCE_S: Mapping[qemu.Mode, int] = {
     "icount": 60,
@@ -153,7 +152,7 @@ if "TAILGATE_DEBUG_KERNELS" in os.environ:
     STOCK_MODULES = tuple(name for name in STOCK_MODULES if name not in ("xfs", "f2fs"))
     # An instrumented kernel is about five times as slow, also in virtual time, and needs memory for its own
     # accounts.
-    WALL_S *= 6
+    SILENT_S *= 6
     PATIENCE_S = {mode: 6 * seconds for mode, seconds in PATIENCE_S.items()}
     MEMORY_MIB = 2048
     # KASAN reports more than the first fault.
@@ -214,7 +213,7 @@ def boot(name: str, programs: Path, out: Path, parts: Sequence[str], ended: Ende
         module_files=[*sorted(built.glob("*.ko")), *own_modules(kernel)],
         programs=PROGRAMS,
         limit_s=3600 * len(parts),
-        wall_s=WALL_S,
+        silent_s=SILENT_S,
     )
     try:
         outcome = machine.run(where, job, out, take)

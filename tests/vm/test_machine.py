@@ -161,19 +161,25 @@ def test_virtual_time_out(guest: Guest, newest: Kernel) -> None:
 
 
 @pytest.mark.parametrize("sent", [1, 3])
-def test_wall_time_out(guest: Guest, newest: Kernel, monkeypatch: pytest.MonkeyPatch, sent: int) -> None:
-    """A guest may take longer than its limit, and may not be silent for as long."""
+@pytest.mark.parametrize(("cpu", "times"), [(1.0, 1), (0.01, machine.IDLE)], ids=["spins", "has no CPU"])
+def test_a_guest_may_not_be_silent(
+    guest: Guest, newest: Kernel, monkeypatch: pytest.MonkeyPatch, sent: int, cpu: float, times: int
+) -> None:
+    """It may take longer than its limit, but not without a word; and longer if the host gives it no CPU."""
     limit_s = 1000
     clock = itertools.count()
 
     def wall_s(_: qemu.Process) -> float:
         """Nearly the limit passes with each record; all of it, and more, after the last."""
-        return 0.9 * limit_s * len(guest.records) + (next(clock) if len(guest.records) == sent else 0)
+        late = next(clock) * times if len(guest.records) == sent else 0
+        return 0.9 * limit_s * times * len(guest.records) + late
 
     monkeypatch.setattr(qemu.Process, "wall_s", property(wall_s))
+    monkeypatch.setattr(qemu.Process, "cpu_s", property(lambda self: cpu * self.wall_s))
     script = "".join(f"echo {i} > /tmp/r; emit r{i} /tmp/r; " for i in range(1, sent)) + FOREVER
-    outcome = guest.run(VirtualMachine(newest), Job(script, wall_s=limit_s))
-    assert (outcome.code, outcome.reason) == (124, "wall timeout")
+    outcome = guest.run(VirtualMachine(newest), Job(script, silent_s=limit_s))
+    assert (outcome.code, outcome.reason) == (124, "silent for too long")
+    assert outcome.wall_s > 0.9 * limit_s * times * sent
     assert len(guest.records) == sent
     assert guest.records["started"] == "started\n"
 
@@ -306,4 +312,6 @@ def test_kvm_is_found_out_by_trying(tmp_path: Path, newest: Kernel, monkeypatch:
     monkeypatch.setattr(kvm, "boots", lambda: pytest.fail("tried again"))
     assert kvm.works() == works
     if works:
-        assert Guest(tmp_path).run(VirtualMachine(newest, mode="kvm"), Job("true", wall_s=60)).reason == "ok"
+        assert (
+            Guest(tmp_path).run(VirtualMachine(newest, mode="kvm"), Job("true", silent_s=60)).reason == "ok"
+        )

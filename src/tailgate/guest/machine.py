@@ -22,10 +22,12 @@ from tailgate.guest.channel import End, Mark, Message, Reader, Record, TimeOut
 from tailgate.guest.qemu import VirtualMachine
 
 Reason = Literal[
-    "ok", "job failed", "kernel warning", "virtual timeout", "wall timeout", "kernel died", "stopped"
+    "ok", "job failed", "kernel warning", "virtual timeout", "silent for too long", "kernel died", "stopped"
 ]
 
 POLL_S = 0.02
+#: A guest that has had no CPU may be silent for this many times as long.
+IDLE = 10
 
 #: What the kernel prints when something is wrong. Its lines are known by their time stamps. Reports of slub
 #: begin with "BUG name (", most of lockdep with "WARNING:", some with "INFO:".
@@ -58,8 +60,9 @@ class Job:
     debugfs and tracefs, /dev, /tmp, /dev/shm and, as /cg, cgroup2. Timers of processes that are not
     real-time are up to 50 us late, by the kernel's timer slack: /proc/PID/timerslack_ns.
 
-    `limit_s` bounds the guest's time. `wall_s` bounds how long the guest may be silent, in the host's time:
-    since its start, or since it last sent something. Only that ends a kernel that spins.
+    `limit_s` bounds the guest's time. `silent_s` bounds how long the guest may be silent, since its start or
+    since it last sent something: in the host's time, of which QEMU must have had as much of a CPU, or IDLE
+    times as long. Only that ends a kernel that spins.
     """
 
     script: str
@@ -68,7 +71,7 @@ class Job:
     module_files: Sequence[Path] = ()
     programs: Sequence[str] = ("fio",)
     limit_s: int = 600
-    wall_s: int = 600
+    silent_s: int = 600
 
 
 @dataclass(frozen=True)
@@ -119,19 +122,24 @@ def run(machine: VirtualMachine, job: Job, out: Path, on_record: Callable[[str, 
             sent.touch()
             with qemu.Process(command, log, stops, qmp) as process, sent.open("rb") as channel:
                 running = True
-                heard_s = 0.0
+                heard_s = heard_cpu_s = 0.0
                 while running:
                     running = process.wait(POLL_S)
                     for message in reader.feed(channel.read()):
-                        heard_s = process.wall_s
+                        heard_s, heard_cpu_s = process.wall_s, process.cpu_s
                         if isinstance(message, Record) and message.ours:
                             (out / message.name).write_bytes(message.content)
                         elif isinstance(message, Record):
                             on_record(message.name, message.content)
                         else:
                             story.add(message)
-                    if process.wall_s - heard_s > job.wall_s and running:
-                        story.wall_time_out = True
+                    silent_s = process.wall_s - heard_s
+                    if (
+                        silent_s > job.silent_s
+                        and (process.cpu_s - heard_cpu_s > job.silent_s or silent_s > IDLE * job.silent_s)
+                        and running
+                    ):
+                        story.silent = True
                         process.kill()
             story.wall_s, story.cpu_s = process.wall_s, process.cpu_s
     except snapshot.BootError as e:
@@ -178,7 +186,7 @@ class Story:
 
     code: int | None = None
     virtual_time_out: bool = False
-    wall_time_out: bool = False
+    silent: bool = False
     stopped: bool = False
     wall_s: float = 0.0
     cpu_s: float = 0.0
@@ -212,8 +220,8 @@ class Story:
     def _ending(self, complaint: str) -> tuple[int, Reason]:
         if self.stopped and self.code is None:
             return 130, "stopped"
-        if self.wall_time_out:
-            return 124, "wall timeout"
+        if self.silent:
+            return 124, "silent for too long"
         if self.virtual_time_out:
             return 124, "virtual timeout"
         if self.code is None:

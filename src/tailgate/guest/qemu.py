@@ -160,7 +160,7 @@ class Process:
         StoppedError if `stop_all` was called since `stops` was noted.
         """
         _check_programs()
-        self.cpu_s = 0.0
+        self._cpu_s = 0.0
         self._begin = time.monotonic()
         self._end: float | None = None
         with errors.open("ab") as stderr, self._lock:
@@ -194,6 +194,16 @@ class Process:
         """Seconds since the start, until the end."""
         return (self._end or time.monotonic()) - self._begin
 
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of CPU that it has had."""
+        if self._end is None:
+            with contextlib.suppress(OSError):
+                # The name, in brackets, may contain blanks.
+                fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+                return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return self._cpu_s
+
     def wait(self, limit_s: float) -> bool:
         """Wait a while if it runs; whether it still does."""
         if self._end is None and not self._reap():
@@ -208,7 +218,7 @@ class Process:
                 self._running.discard(self)
                 self._process.returncode = os.waitstatus_to_exitcode(status)
             self._end = time.monotonic()
-            self.cpu_s = usage.ru_utime + usage.ru_stime
+            self._cpu_s = usage.ru_utime + usage.ru_stime
         return bool(pid)
 
     def kill(self) -> None:

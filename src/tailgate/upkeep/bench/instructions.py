@@ -161,7 +161,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
             module_files=(*(built / f"{name}.ko" for name in (*OURS, "vflash")), *more),
             programs=(),
             limit_s=600,
-            wall_s=1800,
+            silent_s=1800,
         )
         outcome = machine.run(VirtualMachine(kernel), job, cache_dir() / "bench" / kernel.release, on_record)
     if outcome.reason != "ok":

@@ -142,12 +142,12 @@ def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: 
             module_files=[guest.module] if guest.module else [],
             programs=(),
             limit_s=1_000_000,
-            wall_s=limit_s + SILENCE_S,
+            silent_s=limit_s + SILENCE_S,
         )
         outcome = vm.run(guest.machine, job, out, batch.on_record)
         if outcome.reason == "stopped":
             raise StoppedError
-        batch.lost("timeout" if outcome.reason == "wall timeout" else "died")
+        batch.lost("timeout" if outcome.reason == "silent for too long" else "died")
         if not batch.ended:
             last = (outcome.complaint.strip().splitlines() or ["it says nothing"])[-1]
             raise UsageError(f"the guest does not come to its first test ({last}): see {outcome.log}")

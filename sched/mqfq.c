@@ -166,8 +166,8 @@ static void mqfq_set_d(struct mqfq *m, unsigned int d)
 	mqfq_give_all(m, 0);
 }
 
-/* D brings at least 97 % of the throughput of any D. T, in KiB, may lose less, as the losses of both searches add up. */
-static const struct search_limits mqfq_d_limits = { 32, 0, 112, 1, 28 };
+/* D brings 97 % of the throughput of any D. T, in KiB, may lose less, as the losses of both searches add up. */
+static const struct search_limits mqfq_d_limits = { 32, 0, 112, 1, 32 };
 static const struct search_limits mqfq_t_limits = { 64, 16, 144, 4, 12 };
 
 static inline bool mqfq_is_auto(const struct mqfq *m, enum mqfq_knob knob)

@@ -2,8 +2,9 @@
 /*
  * Automatic choice of a bound: the least value with which the drive reaches nearly its full throughput. A measurement compares the
  * throughput with a value to that with four times the value, which stands for no bound. The two alternate, so that a change of the load
- * during the measurement affects both. Values lie on a logarithmic scale of eight steps for each doubling. The search goes up while a value
- * is too small, or down while it is enough. Once it knows one of each it bisects the steps between them, and then rests.
+ * during the measurement affects both. A value that is enough, or too small, by little is measured longer. Values lie on a logarithmic scale
+ * of eight steps for each doubling. The search goes up while a value is too small, or down while it is enough. Once it knows one of each it
+ * bisects the steps between them, and then rests.
  *
  * A measurement counts only if requests waited nearly all the time. Otherwise the load limited the throughput, not the drive.
  */
@@ -24,13 +25,19 @@
  */
 #define SEARCH_WINDOWS 4
 /*
- * A window lasts until SEARCH_REQUESTS requests, and SEARCH_ROUNDS times the requests that may be in the drive, were dispatched, within
- * SEARCH_TICKS_MIN to SEARCH_TICKS_MAX ticks.
+ * A window lasts until SEARCH_REQUESTS requests, and SEARCH_ROUNDS times the requests that may be in the drive with the value, were
+ * dispatched, within SEARCH_TICKS_MIN to SEARCH_TICKS_MAX ticks.
  */
 #define SEARCH_REQUESTS 8192
 #define SEARCH_ROUNDS 256
 #define SEARCH_TICKS_MIN 4
 #define SEARCH_TICKS_MAX 256
+/*
+ * A gain is in doubt if it is off the limit by no more than this many eighths of the limit. It is then measured up to SEARCH_REPEATS times,
+ * and all of that counts. A drive's rare long requests move a single measurement by as much, and the value by a quarter.
+ */
+#define SEARCH_DOUBT_EIGHTHS 3
+#define SEARCH_REPEATS 4
 /* Ticks from the end of a search to the next one: ten seconds. */
 #define SEARCH_REST 300
 
@@ -72,12 +79,13 @@ struct search_sample {
  * @ticks: ticks of the window; the first one is left out, for requests dispatched before the window
  * @waited: ticks of the window at which a request waited
  * @begin: sample at the begin of the window
- * @rate: sectors a second with the value and with four times the value, each the sum of two windows
+ * @repeats: times that the value was measured before
+ * @rate: sectors a second with the value and with four times the value, each the sum of all windows
  */
 struct search {
 	const struct search_limits *limits;
 	unsigned int step, too_small, enough, rest;
-	unsigned int window, ticks, waited;
+	unsigned int window, ticks, waited, repeats;
 	struct search_sample begin;
 	u64 rate[2];
 };
@@ -110,7 +118,7 @@ static inline unsigned int search_value(const struct search *s)
 static inline void search_measure(struct search *s, unsigned int step)
 {
 	s->step = step;
-	s->window = s->ticks = 0;
+	s->window = s->ticks = s->repeats = 0;
 	s->rate[0] = s->rate[1] = 0;
 }
 
@@ -131,9 +139,15 @@ static inline unsigned int search_next(const struct search *s, bool is_enough, b
 static inline void search_decide(struct search *s)
 {
 	u64 gain = div64_u64(s->rate[1] * 1000, max_t(u64, s->rate[0], 1));
-	bool is_enough = gain <= 1000 + s->limits->gain;
+	u64 limit = 1000 + s->limits->gain;
+	unsigned int doubt = s->limits->gain * SEARCH_DOUBT_EIGHTHS / 8;
+	bool is_enough = gain <= limit;
 	unsigned int next;
 
+	if (gain + doubt >= limit && gain <= limit + doubt && ++s->repeats < SEARCH_REPEATS) {
+		s->window = 0;
+		return;
+	}
 	if (is_enough)
 		s->enough = s->step;
 	else
@@ -151,6 +165,7 @@ static inline void search_decide(struct search *s)
 static inline void search_tick(struct search *s, const struct search_sample *sample)
 {
 	u64 requests, sectors, us;
+	unsigned int depth;
 
 	if (s->rest) {
 		s->rest--;
@@ -163,8 +178,9 @@ static inline void search_tick(struct search *s, const struct search_sample *sam
 	}
 	s->waited += sample->waits;
 	requests = sample->requests - s->begin.requests;
+	depth = s->begin.depth >> 2 * search_is_high(s);
 	if (s->ticks <= SEARCH_TICKS_MIN ||
-	    (requests < max_t(u64, SEARCH_REQUESTS, SEARCH_ROUNDS * s->begin.depth) &&
+	    (requests < max_t(u64, SEARCH_REQUESTS, SEARCH_ROUNDS * depth) &&
 	     s->ticks <= SEARCH_TICKS_MAX))
 		return;
 	if (!search_is_high(s) && s->waited * 8 < (s->ticks - 1) * 7) {

@@ -604,13 +604,17 @@ static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 /* Takes the first request of a level out of a queue. */
 static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mqfq_entry *e)
 {
+	struct list_head *list = &q->lists[MQFQ_FAIR], *node = mqfq_node(e);
 	unsigned int level = e->level;
 
 	if (level == MQFQ_FAIR) {
-		if (likely(q->lists[MQFQ_FAIR].next == mqfq_node(e)))
-			mqfq_unlink(mqfq_node(e));
-		else
+		if (likely(list->next == node)) { /* so what is before it is known */
+			list->next = node->next;
+			node->next->prev = list;
+			INIT_LIST_HEAD(node);
+		} else {
 			rb_erase(mqfq_rb_node(e), &q->late);
+		}
 		WRITE_ONCE(q->first, mqfq_first(q));
 		if (!q->first)
 			WRITE_ONCE(q->filled, q->filled & ~BIT(MQFQ_FAIR));

@@ -44,7 +44,7 @@ def test_threads_lose_no_request(programs: Path, contender: Contender, count: in
 def test_threads_pay_what_a_request_costs(programs: Path) -> None:
     """At most: a busy host gives them less time."""
     costs = Costs(elsewhere=100_000_000, drive_ns=1_000)
-    assert threads.threads(programs, K2, 1, costs, ms=200)["operations_per_s"] <= 10_000
+    assert threads.threads(programs, K2, 1, costs, ms=200)["operations_per_s"] <= 10_000 * 1.1
     in_the_drive = Costs(drive_ns=10_000_000)
     assert threads.threads(programs, BOUNDED, 1, in_the_drive, ms=200)["operations_per_s"] <= 8 * 100 * 1.1
 

@@ -166,7 +166,7 @@ static void mqfq_set_d(struct mqfq *m, unsigned int d)
 	mqfq_give_all(m, 0);
 }
 
-/* D brings 97 % of the throughput of any D. T, in KiB, may lose less, as the losses of both searches add up. */
+/* D brings about 97 % of the throughput of any D. T, in KiB, may lose less, as the losses of both searches add up. */
 static const struct search_limits mqfq_d_limits = { 32, 0, 112, 1, 32 };
 static const struct search_limits mqfq_t_limits = { 64, 16, 144, 4, 12 };
 

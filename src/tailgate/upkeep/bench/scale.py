@@ -116,6 +116,8 @@ class Costs:
         return [*(str(ps) for ps in costs), str(self.drive_ns)]
 
 
+#: A request costs nothing beside its scheduler.
+FREE = Costs()
 #: What a request costs beside its scheduler: 16 CPUs without one do 4 million a second, as in Figure 8
 #: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
 #: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
@@ -162,7 +164,7 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
-def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(), *, us: int) -> Figures:
+def model(folder: Path, contender: Contender, cpus: int, costs: Costs = FREE, *, us: int) -> Figures:
     """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each.
 
     Transfers are of cache lines. A run is a CPU's look at its queue because another CPU, a timer, or the end
@@ -173,12 +175,12 @@ def model(folder: Path, contender: Contender, cpus: int, costs: Costs = Costs(),
 
 
 def measure(console: Console) -> list[Result]:
-    """Measure and model all; print a table."""
+    """Model all; print a table for each group of contenders."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         build(folder)
         return [
-            *_group(folder, console, "scale_model", CONTENDERS, [Costs()], MODEL_US),
+            *_group(folder, console, "scale_model", CONTENDERS, [FREE], MODEL_US),
             *_group(folder, console, "scale_model_whole", FAIR, LIKE_THE_PAPER, PAPER_US),
             *(
                 r

@@ -13,6 +13,7 @@ from tailgate.upkeep.bench.scale import (
     CONTENDERS,
     DEPTH,
     FAIR,
+    FREE,
     MODEL_CPUS,
     PAPER,
     PARTS,
@@ -27,8 +28,6 @@ from tailgate.upkeep.bench.scale import (
 )
 
 RUNS, RUN_MS = 5, 200
-#: A request costs nothing beside its scheduler.
-FREE = Costs()
 
 
 def threads(folder: Path, contender: Contender, count: int, costs: Costs = FREE, *, ms: int) -> Figures:
@@ -77,14 +76,14 @@ def _group(
         table.add_row(contender.name, *(f"{m / 1e6:.2f}" for m in medians))
     console.print(table)
     out = []
-    for (name, count), of_both in runs.items():
-        rates = [f["operations_per_s"] / 1e6 for f in of_both]
+    for (name, count), of_one in runs.items():
+        rates = [f["operations_per_s"] / 1e6 for f in of_one]
         context = (
             f"{count} threads on {cpus} CPUs, {DEPTH} outstanding each; {drive}; "
-            f"they had {median(of_both, 'cpu_share'):.0%} of their CPUs; "
+            f"they had {median(of_one, 'cpu_share'):.0%} of their CPUs; "
             f"median of {RUNS} runs of {RUN_MS} ms, {min(rates):.2f} to {max(rates):.2f} million"
         )
-        value = round(median(of_both, "operations_per_s"))
+        value = round(median(of_one, "operations_per_s"))
         out.append(Result(f"{prefix}.{name}.cpus{count}", value, "operations/s", True, context))
     return out
 

@@ -40,6 +40,11 @@ static inline void list_add_tail(struct list_head *node, struct list_head *head)
 	list_join(node, head);
 }
 
+static inline void __list_del(struct list_head *prev, struct list_head *next)
+{
+	list_join(prev, next);
+}
+
 static inline void list_del(struct list_head *node)
 {
 	list_join(node->prev, node->next);

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailgate.guest import host
+from tailgate.guest import host, kvm
 from tailgate.guest.kernels import Kernel
 
 
@@ -15,6 +15,16 @@ def write(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
+
+
+def test_kvm_can_be_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With TAILGATE_KVM=0 a machine whose KVM works has virtual time."""
+    monkeypatch.setattr(kvm, "DEVICE", tmp_path)
+    monkeypatch.setattr(kvm, "boots", lambda: True)
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    assert kvm.works()
+    monkeypatch.setenv("TAILGATE_KVM", "0")
+    assert not kvm.works()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def vm(
         typer.Option(metavar="NAME", help="One of drives/.", autocompletion=complete.drives),
     ] = "970evo",
 ) -> int:
-    """Open a shell in a virtual machine with K2 and a virtual drive loaded, to try things.
+    """Open a shell in a virtual machine with K2, MQFQ and a virtual drive loaded, to try things.
 
     It runs by the host's clock, and nothing in it is kept. `exit` ends it.
     """
@@ -51,4 +51,8 @@ def vm(
     machine = qemu.VirtualMachine(
         resolved, "kvm" if kvm.works() else "tcg", smp, memory, append="quiet loglevel=3"
     )
-    return OK if shell.run(machine, described, [built / "k2.ko", built / "vflash.ko"]) else FAILED
+    return (
+        OK
+        if shell.run(machine, described, [built / f"{name}.ko" for name in ("k2", "mqfq", "vflash")])
+        else FAILED
+    )

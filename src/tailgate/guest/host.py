@@ -104,7 +104,9 @@ def kvm_finding() -> Finding:
         return Finding("vm", "KVM", "warn", f"not tried: {e}", "guests run in virtual time instead")
     if works:
         return Finding("vm", "KVM", "ok", "a guest boots under it: runs can be fast and statistical")
-    return Finding("vm", "KVM", "ok", "does not work here; guests run in virtual time, with the same figures")
+    return Finding(
+        "vm", "KVM", "ok", "does not work here; guests run in virtual time, with the same figures each time"
+    )
 
 
 def program(topic: str, version: str | None, package: str) -> Finding:

@@ -12,7 +12,7 @@ from tailgate.spec import drive as drives
 
 STOCK_MODULES = ("null_blk", "bfq", "kyber-iosched", "mq-deadline", "brd", "ext4")
 INTRODUCTION = """\
-k2 is loaded, /dev/vflash0 is a virtual {drive}, fio is there. Try:
+k2 and mqfq are loaded, /dev/vflash0 is a virtual {drive}, fio is there. Try:
   echo k2 > /sys/block/vflash0/queue/scheduler
   cat /proc/tailgate-k2
   fio --name=a --filename=/dev/vflash0 --direct=1 --rw=randread --ioengine=libaio --iodepth=32 --runtime=3
@@ -20,7 +20,8 @@ Stock modules for modprobe: {stock}. `exit` ends the machine.
 """
 #: What init runs in place of a job: a login on the console.
 SCRIPT = """\
-cd /lib/modules/extra && insmod k2.ko && insmod vflash.ko {drive} || fail "our modules do not load"
+cd /lib/modules/extra
+insmod k2.ko && insmod mqfq.ko && insmod vflash.ko {drive} || fail "our modules do not load"
 cd /root
 cat /root/introduction > /dev/ttyS0
 export PS1='guest# '

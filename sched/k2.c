@@ -284,8 +284,8 @@ static inline unsigned int k2_background_list(const struct k2 *k2, unsigned int 
 /* Takes a staged entry off its list. While none of its kind waits, none is due by the floor. */
 static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int list)
 {
-	/* the first entry; list_del_init() has the checks of CONFIG_LIST_HARDENED, too */
-	__list_del(&k2->levels.lists[list], k2_node(e)->next);
+	/* list_del_init() has the checks of CONFIG_LIST_HARDENED, too */
+	__list_del(k2_node(e)->prev, k2_node(e)->next);
 	INIT_LIST_HEAD(k2_node(e));
 	if (!list_empty(&k2->levels.lists[list]))
 		return;

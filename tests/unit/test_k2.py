@@ -904,6 +904,12 @@ MUTATIONS = [
     Mutation("a-merge-does-not-unblock", "sizes", "1U << e->list && atomic_xchg(&k2->blocked, 0))", "0)"),
     Mutation("a-merge-runs-nothing", "sizes", "k2->removed_blocked = true;", ""),
     Mutation(
+        "a-merge-drops-those-before",
+        "sizes",
+        "__list_del(k2_node(e)->prev, ",
+        "__list_del(&k2->levels.lists[list], ",
+    ),
+    Mutation(
         "requeue-does-not-count",
         "script",
         "e->state = comes_back ? K2_RETURNED : K2_NEW;",

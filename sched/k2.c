@@ -232,7 +232,7 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		until_ns = target_allows(&k2->target, r);
 	if (!until_ns)
 		until_ns = ahead_allows(&k2->ahead, r);
-	if (until_ns && k2->target.on)
+	if (until_ns && k2->target.on && (r->why == K2_HOLD_AHEAD || r->why == K2_HOLD_DEBT))
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
 	if (owed && (until_ns == BOUND_AT_END || (until_ns && r->why == K2_HOLD_AHEAD)))
@@ -392,13 +392,11 @@ static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned 
 /* Before each dispatch: updates the bounds after changes of real-time activity and of the latency target. */
 static noinline void k2_adapt(struct k2 *k2, u64 now)
 {
-	bool changed = false;
+	bool changed = k2->activity.watched &&
+		       activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
+				      atomic_read(&k2->rt_inflight_all), now);
 
-	if (k2->activity.watched)
-		changed = activity_watch(&k2->activity, k2->levels.filled & K2_MAP_RT,
-					 atomic_read(&k2->rt_inflight_all), now);
-	if (k2->target.on && target_learn(&k2->target, ahead_foretells(&k2->ahead, now)))
-		changed = true;
+	changed |= k2->target.on && target_learn(&k2->target, ahead_foretells(&k2->ahead, now));
 	if (changed) {
 		k2_apply(k2);
 		k2_reopen(k2);

@@ -27,9 +27,9 @@ static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 	bool writes = k2_writes(e), alone;
 
 	if (k2->target.on && rt) {
-		alone = inflight_sectors(&k2->inflight) == e->sectors && !debt_owed(&k2->debt, now);
-		target_rt_went(&k2->target, e->sectors, writes, alone, now);
-		e->marks |= alone ? K2_MARK_ALONE : 0;
+		alone = inflight_requests(&k2->inflight) == 1 && !debt_owed(&k2->debt, now);
+		if (target_rt_went(&k2->target, e->sectors, writes, alone, now - e->since_ns, now))
+			e->marks |= K2_MARK_ALONE;
 		e->marks |= k2->target.kind == TARGET_PREDICTED ? K2_MARK_PREDICTED : 0;
 	}
 	e->marks |= K2_MARK_TIMED;

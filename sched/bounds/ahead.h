@@ -131,19 +131,17 @@ struct ahead {
 static void ahead_apply(struct ahead *a)
 {
 	u64 asked = a->asked_sectors, more = AHEAD_HI_SECTORS_FIRST;
+	u64 near = min_t(u64, asked ?: AHEAD_LEAD_SECTORS, AHEAD_LEAD_SECTORS);
 
 	if (a->rate && a->device_ns)
 		more = max_t(u64, rate_sectors(a->rate, AHEAD_HI_TIMES * a->device_ns),
 			     AHEAD_HI_SECTORS_MIN);
 	a->lo_sectors = asked ? max_t(u64, asked, AHEAD_LEAD_SECTORS) : 0;
-	a->lead_ns = a->device_ns;
-	if (asked && asked < AHEAD_LEAD_SECTORS)
-		a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS * AHEAD_LEAD_SECTORS,
-				       asked * asked);
+	a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS * AHEAD_LEAD_SECTORS, near * near);
 	a->hi_sectors = a->lo_sectors + more;
 	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
 	experiment_numbers(a);
-	a->lead_sectors = asked && asked < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
+	a->lead_sectors = near < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
 }
 
 /**
@@ -218,9 +216,15 @@ static void ahead_predict(struct ahead *a, unsigned int number, u64 arrived_ns)
 	u64 device_ns = READ_ONCE(flow->least_ns);
 	u64 gap_ns = flow->arrivals.gaps[ARRIVALS_FROM_ARRIVAL].mean;
 	u64 free_ns = flow->arrivals.gaps[ARRIVALS_FROM_END].mean;
+	unsigned long flows;
 
 	flow->present_until_ns =
 		arrived_ns + max_t(u64, AHEAD_PRESENT_GAPS * gap_ns, AHEAD_PRESENT_NS_MIN);
+	/* one that is gone restricts nothing any more */
+	for (flows = a->predicted; flows; flows &= flows - 1)
+		if (a->flows[__ffs(flows)].present_until_ns < arrived_ns &&
+		    ahead_is_idle(&a->flows[__ffs(flows)]))
+			a->predicted &= ~BIT(__ffs(flows));
 	if (!a->rate || !arrivals_predictable(&flow->arrivals) ||
 	    (a->asked_sectors && device_ns > free_ns / AHEAD_FREE_TIMES)) {
 		a->predicted &= ~BIT(number);
@@ -258,8 +262,9 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 	u64 due_ns, overdue_ns;
 
 	ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
+	atomic_inc_return(
+		&flow->inflight); /* before began_ns, with a barrier: pairs with ahead_ended() */
 	WRITE_ONCE(flow->began_ns, now_ns);
-	atomic_inc(&flow->inflight);
 	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
 	ahead_predict(a, number, arrived_ns);
 	return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;
@@ -269,7 +274,7 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
-	u64 took_ns = now_ns - READ_ONCE(flow->began_ns);
+	u64 took_ns = now_ns - smp_load_acquire(&flow->began_ns);
 
 	if (atomic_read(&flow->inflight) == 1)
 		recent_min(&flow->least_ns, took_ns, AHEAD_DEVICE_MEMORY);
@@ -356,7 +361,8 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 	a->peak_sectors = recent_max(a->peak_sectors, inflight_sectors, AHEAD_PEAK_MEMORY);
 	if (inflight_sectors < a->peak_sectors / 4 * 3)
 		return;
-	if (before) {
+	/* not if more went than this function was told of, as while nothing was learned */
+	if (before && before + sectors > inflight_sectors) {
 		a->served_sectors += before + sectors - inflight_sectors;
 		a->served_ns += now_ns - a->full_ns;
 	}

@@ -101,7 +101,6 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	};
 	unsigned int shift = min_t(unsigned int, fls(a->count + 1) - 1, ARRIVALS_MEMORY);
 	bool first = !a->origin_ns[ARRIVALS_FROM_ARRIVAL];
-	u64 gap = gap_ns[a->way];
 	unsigned int way;
 
 	a->origin_ns[ARRIVALS_FROM_ARRIVAL] = now_ns;
@@ -111,12 +110,12 @@ static void arrivals_note(struct arrivals *a, u64 now_ns, bool regular)
 	/* if the clock of another CPU was ahead by a little, that is a long gap too; one that waited for a tag arrived late */
 	if (first || gap_ns[ARRIVALS_FROM_END] > ARRIVALS_GAP_NS_MAX ||
 	    gap_ns[ARRIVALS_FROM_ARRIVAL] > ARRIVALS_GAP_NS_MAX ||
-	    (a->count && gap > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
+	    (a->count && gap_ns[a->way] > ARRIVALS_SILENCE * a->gaps[a->way].mean)) {
 		a->count = 0;
 		return;
 	}
 	a->overdue = a->overdue << 1 |
-		     (!a->count || gap > arrivals_gap_ns(a) + arrivals_late_ns(a));
+		     (!a->count || gap_ns[a->way] > arrivals_gap_ns(a) + arrivals_late_ns(a));
 	if ((a->overdue & 3) == 1 && shift == ARRIVALS_MEMORY)
 		return;
 	a->way = ARRIVALS_FROM_END;

@@ -11,8 +11,8 @@
  * never falls below it; elsewhere it is the limit. Both are remembered.
  *
  * The target is a latency, or automatic: TARGET_AUTO_TIMES what a request of the same direction and size class takes in the idle drive. To
- * measure that, the background is held until a request meets nothing in the drive, for TARGET_PROBE_NS at most: for the first requests of a
- * class, and after TARGET_PROBE_EVERY that met something.
+ * measure that, the background is held until a request meets nothing in the drive, nor waited for that, for TARGET_PROBE_NS at most: for the
+ * first requests of a class, and after TARGET_PROBE_EVERY that met something.
  *
  * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
  * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late.
@@ -45,7 +45,10 @@
 #define TARGET_IDLE_SAMPLES 28
 #define TARGET_PROBES_FIRST 8
 #define TARGET_LEAST_MEMORY 10
-/* The background is held again after this many requests that met something, which costs it little; always for this long at most. */
+/*
+ * The background is held again after this many requests that met something, which costs it little; always for this long at most. If none met
+ * nothing even then, it is not held for twenty times as long: a load that never leaves the drive costs the background a twentieth at most.
+ */
 #define TARGET_PROBE_EVERY 512
 #define TARGET_PROBE_NS 50000000ULL
 
@@ -163,8 +166,6 @@ static void target_change(struct target *t, bool on, u64 target_ns)
 		WRITE_ONCE(t->target_ns, target_ns);
 	}
 	t->on = on;
-	if (!on)
-		t->probe_until_ns = 0;
 	for (p = t->points; p < t->points + TARGET_KINDS; p++) {
 		p->applied = p->log;
 		WRITE_ONCE(p->limit_sectors, on ? target_power(p->log) : BOUND_NONE);
@@ -181,29 +182,40 @@ static inline unsigned int target_class(u64 sectors, bool writes)
 static inline u64 target_allows(const struct target *t, struct bound_request *r)
 {
 	r->why = K2_HOLD_TARGET;
-	return r->sectors && r->now_ns < t->probe_until_ns ? t->probe_until_ns : BOUND_YES;
+	return t->on && r->sectors && r->now_ns < t->probe_until_ns ? t->probe_until_ns : BOUND_YES;
 }
 
-/* A real-time request goes to the drive. @alone: it meets nothing there. */
-static void target_rt_went(struct target *t, u64 sectors, bool writes, bool alone, u64 now_ns)
+/* What a request takes in the idle drive; 0: not known. */
+static inline u64 target_idle_ns(const struct target_idle *idle)
+{
+	return READ_ONCE(idle->count) >= TARGET_PROBES_FIRST ? READ_ONCE(idle->typical_ns) :
+							       READ_ONCE(idle->least_ns);
+}
+
+/*
+ * A real-time request goes to the drive. @alone: it meets nothing there. @waited_ns: since it arrived. Return: it will show what a request
+ * takes in the idle drive, as it meets nothing and has hardly waited.
+ */
+static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alone, u64 waited_ns,
+			   u64 now_ns)
 {
 	unsigned int class = target_class(sectors, writes);
 	struct target_idle *idle = &t->idle[class];
 	bool is_known = READ_ONCE(idle->count) >= TARGET_PROBES_FIRST;
 
 	WRITE_ONCE(t->latest, class);
-	if (alone) {
-		t->since_probe = 0;
-		if (is_known)
-			t->probe_until_ns = 0;
-	}
-	if (now_ns < t->probe_until_ns)
-		return;
+	alone = alone && (!target_idle_ns(idle) || 4 * waited_ns <= target_idle_ns(idle));
+	if (alone && is_known)
+		t->since_probe = t->probe_until_ns = 0;
+	if (t->target_ns != TARGET_AUTO ||
+	    now_ns < t->probe_until_ns + (is_known ? 20 * TARGET_PROBE_NS : 0))
+		return alone;
 	if (!is_known && idle->tries < TARGET_PROBES_FIRST)
 		idle->tries++;
 	else if (++t->since_probe % TARGET_PROBE_EVERY)
-		return;
+		return alone;
 	t->probe_until_ns = now_ns + TARGET_PROBE_NS;
+	return alone;
 }
 
 /* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
@@ -225,13 +237,6 @@ static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 	WRITE_ONCE(idle->typical_ns, typical_ns);
 	if (count < TARGET_IDLE_SAMPLES)
 		WRITE_ONCE(idle->count, count + 1);
-}
-
-/* What a request takes in the idle drive; 0: not known. */
-static inline u64 target_idle_ns(const struct target_idle *idle)
-{
-	return READ_ONCE(idle->count) >= TARGET_PROBES_FIRST ? READ_ONCE(idle->typical_ns) :
-							       READ_ONCE(idle->least_ns);
 }
 
 /**

@@ -214,6 +214,20 @@ def check_who_slows_down_is_predicted_again(script: Script) -> None:
     assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[0] if us > 210_000)
 
 
+def check_the_rate_is_not_learned_from_a_gap(script: Script) -> None:
+    """While nothing was learned the drive filled; what was in it before says nothing of what it served."""
+    lab = Lab(script, [Flow(0, thinks(2_000))], auto=True)
+    lab.play(100_000)
+    serves = 4 / SERVICE_US * 1_000_000
+    assert int(script.ask("rate")) == pytest.approx(serves, rel=0.2)
+    for until_us in range(200_000, 1_000_001, 200_000):
+        script.ask("set rt_target_us 0")
+        lab.play(until_us - 100_000)
+        script.ask(f"set rt_target_us {AUTO}")
+        lab.play(until_us)
+    assert int(script.ask("rate")) == pytest.approx(serves, rel=0.2)
+
+
 def check_random_arrivals_are_not_predicted(script: Script) -> None:
     rng = random.Random(1)
     lab = Lab(script, [Flow(0, lambda arrived, ended: ended + rng.expovariate(1 / 2_000))])
@@ -444,6 +458,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "way": check_a_clock_is_told_from_a_pause,
     "gone": check_who_is_gone_is_not_waited_for,
     "slower": check_who_slows_down_is_predicted_again,
+    "gap-in-the-rate": check_the_rate_is_not_learned_from_a_gap,
     "random": check_random_arrivals_are_not_predicted,
     "patience": check_an_idle_drive_is_not_held_for_ever,
     "shallow": check_nobody_looks_in_vain,
@@ -514,6 +529,12 @@ MUTATIONS = [
     Mutation("no-lead", "steep", "ns = due_ns - now_ns - a->lead_ns;", "ns = due_ns - now_ns;"),
     Mutation(
         "expected-at-the-mean", "varies", "gaps->mean - min(2 * gaps->scatter, gaps->mean);", "gaps->mean;"
+    ),
+    Mutation(
+        "served-less-than-nothing",
+        "gap-in-the-rate",
+        "before && before + sectors > inflight_sectors",
+        "before",
     ),
     Mutation("only-from-the-end", "way", "\ta->way = way;", "\ta->way = 0;"),
     Mutation("waited-for-for-ever", "gone", "if ((s64)(now_ns - overdue_ns) >= 0)", "if (false)"),

@@ -170,7 +170,105 @@ def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
     assert lab.rate(1_000_000, 1_600_000) > 0.9
 
 
+def read_alone(drive: Drive, times: int, took_ms: float = 0.04) -> None:
+    """Reads that meet nothing, at times that cannot be foretold."""
+    rng = random.Random(1)
+    for _ in range(times):
+        read = drive.insert(RT)
+        assert drive.dispatch() == read
+        drive.now_ms += took_ms
+        drive.finish(read)
+        drive.now_ms += rng.uniform(1, 9)
+
+
+def check_others_in_the_drive_are_no_idle_drive(script: Script) -> None:
+    """Discards move no sectors, and take milliseconds."""
+    drive = Drive(script, rt_target_us=AUTO)
+    read_alone(drive, 40)
+    for _ in range(100):
+        discard = drive.discard()
+        assert drive.dispatch() == discard
+        read = drive.insert(RT)
+        assert drive.dispatch() == read
+        drive.now_ms += 4
+        drive.finish(read)
+        drive.finish(discard)
+        drive.now_ms += 1
+    assert int(script.ask("idle")) == pytest.approx(40_000, rel=0.01)
+
+
+def check_what_waited_is_no_idle_drive(script: Script) -> None:
+    """Where one request may be in the drive, a read meets nothing there, but waited for another one."""
+    drive, rng = Drive(script, rt_target_us=AUTO, inflight_max=1), random.Random(1)
+    read_alone(drive, 40)
+    for _ in range(100):
+        other = drive.insert()
+        assert drive.dispatch() == other
+        read = drive.insert(RT)
+        assert drive.dispatch() is None
+        drive.now_ms += 4
+        drive.finish(other)
+        assert drive.dispatch() == read
+        drive.now_ms += 0.04
+        drive.finish(read)
+        drive.now_ms += rng.uniform(1, 9)
+    assert int(script.ask("idle")) == pytest.approx(40_000, rel=0.01)
+
+
+def never_alone(drive: Drive, times: int, step_ms: float) -> int:
+    """Reads of which one is always in the drive. Return: how often one of the background was refused."""
+    read_alone(drive, 40, 2 * step_ms)
+    before = drive.insert(RT)
+    assert drive.dispatch() == before
+    drive.insert()
+    refused = 0
+    for _ in range(times):
+        read = drive.insert(RT)
+        assert drive.dispatch() == read
+        drive.now_ms += step_ms
+        drive.finish(before)
+        before = read
+        other = drive.dispatch()
+        if other is None:
+            refused += 1
+        else:
+            drive.finish(other)
+            drive.insert()
+    return refused
+
+
+def check_holds_that_show_nothing_are_rare(script: Script) -> None:
+    """Only `auto` wants to know what a read takes alone. If none is, it does not ask each 512 reads."""
+    assert 10 < never_alone(Drive(script, rt_target_us=AUTO), 1900, 1) < 0.05 * 1900
+    assert never_alone(Drive(script, rt_target_us=1_000_000), 1900, 1) == 0
+
+
+def check_a_hold_for_the_idle_drive_raises_nothing(script: Script) -> None:
+    """All reads are in time, and the background was refused by that hold alone: the bound is still 16 KiB."""
+    drive = Drive(script, rt_target_us=AUTO)
+    assert never_alone(drive, 1900, 0.03) > 10
+    drive.tick()
+    for _ in range(20):
+        drive.insert()
+    assert [drive.dispatch() is None for _ in range(4)] == [False] * 3 + [True]
+
+
+def check_who_is_gone_limits_nothing(script: Script) -> None:
+    """A flow that was predicted is gone: its bound does not stay in force beside one by chance."""
+    flows = [Flow(0, by_chance(400)), Flow(1, ticks(2_000), until_us=40_000)]
+    lab = TargetLab(script, flows, {"rt_target_us": 5_000})
+    lab.play(40_000)
+    assert lab.predicted() == 0b10
+    lab.play(200_000)
+    assert lab.predicted() == 0
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
+    "others": check_others_in_the_drive_are_no_idle_drive,
+    "waited": check_what_waited_is_no_idle_drive,
+    "rare": check_holds_that_show_nothing_are_rare,
+    "idle-hold": check_a_hold_for_the_idle_drive_raises_nothing,
+    "gone": check_who_is_gone_limits_nothing,
     "late": check_one_in_a_hundred_is_late,
     "soon": check_it_is_found_soon,
     "follows": check_it_follows_the_load,
@@ -211,7 +309,18 @@ MUTATIONS = [
     ),
     Mutation("aim-is-stuck", "settles", "TARGET_IDLE_SAMPLES 28", "TARGET_IDLE_SAMPLES 100000"),
     Mutation("rises-unused", "unused", "if (!t->held) {", "if (false) {"),
-    Mutation("nothing-is-held", "late", "if (until_ns && k2->target.on)\n\t\tk2->target.held = true;", ""),
+    Mutation("nothing-is-held", "late", "\t\tk2->target.held = true;\n\t/* write", "\t\t;\n\t/* write"),
+    Mutation(
+        "discards-are-nothing",
+        "others",
+        "inflight_requests(&k2->inflight) == 1 &&",
+        "inflight_sectors(&k2->inflight) == e->sectors &&",
+    ),
+    Mutation("who-waits-is-alone", "waited", "4 * waited_ns <= target_idle_ns(idle)", "true"),
+    Mutation("no-rest", "rare", "20 * TARGET_PROBE_NS", "0"),
+    Mutation("a-number-is-auto", "rare", "t->target_ns != TARGET_AUTO ||", "false ||"),
+    Mutation("any-hold-counts", "idle-hold", "(r->why == K2_HOLD_AHEAD || r->why == K2_HOLD_DEBT)", "true"),
+    Mutation("never-gone", "gone", "present_until_ns < arrived_ns &&", "present_until_ns < 0 &&"),
     Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),
     Mutation("credit-for-ever", "quiet", "p->credit -= forgiven;", ""),
     Mutation(

@@ -137,7 +137,10 @@ static struct workqueue_struct *split_workers(struct split *s)
 	return workers ? workers : split_stand_in;
 }
 
-/* May a bio be split? Not if that would break an atomic write, the order of writes to a zone, or protection information. */
+/*
+ * May a bio be split? Not if that would break an atomic write, the order of writes to a zone, or protection information. Nor on a path of a
+ * multipath drive: requests move to another path when this one goes away, and pieces would still need its memory.
+ */
 static inline bool split_may(struct bio *bio)
 {
 	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE &&
@@ -147,7 +150,8 @@ static inline bool split_may(struct bio *bio)
 	if (bio->bi_opf & REQ_ATOMIC)
 		return false;
 #endif
-	return !bio_integrity(bio) && !(op_is_write(bio_op(bio)) && bdev_is_zoned(bio->bi_bdev));
+	return !bio_integrity(bio) && !(bio->bi_bdev->bd_disk->flags & GENHD_FL_HIDDEN) &&
+	       !(op_is_write(bio_op(bio)) && bdev_is_zoned(bio->bi_bdev));
 }
 
 /*

@@ -41,6 +41,8 @@ STOCK_MODULES: tuple[str, ...] = (
     "bfq",
     "loop",
 )
+#: By machine, what no other one needs, or has.
+MORE_MODULES: Mapping[str, tuple[str, ...]] = {"backports-smp1": ("nvme-loop",)}
 PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt", "blkdiscard")
 
 
@@ -102,7 +104,7 @@ ALL_TIMES = (*TIMES, *OTHER_TIMES)
 #: PREEMPT_RT.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": ALL_CONDITIONS,
-    "backports-smp1": tuple(p for p in CONDITIONS if p not in SEVERAL_CPUS_ONLY),
+    "backports-smp1": (*(p for p in CONDITIONS if p not in SEVERAL_CPUS_ONLY), "multipath"),
     "stable-rt-smp2": OLD_RT_CONDITIONS,
     "backports-rt-smp2": tuple(p for p in ALL_CONDITIONS if p not in ORDINARY_ONLY),
     "stable-icount2": tuple(p for p in ALL_TIMES if p not in LONG),
@@ -209,7 +211,7 @@ def boot(name: str, programs: Path, out: Path, parts: Sequence[str], ended: Ende
     job = machine.Job(
         "\n".join([settings, ". /root/k2/lib.sh", *(f"run_part {part}" for part in parts)]),
         files={f"root/k2/{file.name}": file for file in [*GUEST.glob("*.sh"), *programs.iterdir()]},
-        modules=STOCK_MODULES,
+        modules=(*STOCK_MODULES, *MORE_MODULES.get(name, ())),
         module_files=[*sorted(built.glob("*.ko")), *own_modules(kernel)],
         programs=PROGRAMS,
         limit_s=3600 * len(parts),

@@ -181,8 +181,9 @@ static void vf_drop(loff_t from, loff_t to)
 	if (first == end)
 		return;
 	xa_for_each_range(&vf.pages, index, page, first, end - 1) {
-		xa_erase(&vf.pages, index);
-		call_rcu(&page->rcu_head, vf_free_page);
+		page = xa_erase(&vf.pages, index);
+		if (page) /* else another discard was first */
+			call_rcu(&page->rcu_head, vf_free_page);
 	}
 }
 

@@ -904,12 +904,6 @@ MUTATIONS = [
     Mutation("a-merge-does-not-unblock", "sizes", "1U << e->list && atomic_xchg(&k2->blocked, 0))", "0)"),
     Mutation("a-merge-runs-nothing", "sizes", "k2->removed_blocked = true;", ""),
     Mutation(
-        "a-merge-drops-those-before",
-        "sizes",
-        "__list_del(k2_node(e)->prev, ",
-        "__list_del(&k2->levels.lists[list], ",
-    ),
-    Mutation(
         "requeue-does-not-count",
         "script",
         "e->state = comes_back ? K2_RETURNED : K2_NEW;",
@@ -1052,6 +1046,12 @@ MUTATIONS = [
         "if (atomic_read(&k2->blocked) && atomic_xchg(&k2->blocked, 0))\n\t\tlevels_collect(&k2->levels);",
         "atomic_xchg(&k2->blocked, 0);",
     ),
+    Mutation(
+        "a-merge-drops-those-before",
+        "interleave",
+        "__list_del(k2_node(e)->prev, ",
+        "__list_del(&k2->levels.lists[list], ",
+    ),
     Mutation("a-merge-leaves-it-to-completions", "interleave", "k2->removed_blocked = true;", ""),
     Mutation(
         "invisible-while-collected",
@@ -1109,8 +1109,8 @@ MUTATIONS = [
     Mutation(
         "gone-while-in-the-drive",
         "activity",
-        "K2_MAP_RT,\n\t\t\t\t\t atomic_read(&k2->rt_inflight_all),",
-        "K2_MAP_RT,\n\t\t\t\t\t false,",
+        "K2_MAP_RT,\n\t\t\t\t      atomic_read(&k2->rt_inflight_all),",
+        "K2_MAP_RT,\n\t\t\t\t      false,",
     ),
     Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight_all);", ";"),
     Mutation("silence-is-a-period", "grace", " && gap_ns <= ACTIVITY_PERIOD_NS_MAX", ""),

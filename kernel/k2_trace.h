@@ -61,7 +61,7 @@ TRACE_EVENT_FN(release,
 );
 
 /*
- * A request of a predicted flow is dispatched. With was_predicted, it was expected at due_ns and arrived error_ns later.
+ * A real-time request is dispatched while arrivals are learned. With was_predicted, it was expected at due_ns and arrived error_ns later.
  * With is_predicted, the flow's next request is expected gap_ns after the event that the member from names.
  */
 TRACE_EVENT_FN(predict,
@@ -104,7 +104,7 @@ TRACE_EVENT_FN(predict,
 );
 
 /*
- * A real-time request has ended. queue_us is the time from its insertion to its dispatch, device_us from its dispatch to its
+ * A real-time request has ended. queue_us is the time from its start to its dispatch, device_us from its dispatch to its
  * end. At its dispatch, the drive had met_kib of other requests, and owed_kib of acknowledged writes that it had not
  * programmed yet, as far as K2 counted these then. With was_predicted, the request arrived error_us later than expected.
  */

@@ -135,7 +135,7 @@ static noinline bool k2_has_unblocked(const struct k2 *k2)
  * @k2: the drive's scheduler
  *
  * Any context including hard interrupt; takes no lock, reads no clock, writes nothing. Returns false while all queued entries are blocked:
- * whatever unblocks them runs a hardware queue, so nobody needs to poll. May return true when k2_dispatch() would return NULL.
+ * whatever unblocks them runs a hardware queue, so that no polling is needed. May return true when k2_dispatch() would return NULL.
  */
 static inline bool k2_has_work(const struct k2 *k2)
 {

@@ -262,8 +262,8 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 	u64 due_ns, overdue_ns;
 
 	ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
-	atomic_inc_return(
-		&flow->inflight); /* before began_ns, with a barrier: pairs with ahead_ended() */
+	/* counts before began_ns changes, with a barrier: pairs with ahead_ended() */
+	atomic_inc_return(&flow->inflight);
 	WRITE_ONCE(flow->began_ns, now_ns);
 	arrivals_note(&flow->arrivals, arrived_ns, alone && !writes);
 	ahead_predict(a, number, arrived_ns);

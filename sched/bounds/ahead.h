@@ -362,7 +362,7 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 	if (inflight_sectors < a->peak_sectors / 4 * 3)
 		return;
 	/* not if more went than this function was told of, as while nothing was learned */
-	if (before && before + sectors > inflight_sectors) {
+	if (before && before + sectors >= inflight_sectors) {
 		a->served_sectors += before + sectors - inflight_sectors;
 		a->served_ns += now_ns - a->full_ns;
 	}

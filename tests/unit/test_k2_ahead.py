@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import EventLoop, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import Drive, EventLoop, Mutation, Script, assert_noticed
 
 BACKGROUND = 8
 #: A knob's value that stands for `auto`.
@@ -226,6 +226,26 @@ def check_the_rate_is_not_learned_from_a_gap(script: Script) -> None:
         script.ask(f"set rt_target_us {AUTO}")
         lab.play(until_us)
     assert int(script.ask("rate")) == pytest.approx(serves, rel=0.2)
+
+
+def check_the_rate_counts_the_time_in_which_nothing_ended(script: Script) -> None:
+    """Two end every 40 us; one of the background follows at once, another one 20 us later."""
+    drive = Drive(script, rt_target_us=AUTO)
+    in_drive = []
+    for _ in range(4):
+        drive.insert()
+    while (number := drive.dispatch()) is not None:
+        in_drive.append(number)
+    for _ in range(1000):
+        for _ in range(2):
+            drive.finish(in_drive.pop(0))
+            drive.insert()
+        for _ in range(2):
+            number = drive.dispatch()
+            assert number is not None
+            in_drive.append(number)
+            drive.now_ms += 0.02
+    assert int(script.ask("rate")) == pytest.approx(2 * 4 / 40 * 1_000_000, rel=0.02)
 
 
 def check_random_arrivals_are_not_predicted(script: Script) -> None:
@@ -458,6 +478,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "way": check_a_clock_is_told_from_a_pause,
     "gone": check_who_is_gone_is_not_waited_for,
     "slower": check_who_slows_down_is_predicted_again,
+    "slow-ends": check_the_rate_counts_the_time_in_which_nothing_ended,
     "gap-in-the-rate": check_the_rate_is_not_learned_from_a_gap,
     "random": check_random_arrivals_are_not_predicted,
     "patience": check_an_idle_drive_is_not_held_for_ever,
@@ -531,9 +552,15 @@ MUTATIONS = [
         "expected-at-the-mean", "varies", "gaps->mean - min(2 * gaps->scatter, gaps->mean);", "gaps->mean;"
     ),
     Mutation(
+        "only-what-is-served-takes-time",
+        "slow-ends",
+        "before + sectors >= inflight_sectors",
+        "before + sectors > inflight_sectors",
+    ),
+    Mutation(
         "served-less-than-nothing",
         "gap-in-the-rate",
-        "before && before + sectors > inflight_sectors",
+        "before && before + sectors >= inflight_sectors",
         "before",
     ),
     Mutation("only-from-the-end", "way", "\ta->way = way;", "\ta->way = 0;"),

@@ -232,7 +232,7 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		until_ns = target_allows(&k2->target, r);
 	if (!until_ns)
 		until_ns = ahead_allows(&k2->ahead, r);
-	if (until_ns && k2->target.on && (r->why == K2_HOLD_AHEAD || r->why == K2_HOLD_DEBT))
+	if (until_ns && k2->target.on && r->why != K2_HOLD_BYTES)
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
 	if (owed && (until_ns == BOUND_AT_END || (until_ns && r->why == K2_HOLD_AHEAD)))

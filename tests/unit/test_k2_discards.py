@@ -231,8 +231,8 @@ MUTATIONS = [
     Mutation(
         "the-end-is-not-seen",
         "in_the_drive",
-        "K2_MAP_RT,\n\t\t\t\t\t atomic_read(&k2->rt_inflight_all),",
-        "K2_MAP_RT,\n\t\t\t\t\t true,",
+        "K2_MAP_RT,\n\t\t\t\t      atomic_read(&k2->rt_inflight_all),",
+        "K2_MAP_RT,\n\t\t\t\t      true,",
     ),
     Mutation("no-floor", "floor", "return now_ns >= f->due_ns[kind] &&", "return false &&"),
     Mutation(

@@ -41,6 +41,21 @@ class Fault:
 
 K2_FAULTS = (
     Fault(
+        "a request beside discards is taken for one in the idle drive",
+        "inflight_requests(&k2->inflight) == 1 &&",
+        "inflight_sectors(&k2->inflight) == e->sectors &&",
+    ),
+    Fault(
+        "a request that waited is taken for one in the idle drive",
+        "4 * waited_ns <= target_idle_ns(idle)",
+        "true",
+    ),
+    Fault(
+        "a flow that is gone stays predicted",
+        "if (a->flows[__ffs(flows)].present_until_ns < arrived_ns &&",
+        "if (false &&",
+    ),
+    Fault(
         "of discards and other background that are owed, discards always go last",
         "owed ? due_ns[FLOOR_DISCARDS] < due_ns[FLOOR_REQUESTS] :",
         "owed ? false :",

@@ -106,6 +106,8 @@ static struct {
 	u64 write_most; /* largest write, in sectors */
 	u64 bucket_most_ns; /* what it took to program as much as may be owed, at the lowest rate */
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
+	u64 alone_most_ns
+		[TARGET_CLASSES]; /* longest time of a real-time request that met nothing in the drive */
 } law;
 
 static void *zalloc(size_t size)
@@ -427,6 +429,36 @@ static void check_bucket(void)
 			    (unsigned long long)(d->empty_ns - player_now_ns) / 1000);
 }
 
+/*
+ * What K2 takes for the time of a request in the idle drive is at most twice what one took that met nothing there: a third more may be its
+ * wait, and its step above the longest one a quarter.
+ */
+static void check_idle_drive(void)
+{
+	unsigned int class;
+
+	for (class = 0; class < TARGET_CLASSES; class ++)
+		if (k2->target.idle[class].count >= TARGET_PROBES_FIRST &&
+		    k2->target.idle[class].typical_ns > 2 * law.alone_most_ns[class])
+			player_fail(
+				"%llu us are taken for the time in the idle drive, where %llu us were the longest",
+				(unsigned long long)k2->target.idle[class].typical_ns / 1000,
+				(unsigned long long)law.alone_most_ns[class] / 1000);
+}
+
+/* A flow that is gone for longer than it counts as present is not predicted any more once another real-time request goes. */
+static void check_gone(const struct k2_entry *e)
+{
+	unsigned long flows = k2->ahead.predicted;
+
+	for (; flows; flows &= flows - 1) {
+		const struct ahead_flow *flow = &k2->ahead.flows[__ffs(flows)];
+
+		if (!atomic_read(&flow->inflight) && flow->present_until_ns < e->since_ns)
+			player_fail("a flow is predicted that is gone");
+	}
+}
+
 /* docs/k2/bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. */
 static u64 longest_hold_ns(void)
 {
@@ -496,6 +528,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 			(unsigned long long)law.requests, (unsigned long long)law.sectors);
 	check_knobs();
 	check_bucket();
+	check_idle_drive();
 	if (!runs)
 		check_waiting(armed_ns);
 }
@@ -584,6 +617,15 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	io = k2_io(e);
 	unqueue(io);
 	law.chosen[io->level]++;
+	if (k2->ahead.learns && e->list < K2_LIST_BACKGROUND && e->list != K2_LIST_URGENT)
+		check_gone(e);
+	io->law_alone_ns = 0;
+	if (!law.requests && io->level != K2_BACKGROUND && k2_sectors(e)) {
+		/* of the first one of its class the wait counts, too */
+		io->law_alone_ns = player_now_ns;
+		if (!law.alone_most_ns[target_class(k2_sectors(e), k2_writes(e))])
+			io->law_alone_ns = io->inserted_ns;
+	}
 	law.requests++;
 	law.sectors += k2_sectors(e);
 	law.discards += e->list == K2_LIST_DISCARDS;
@@ -602,6 +644,12 @@ static void leave(struct io *io)
 static bool subject_finish(struct io *io)
 {
 	leave(io);
+	if (io->law_alone_ns) {
+		u64 *most = &law.alone_most_ns[target_class(k2_sectors((struct k2_entry *)io->elv),
+							    io->op == IO_WRITE)];
+
+		*most = max(*most, player_now_ns - io->law_alone_ns);
+	}
 	if (io->level != K2_BACKGROUND) {
 		law.rt_ended++;
 		law.rt_ns += player_now_ns - io->inserted_ns;

@@ -54,6 +54,7 @@ struct io {
 	struct list_head law_node;
 	u32 law_line;
 	u64 law_cost;
+	u64 law_alone_ns;
 };
 
 /* Hardware queues at most. */

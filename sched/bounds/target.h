@@ -11,8 +11,8 @@
  * never falls below it; elsewhere it is the limit. Both are remembered.
  *
  * The target is a latency, or automatic: TARGET_AUTO_TIMES what a request of the same direction and size class takes in the idle drive. To
- * measure that, the background is held until a request meets nothing in the drive, nor waited for that, for TARGET_PROBE_NS at most: for the
- * first requests of a class, and after TARGET_PROBE_EVERY that met something.
+ * measure that, the background is held until a request meets nothing in the drive and did not wait before, for TARGET_PROBE_NS at most: for
+ * the first requests of a class, and after TARGET_PROBE_EVERY that met something.
  *
  * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
  * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late.
@@ -46,8 +46,8 @@
 #define TARGET_PROBES_FIRST 8
 #define TARGET_LEAST_MEMORY 10
 /*
- * The background is held again after this many requests that met something, which costs it little; always for this long at most. If none met
- * nothing even then, it is not held for twenty times as long: a load that never leaves the drive costs the background a twentieth at most.
+ * The background is held again after this many requests that met something, which costs it little; always for this long at most. If that
+ * showed no request alone, as real-time requests never leave the drive, it is not held for twenty times as long: that costs it a twentieth.
  */
 #define TARGET_PROBE_EVERY 512
 #define TARGET_PROBE_NS 50000000ULL

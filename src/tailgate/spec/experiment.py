@@ -79,6 +79,8 @@ class MachineSettings(BaseModel, extra="forbid", frozen=True):
     memory_mib: Annotated[int, Field(ge=256)] = 1024
     #: What the simulator has instead, one of machines/, unless it is told another one.
     simulated: str = "paper"
+    #: How long one virtual CPU may run before the next one does, with several of them in virtual time: less
+    #: is finer, and slower to emulate. 0: as QEMU does by itself.
     slice_us: Annotated[int, Field(ge=0)] = 0
 
 

@@ -202,6 +202,21 @@ def test_a_moved_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:
     assert said.index("Holds:") > 1
 
 
+def test_a_bound_on_another_figure_is_listed_and_cannot_be_broken(tmp_path: Path) -> None:
+    history = '[[claim.history]]\nwas = "<= 0.9"\nuntil = "def5678"\nof = "the median"\n'
+    report = judged(topic(tmp_path, CLAIM + history), figure("x/a/tail", exact(1.0)))
+    assert not report.broken
+    assert "  tail: <= 0.9 of the median, until def5678; now <= 1.1" in check.lines(report)
+
+
+def test_misses_by_the_interval_only_come_behind_the_others(tmp_path: Path) -> None:
+    report = judged(
+        topic(tmp_path), figure("x/a/tail", within(1.0, 0.9, 9.0)), figure("x/b/tail", exact(1.2))
+    )
+    misses = [line.split()[-1] for line in check.lines(report) if line.startswith("  MISS")]
+    assert misses == ["x/b/tail", "x/a/tail"]
+
+
 def test_a_withdrawn_bound_that_is_still_broken_is_shown(tmp_path: Path) -> None:
     text = """
 [[figures]]

@@ -88,7 +88,8 @@ def check(
             Broken(entry, moved, r)
             for moved in entry.history
             for r in of_entry
-            if (not moved.results or matches(moved.results, r.figure.id))
+            if not moved.of
+            and (not moved.results or matches(moved.results, r.figure.id))
             and not limits(moved.was).hold(r.figure.quantity)
             and not (isinstance(entry, Claim) and not Verdict(entry, r).holds)  # a miss already
         ]
@@ -128,11 +129,11 @@ def _old_drives(result: Result, commit_of: Callable[[str], str]) -> str:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The report in words: misses first, then what holds, then what was not measured."""
+    """The report in words: misses first, those by the interval only last of them; then the rest."""
     misses = report.misses
     if misses:
         yield "Misses:"
-    for v in sorted(misses, key=lambda v: v.margin):
+    for v in sorted(misses, key=lambda v: (v.misses_by_interval, v.margin)):
         yield f"  MISS   {shown(v.result.figure)}  promised {v.claim.bound}  {v.result.figure.id}"
         yield f"         {v.claim.id}: {v.claim.sentence}"
         if v.misses_by_interval:
@@ -148,6 +149,11 @@ def lines(report: Report) -> Iterator[str]:
             f"  MOVED  {shown(b.result.figure)}  was {b.moved.was} until {b.moved.until}{was}, {now}"
             f"  {b.result.figure.id}"
         )
+    others = [(c, m) for c in _by_claim(report.verdicts) for m in c.history if m.of]
+    if others:
+        yield "Bounds that were on another figure before:"
+    for claim, moved in others:
+        yield f"  {claim.id}: {moved.was} of {moved.of}, until {moved.until}; now {claim.bound}"
     yield "Holds:"
     for claim, of_claim in _by_claim(report.verdicts).items():
         held = [v for v in of_claim if v.holds]

@@ -66,7 +66,8 @@ Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 class Moved(BaseModel, extra="forbid", frozen=True):
     """A bound that was moved or withdrawn after a measurement: `was`, until the commit `until`.
 
-    `measured`: what was found when it was moved. `results`: of these it was promised; default: of all.
+    `measured`: what was found when it was moved. `results`: of these it was promised; default: of all. `of`:
+    the other figure that it was promised of, where today's is another one and so cannot break it.
     """
 
     was: Bound
@@ -74,6 +75,7 @@ class Moved(BaseModel, extra="forbid", frozen=True):
     measured: float | None = None
     why: str = ""
     results: tuple[str, ...] = ()
+    of: str = ""
 
 
 class Missed(BaseModel, extra="forbid", frozen=True):

@@ -4,6 +4,8 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 from qemu.qmp import QMPError
 
-from tailgate.guest import initramfs, snapshot
+from tailgate.guest import initramfs, scratch, snapshot
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.qemu import VirtualMachine
 
@@ -110,7 +112,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
     monkeypatch.setattr(snapshot, "_boot", boot)
-    monkeypatch.setattr(snapshot, "_key", lambda machine, initrd: str(machine.memory_mib))
+    monkeypatch.setattr(snapshot, "_key", lambda machine, initrd: f"{machine.memory_mib:016x}")
     for name in ("system", "stock_modules"):
         monkeypatch.setattr(initramfs, name, lambda *_: {})
     return booted
@@ -141,13 +143,45 @@ def test_those_not_used_for_longest_go_and_who_has_one_keeps_it(
     tmp_path: Path, boots: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "KEPT", 2)
+    (tmp_path / "snapshots/mine").mkdir(
+        parents=True
+    )  # TAILGATE_CACHE may be a folder with other things in it
+
+    def there() -> set[str]:
+        return {p.name.lstrip("0") for p in (tmp_path / "snapshots").iterdir() if p.is_dir()}
+
     first = provide(tmp_path / "a", 1)
     provide(tmp_path / "b", 2)
     time.sleep(0.01)
     provide(tmp_path / "c", 1)  # used again
     provide(tmp_path / "d", 3)
-    assert {p.name for p in (tmp_path / "snapshots").iterdir() if p.is_dir()} == {"1", "3"}
+    assert there() == {"1", "3", "mine"}
     provide(tmp_path / "e", 2)
-    assert {p.name for p in (tmp_path / "snapshots").iterdir() if p.is_dir()} == {"2", "3"}
+    assert there() == {"2", "3", "mine"}
     assert first.read_text() == "state of 1"
     assert boots == [1, 2, 3, 2]
+
+
+def test_what_killed_processes_left_is_removed_and_nothing_else(boots: list[int], tmp_path: Path) -> None:
+    program = """
+from tailgate.guest import scratch
+with scratch.folder() as place:
+    print(place, flush=True)
+    input()
+"""
+    mine = tmp_path / "scratch/thesis"
+    mine.mkdir(parents=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    left = Path(process.stdout.readline().strip())
+    with scratch.folder() as place:
+        assert left.is_dir()
+        process.kill()
+        process.communicate()
+        with scratch.folder():
+            assert not left.exists()
+            assert place.is_dir()
+    assert not place.exists()
+    assert mine.is_dir()

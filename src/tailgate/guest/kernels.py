@@ -152,7 +152,7 @@ def _prepare(label: str, folder: Path, progress: Tell) -> None:
     versions = {p.name: p.version for p in packages}
     known = [r for r in _records(folder).values() if r["release"] == release and r["packages"] == versions]
     if not (known and (folder / release / "btf").is_file()):
-        debs = download(label, packages, folder / "download", progress)
+        debs = download(label, packages, folder / ".download", progress)
         work = folder / f".unpacking-{release}"
         shutil.rmtree(work, ignore_errors=True)
         try:
@@ -161,7 +161,7 @@ def _prepare(label: str, folder: Path, progress: Tell) -> None:
             raise UsageError(f"cannot unpack kernel {label} below {folder}: {e.strerror}") from e
         shutil.rmtree(folder / release, ignore_errors=True)
         work.rename(folder / release)
-        shutil.rmtree(folder / "download")
+        shutil.rmtree(folder / ".download")
     _record(label, folder, release=release, suite=suite, meta=metas(label)[0], packages=versions)
     progress(f"kernel {label}: {release} ready after {time.monotonic() - start:.0f} s")
 
@@ -196,12 +196,12 @@ def block_layer(label: str, progress: Tell) -> tuple[str, Path]:
     # not the lock of the kernels: the build of a debug kernel holds that for an hour
     with _locked(folder, progress):
         if not tree.is_dir():
-            deb = download(label, [package], folder / "download", progress)[0]
-            work = folder / "unpacking"
+            deb = download(label, [package], folder / ".download", progress)[0]
+            work = folder / ".unpacking"
             work.mkdir(exist_ok=True)
             kernel_build.unpack_source(deb, source, work, tree, progress, "block")
             shutil.rmtree(work)
-            shutil.rmtree(folder / "download")
+            shutil.rmtree(folder / ".download")
     return package.version, tree / "block"
 
 
@@ -218,7 +218,7 @@ def _prepare_debug(label: str, folder: Path, progress: Tell) -> None:
         progress(f"kernel {label}: apt has no {source.package} {source.version}, but {package.version}")
 
     def fetch() -> Path:
-        return download(label, [package], folder / "download", progress)[0]
+        return download(label, [package], folder / ".download", progress)[0]
 
     try:
         release, result = kernel_build.build(
@@ -230,7 +230,7 @@ def _prepare_debug(label: str, folder: Path, progress: Tell) -> None:
         shutil.rmtree(work)
     except OSError as e:
         raise UsageError(f"cannot build kernel {label} below {folder}: {e.strerror}") from e
-    shutil.rmtree(folder / "download", ignore_errors=True)
+    shutil.rmtree(folder / ".download", ignore_errors=True)
     _record(label, folder, release=release, packages={package.name: package.version}, key=source.key())
 
 

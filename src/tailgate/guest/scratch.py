@@ -2,7 +2,9 @@
 """Folders for a machine's files while it runs, below the cache: they are large, and /tmp may be memory."""
 
 import contextlib
+import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,14 +12,49 @@ from pathlib import Path
 
 from tailgate.base.paths import cache_dir
 
+PREFIX = "machine-"
+#: What tempfile makes of it. Nothing else is removed: TAILGATE_CACHE may be a folder with other things in it.
+_OURS = re.compile(PREFIX + r"\w{8}")
+
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A new folder, removed at the end of the block. What killed processes left is removed first."""
+    """A new folder, removed at the end of the block. What killed processes left is removed first.
+
+    The process holds a lock on the folder; the kernel frees it when the process ends, however it ends.
+    """
     at = cache_dir() / "scratch"
     at.mkdir(parents=True, exist_ok=True)
-    for old in at.iterdir():
-        if not Path("/proc", old.name.partition("-")[0]).exists():
-            shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=at) as name:
-        yield Path(name)
+    with _locked(at):  # so that no folder is seen before its owner has locked it
+        for old in at.iterdir():
+            if _OURS.fullmatch(old.name) and old.is_dir():
+                with contextlib.suppress(OSError), _locked(old, fcntl.LOCK_NB):
+                    shutil.rmtree(old, ignore_errors=True)
+        place = tempfile.TemporaryDirectory(prefix=PREFIX, dir=at)
+        held = _lock(Path(place.name))
+    try:
+        with place as name:
+            yield Path(name)
+    finally:
+        os.close(held)
+
+
+@contextlib.contextmanager
+def _locked(at: Path, how: int = 0) -> Iterator[None]:
+    held = _lock(at, how)
+    try:
+        yield
+    finally:
+        fcntl.flock(held, fcntl.LOCK_UN)  # a child may have been forked meanwhile, and has the descriptor too
+        os.close(held)
+
+
+def _lock(at: Path, how: int = 0) -> int:
+    """A descriptor of a folder that holds its lock. BlockingIOError if another has it, with LOCK_NB."""
+    opened = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | how)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 import socket
 from collections.abc import Mapping
@@ -39,6 +40,8 @@ BOOT_LIMIT_S = 300
 SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
 #: How many snapshots are kept, the last used ones; each takes 100 MiB on disk. All tests together use fewer.
 KEPT = 40
+#: A snapshot's name. What has another name was not made here, and is left alone.
+KEY = "[0-9a-f]{16}"
 
 
 class BootError(Exception):
@@ -130,12 +133,12 @@ def _key(machine: VirtualMachine, initrd: bytes) -> str:
         status = file.stat()
         parts += [file.name, status.st_size, status.st_mtime_ns]
     parts.append(Path(__file__).read_text())
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]  # as KEY
 
 
 def _make_room(folder: Path) -> None:
     """Remove the snapshots that were not used for longest, so that one more may come."""
-    snapshots = [p for p in folder.iterdir() if p.is_dir()]
+    snapshots = [p for p in folder.iterdir() if re.fullmatch(KEY, p.name)]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT - 1 :]:
         lock = FileLock(folder / f"{old.name}.lock", blocking=False)

@@ -43,4 +43,4 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
-    return command.run(app, "tailgate", arguments)
+    return command.run(app, "tailgate", arguments, resumes=("run", "tune", "claims"))

@@ -145,7 +145,19 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     monkeypatch.setattr(experiment, "names", interrupt)
     assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "tailgate: stopped\n"
+    monkeypatch.setattr(experiment, "find", lambda _: interrupt())
+    assert cli.main(["run", "k2/fig8"]) == 130
     assert capsys.readouterr().err == "tailgate: stopped; the same command goes on where this one ended\n"
+
+
+def test_a_full_disk_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "tailgate: a write: No space left on device\n"
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["when it ends", "at the first line"])

@@ -3,10 +3,11 @@
 
 import os
 import re
+import select
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,13 @@ def output_folder(path: Path | None) -> Path | None:
     return path
 
 
-def run(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
+def run(
+    app: typer.Typer, name: str, arguments: Sequence[str] | None = None, resumes: Collection[str] = ()
+) -> int:
     """Run the command `name` with these arguments, or the process's own; the exit status.
 
-    A command returns its status, and finds its command line in `context.obj`, as a shell takes it.
+    A command returns its status, and finds its command line in `context.obj`, as a shell takes it. `resumes`
+    are the subcommands that go on where they were stopped.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     line = shlex.join([name, *arguments])
@@ -96,13 +100,23 @@ def run(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> 
         return _refuse(str(e))
     except typer.TyperException as e:
         return _refuse(_sentence(e, name))
-    except BrokenPipeError:
-        # The reader has seen enough. Python flushes once more when it exits; that must not fail again.
+    except OSError as e:
+        if not isinstance(e, BrokenPipeError) or not _stdout_is_closed():  # else the reader has seen enough
+            _refuse(f"{e.filename or 'a write'}: {os.strerror(e.errno)}" if e.errno else str(e))
+        # Python flushes once more when it exits; that must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     if status == INTERRUPTED:  # what Typer makes of KeyboardInterrupt
-        print("tailgate: stopped; the same command goes on where this one ended", file=sys.stderr)
+        more = "; the same command goes on where this one ended" if {*arguments[:1]} & {*resumes} else ""
+        print(f"tailgate: stopped{more}", file=sys.stderr)
     return int(status or OK)
+
+
+def _stdout_is_closed() -> bool:
+    """Whether whoever reads standard output has gone."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(what & (select.POLLERR | select.POLLHUP) for _, what in poll.poll(0))
 
 
 def _refuse(sentence: str) -> int:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from tailgate.base.errors import UsageError
 from tailgate.base.progress import Progress, duration
-from tailgate.guest import kvm, programs
+from tailgate.guest import kvm, programs, qemu
 from tailgate.guest.kernels import Kernel
 from tailgate.load.loads import Loads
 from tailgate.runs.folder import complete
@@ -49,8 +49,8 @@ class GuestTarget:
     @cached_property
     def identity(self) -> dict[str, object]:
         """All that decides the figures; in virtual time equal identities give equal figures."""
-        command = ["qemu-system-x86_64", "--version"]
-        qemu = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        command = [qemu.QEMU, "--version"]
+        version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
         return {
             "target": "vm",
             **identity.asked(self.run, self.loads, self.drive),
@@ -58,7 +58,7 @@ class GuestTarget:
             "timed": {c.name: priority for c in plans.chunks(self.run) if (priority := self.plan.timed(c))},
             "modules": {name: identity.digest(data) for name, data in self.modules.items()},
             "kernel": [self.kernel.release, identity.digest(self.kernel.vmlinux.read_bytes())],
-            "qemu": qemu,
+            "qemu": version,
             "fio": _program("fio"),
             "busybox": _program("busybox"),
             "programs": {name: _program(name) for name in self.programs},
@@ -100,7 +100,7 @@ class GuestTarget:
 
     def check(self) -> None:
         """Let fio itself read the derived jobs. UsageError with its own words, or if a program is missing."""
-        for name in ("fio", *self.programs):
+        for name in (qemu.QEMU, "fio", *self.programs):
             programs.find(name)
         seen: set[str] = set()
         for chunk in plans.chunks(self.run):

@@ -98,7 +98,9 @@ def test_what_lasts_is_run_six_times_from_nothing() -> None:
         return []
 
     (made,) = simulator.table2_seconds(Invented(points))
-    assert [arguments[-1] for arguments in asked] == ["--fresh"] * RUNS
+    folders = {Path(arguments[arguments.index("--out") + 1]) for arguments in asked}
+    assert len(folders) == len(asked) == RUNS
+    assert not any(folder.exists() for folder in folders)
     assert (made.source.clock, made.quantity.how, made.quantity.n) == ("wall", INTERVAL, RUNS)
 
 

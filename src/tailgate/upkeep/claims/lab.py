@@ -105,6 +105,11 @@ class Lab:
         source = Source(command, result["target"], clock(result["target"]), seeds, law)
         return Answer(source, tuple(result["points"]))
 
+    def run_anew(self, *arguments: str) -> Answer:
+        """`tailgate run` where nothing was measured before, for the clock. UsageError if the run fails."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.run(*arguments, "--out", folder)
+
     def json(self, *command: str) -> dict[str, Any]:
         """The object that a command of Tailgate prints. UsageError if it fails."""
         asked = [*WITH_US, str(TAILGATE), *command, "--json"]

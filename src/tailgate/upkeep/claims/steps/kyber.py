@@ -142,8 +142,8 @@ def one_write(g: Grid) -> Iterator[Figure]:
 
 def kyber_minutes(lab: Lab) -> Iterator[Figure]:
     """Kyber, one grid of 90 cells, from nothing, by the clock."""
-    arguments = ("kyber/r256-w256", "--full", "--target", "sim", "--fresh")
-    minutes = seconds(lambda: lab.run(*arguments)) / 60
+    arguments = ("kyber/r256-w256", "--full", "--target", "sim")
+    minutes = seconds(lambda: lab.run_anew(*arguments)) / 60
     source = Source(f"tailgate run {' '.join(arguments)}", "host", "wall")
     yield Figure("kyber/sim/grid/minutes", minutes, source)
 

@@ -108,7 +108,7 @@ def paper_tables(lab: Lab) -> Iterator[Figure]:
 def table2_seconds(lab: Lab) -> Iterator[Figure]:
     """Table II on the simulator, from nothing, by the clock."""
     arguments = ("k2/table2", "--target", "sim", "--jobs", "2")
-    took = seconds(lambda: lab.run(*arguments, "--fresh"))
+    took = seconds(lambda: lab.run_anew(*arguments))
     yield Figure(
         "table2/sim/jobs-2/seconds", took, Source(f"tailgate run {' '.join(arguments)}", "sim", "wall")
     )

@@ -231,6 +231,16 @@ def test_the_cache_is_where_the_user_wants_it(
     assert cache_dir() == tmp_path / below
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"stable": {}}', '{"stable": 1}'])
+def test_damaged_list_of_kernels_is_an_empty_one(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels/kernels.json").write_text(text)
+    assert kernels.cached_kernels() == {}
+
+
 def test_one_prepares_kernels_and_the_other_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
     said: queue.Queue[str] = queue.Queue()

@@ -266,6 +266,55 @@ def test_interrupted_run_goes_on_at_the_point(
     assert [p.stat().st_mtime_ns for p in again] == before
 
 
+def test_interrupted_fresh_run_goes_on_with_fresh_alone(
+    small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small)
+    point = Progress.point
+
+    def interrupt(self: Progress, name: str, weight: float) -> None:
+        point(self, name, weight)
+        if self._done == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(Progress, "point", interrupt)
+        assert run(small, "--jobs", "1", "--fresh") == 130
+    there = {p.name: p.stat().st_mtime_ns for p in the_run(small, ".partial").rglob("p?.json")}
+    capsys.readouterr()
+    assert run(small) == 0
+    assert "measured before; --fresh goes on measuring again" in capsys.readouterr().err
+    assert run(small, "--fresh") == 0
+    assert "every digit equals the run before" in capsys.readouterr().err
+    after = {p.name: p.stat().st_mtime_ns for p in the_run(small).rglob("p?.json")}
+    assert there.items() <= after.items()
+    assert not (the_run(small) / "fresh").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"ios": 1'])
+def test_damaged_record_is_measured_again(
+    text: str, small: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small)
+    before = [digits(m) for m in measurements(small)]
+    damaged = sorted(the_run(small).rglob("p0.json"))[0]
+    damaged.write_text(text)
+    capsys.readouterr()
+    assert cli.main(["report", str(the_run(small))]) == 2
+    assert f"{damaged} is damaged" in capsys.readouterr().err
+    assert run(small) == 0
+    assert "a record of the run is damaged" in capsys.readouterr().err
+    assert [digits(m) for m in measurements(small)] == before
+
+
+def test_nothing_to_measure_is_refused(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = small.read_text().replace("[[sweeps]]\n", '[[sweeps]]\nschedulers = ["none"]\n', 1)
+    small.write_text(text)
+    assert run(small, "--schedulers", "k2-4") == 2
+    assert "none of these schedulers has one of these loads" in capsys.readouterr().err
+    assert not (small.parents[1] / "runs").exists()
+
+
 def test_two_commands_do_not_measure_the_same_thing(
     small: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,10 @@ def cache_dir() -> Path:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file whole, or not at all: until then it keeps what it has."""
+    """Write a file whole, or not at all: until then it keeps what it has, also if the host loses power."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     new.replace(path)

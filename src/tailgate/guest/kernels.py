@@ -99,7 +99,7 @@ def _is_ready(label: str, folder: Path) -> bool:
     cached = cached_kernels()
     if label not in cached or label in LABELS:
         return label in cached
-    return stands_for(label) in cached and _records(folder)[label]["key"] == _source(label, folder).key()
+    return stands_for(label) in cached and _records(folder)[label].get("key") == _source(label, folder).key()
 
 
 def cached_kernels() -> dict[str, Kernel]:
@@ -121,11 +121,13 @@ def _kernel(label: str, release: str, folder: Path) -> Kernel:
 
 
 def _records(folder: Path) -> dict[str, dict[str, object]]:
+    """What kernels.json says; what is damaged in it is as if it was not there."""
     try:
-        records: dict[str, dict[str, object]] = json.loads((folder / "kernels.json").read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        records = json.loads((folder / "kernels.json").read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
-    return records
+    whole = records.items() if isinstance(records, dict) else ()
+    return {label: r for label, r in whole if isinstance(r, dict) and {"release", "packages"} <= r.keys()}
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT, replace_text
@@ -93,7 +94,7 @@ def end(folder: Path, chunk: Chunk) -> None:
 def complete(folder: Path, chunk: Chunk) -> bool:
     """Whether a chunk was measured to its end in this folder."""
     file = place(folder, chunk) / "chunk.json"
-    return file.is_file() and bool(json.loads(file.read_text())["complete"])
+    return bool(_whole(file).get("complete"))
 
 
 def conditions(folder: Path, chunk: Chunk) -> Conditions:
@@ -104,7 +105,7 @@ def conditions(folder: Path, chunk: Chunk) -> Conditions:
 
 def left(folder: Path, of: Sequence[Chunk]) -> list[PlannedPoint]:
     """The points of these chunks that have no record yet."""
-    return [p for chunk in of for p in chunk.points if not _record(folder, p).is_file()]
+    return [p for chunk in of for p in chunk.points if not _whole(_record(folder, p))]
 
 
 def write(folder: Path, measurement: Measurement) -> None:
@@ -120,7 +121,28 @@ def read_measurements(folder: Path, run: Run) -> list[Measurement]:
 def read_chunk(folder: Path, chunk: Chunk) -> list[Measurement]:
     """The points of one chunk that were measured, in order; none if it never began."""
     files = [(point, _record(folder, point)) for point in chunk.points]
-    return [record.from_text(file.read_text(), point) for point, file in files if file.is_file()]
+    return [record.from_text(_text(file), point) for point, file in files if file.is_file()]
+
+
+def damaged(folder: Path, of: Sequence[Chunk]) -> bool:
+    """Whether the record of a point of these chunks is there and cannot be read."""
+    files = (_record(folder, p) for chunk in of for p in chunk.points)
+    return any(file.is_file() and not _whole(file) for file in files)
+
+
+def _text(file: Path) -> str:
+    if not _whole(file):
+        raise UsageError(f"{file} is damaged; the same `tailgate run` as before measures its point again")
+    return file.read_text(encoding="utf-8")
+
+
+def _whole(file: Path) -> dict[str, Any]:
+    """The object in a file; empty if it is not there, or damaged: then it is as if it was never written."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _record(folder: Path, point: PlannedPoint) -> Path:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tailgate.base import paths
+from tailgate.base.errors import UsageError
 from tailgate.base.locks import only_one
 from tailgate.base.progress import Progress
 from tailgate.guest import kernels, modules
@@ -23,6 +24,9 @@ from tailgate.spec.plan import Chunk, Run
 from tailgate.targets.protocol import BrokenRunError, Target
 from tailgate.targets.sim import SimTarget
 from tailgate.targets.vm import GuestTarget
+
+#: In the folder of an unfinished run: it has nothing that was measured before --fresh was asked for.
+FRESH = "fresh"
 
 
 @dataclass(frozen=True)
@@ -93,14 +97,22 @@ def measure(target: Target, out: Path | None, how: How, progress: Progress) -> M
     run = target.run
     base = (out or paths.ROOT / "runs") / run.name
     folder = base / target.key
+    chunks = plan.chunks(run)
+    if not chunks:
+        raise UsageError(f"{run.name}: none of these schedulers has one of these loads: choose others")
     broken = None
     with only_one(folder, "measuring"):
+        if folder.is_dir() and folders.damaged(folder, chunks):
+            progress.note("a record of the run is damaged: its point is measured again")
+            shutil.rmtree(_partial(folder), ignore_errors=True)
+            folder.rename(_partial(folder))
         if how.fresh or not folder.is_dir():
             broken = _measure(target, folder, how, progress)
             if broken:
                 folder = _partial(folder)
         else:
-            progress.note("measured before; --fresh measures again")
+            more = "goes on measuring" if _partial(folder).is_dir() else "measures"
+            progress.note(f"measured before; --fresh {more} again")
             _show_as_asked(target, folder, how)
         return Measured(run, folder, *read_points(folder, run), broken)
 
@@ -112,9 +124,12 @@ def _partial(folder: Path) -> Path:
 def _measure(target: Target, folder: Path, how: How, progress: Progress) -> str | None:
     """Measure what is missing and complete the run directory; how a guest broke, if one did."""
     unfinished = _partial(folder)
-    if how.fresh:
+    # With --fresh what is there goes, unless it is of a run with --fresh that was stopped.
+    if how.fresh and not (unfinished / FRESH).exists():
         shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True, exist_ok=True)
+    if how.fresh:
+        (unfinished / FRESH).touch()
     _write_sources(target, unfinished)
     folders.write_run(unfinished, target.run)
     progress.note(target.announcement(unfinished, how.jobs))
@@ -131,6 +146,7 @@ def _measure(target: Target, folder: Path, how: How, progress: Progress) -> str 
     _finish(target, unfinished, how, began)
     if broken:
         return broken
+    (unfinished / FRESH).unlink(missing_ok=True)
     if folder.is_dir():
         previous = folder.with_name(folder.name + ".previous")
         shutil.rmtree(previous, ignore_errors=True)

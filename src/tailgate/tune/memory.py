@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What was simulated, so that nothing is simulated twice: neither in a search, nor after it was stopped."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,9 +33,10 @@ class Memory:
             if whole != text:
                 path.write_text(whole, encoding="utf-8")
             for line in whole.splitlines():
-                about = json.loads(line)
-                own = about["result"]
-                self._known[about["of"]] = Result(tuple(own["values"]), own["seconds"], own["flows"])
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # damaged: simulated again
+                    about = json.loads(line)
+                    own = about["result"]
+                    self._known[about["of"]] = Result(tuple(own["values"]), own["seconds"], own["flows"])
         self._had = frozenset(self._known)
 
     def had(self, wanted: Wanted) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`tailgate watch`: what it asks for, where knobs move, the law, and a drive's files in sysfs."""
 
+import errno
 import json
 import os
 import signal
@@ -201,8 +202,9 @@ def test_chance_does_not_lead_away(seed: int, edge: float) -> None:
         middle = 860 if law.position > edge else 300
         seen.append(middle * 2 ** random.gauss(0, 0.15))
         law.step(seen[-1])
-    assert mean(seen[:60]) <= 800  # of 3000 seeds the worst has 762
-    assert mean(seen[60:]) <= 620
+    # of 4000 draws the worst have 750 and 637
+    assert mean(seen[:60]) <= 800
+    assert mean(seen[60:]) <= 660
 
 
 def test_a_limit_that_cannot_be_kept_leads_to_the_fastest_end_where_only_others_are_bounded() -> None:
@@ -444,6 +446,65 @@ def test_what_another_program_set_stays(drive: Drive) -> None:
     with pytest.raises(LostError, match=words):
         drive.watch(end)
     assert drive.bound == "7"
+
+
+def test_a_change_is_noticed_while_no_knob_moves(drive: Drive) -> None:
+    """The limit is far away: the bound is at its end and stays there."""
+    far = meter.Keep("read", 1e6)
+
+    def end() -> bool:
+        if drive.now_s > 3:
+            (drive.block / "queue/iosched/inflight_max").write_text("7\n")
+        return drive.now_s > 100
+
+    with pytest.raises(LostError, match="inflight_max of nvme0n1 was set to 7 by another program"):
+        drive.watch(end, keep=far)
+    assert drive.now_s < 3.2
+
+
+def test_counts_that_begin_anew_end_it(drive: Drive) -> None:
+    """Another scheduler was set, and the first one again, between two looks."""
+
+    def end() -> bool:
+        if drive.now_s > 3:
+            drive.reads = drive.ms = 0
+        return drive.now_s > 100
+
+    with pytest.raises(LostError, match="the counts of nvme0n1 began anew"):
+        drive.watch(end, keep=REAL_TIME)
+    assert drive.now_s < 3.2
+
+
+def test_of_two_that_watch_a_drive_the_second_is_refused(drive: Drive, tmp_path: Path) -> None:
+    def end() -> bool:
+        with pytest.raises(UsageError, match="another `tailgate watch` moves the knobs of nvme0n1"):
+            Queue("nvme0n1", tmp_path).take(["inflight_max"])
+        return True
+
+    drive.watch(end)
+    assert drive.bound == "32"
+    Queue("nvme0n1", tmp_path).take(["inflight_max"])
+
+
+def test_a_knob_that_cannot_be_put_back_is_told_and_the_others_are(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = drive.block / "queue/iosched/inflight_kib_max"
+    other.write_text("64\n")
+    drive.queue.take(["inflight_max", "inflight_kib_max"])
+    drive.queue.set({"inflight_max": 1, "inflight_kib_max": 4})
+    real = Path.write_text
+
+    def write(self: Path, text: str) -> int:
+        if self.name == "inflight_max":
+            raise OSError(errno.EINVAL, "")
+        return real(self, text)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    words = r"inflight_max of nvme0n1 does not take 32 \(Invalid argument\); put back: inflight_kib_max 64"
+    with pytest.raises(UsageError, match=words):
+        drive.queue.put_back()
+    assert other.read_text() == "64\n"
 
 
 def test_the_other_knobs_are_put_back(drive: Drive) -> None:

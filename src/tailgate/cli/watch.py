@@ -84,7 +84,6 @@ def watch(
     except LostError as e:
         print(f"tailgate: {e}", file=sys.stderr)
         return FAILED
-    print(f"{moved(done.moves)}; put back: {command.in_words(done.restored)}", file=sys.stderr)
     if json:
         answer = {
             "drive": queue.name,
@@ -93,5 +92,6 @@ def watch(
             "moves": [asdict(m) for m in done.moves],
             "restored": dict(done.restored),
         }
-        print(json_format.dumps(answer))
+        print(json_format.dumps(answer), flush=True)  # the terminal, to which the rest goes, may be lost
+    print(f"{moved(done.moves)}; put back: {command.in_words(done.restored)}", file=sys.stderr)
     return OK

@@ -125,8 +125,10 @@ def _put_back(queue: Queue) -> str:
     """Put back what can be; in words."""
     try:
         restored = queue.put_back()
-    except (LostError, UsageError):
+    except LostError:
         restored = {}
+    except UsageError as refused:
+        return str(refused)
     return f"put back: {in_words(restored)}" if restored else "nothing was put back"
 
 

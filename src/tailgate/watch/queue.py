@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The queue of a real drive, through sysfs: its scheduler, the scheduler's knobs, and what was completed."""
 
+import fcntl
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,11 +32,20 @@ class Queue:
         self.scheduler = self._scheduler()
         self._original: dict[str, str] = {}
         self._present: dict[str, str] = {}
+        self._requests = 0
+        self._lock = -1
 
     def counters(self, protected: Protected, now_s: float) -> Counters:
-        """What was completed so far. LostError."""
-        if protected == "rt":
-            return self._real_time(now_s)
+        """What was completed so far. LostError, also if another program has changed what was taken."""
+        self._check(self._original)
+        found = self._real_time(now_s) if protected == "rt" else self._of_block_layer(protected, now_s)
+        if found.requests < self._requests:
+            raise LostError(f"the counts of {self.name} began anew: its scheduler was switched meanwhile")
+        self._requests = found.requests
+        return found
+
+    def _of_block_layer(self, protected: Protected, now_s: float) -> Counters:
+        """What the block layer has of reads or writes. LostError."""
         requests, ms = FIELDS[protected]
         fields = self._read(self._block / "stat").split()
         reads, writes = self._read(self._block / "inflight").split()
@@ -58,7 +68,11 @@ class Queue:
             ) from e
 
     def take(self, knobs: Sequence[str]) -> dict[str, int]:
-        """Remember what these knobs say, to be put back; those that are numbers. UsageError."""
+        """Remember what these knobs say, to be put back; those that are numbers. UsageError.
+
+        From then on no other process can take knobs of this drive.
+        """
+        self._only_one()
         for knob in knobs:
             file = self._queue / "iosched" / knob
             if not file.is_file():
@@ -70,11 +84,9 @@ class Queue:
 
     def set(self, knobs: Mapping[str, int | str]) -> None:
         """Write knobs. LostError if another program wrote one of them; UsageError if the kernel refuses."""
-        files = {knob: self._queue / "iosched" / knob for knob in knobs}
-        for knob, said in self._said(knobs).items():
-            if said != self._present[knob]:
-                raise LostError(f"{knob} of {self.name} was set to {said} by another program")
-        for knob, file in files.items():
+        self._check(knobs)
+        for knob in knobs:
+            file = self._queue / "iosched" / knob
             try:
                 file.write_text(f"{knobs[knob]}\n")
             except OSError as e:
@@ -85,12 +97,45 @@ class Queue:
     def put_back(self) -> Mapping[str, str]:
         """Write what was there when the knobs were taken, but to none that another program has set; that.
 
-        LostError if the drive or its scheduler is gone; UsageError.
+        LostError if the drive or its scheduler is gone; UsageError if the kernel refuses some, once the
+        others are put back.
         """
         said = self._said(self._original)
         mine = {knob: text for knob, text in self._original.items() if said[knob] == self._present[knob]}
-        self.set(mine)
+        refused = []
+        for knob, text in mine.copy().items():
+            try:
+                self.set({knob: text})
+            except UsageError as e:
+                refused.append(str(e))
+                del mine[knob]
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        if refused:
+            done = ", ".join(f"{knob} {text}" for knob, text in mine.items()) or "nothing"
+            raise UsageError(f"{'; '.join(refused)}; put back: {done}")
         return mine
+
+    def _only_one(self) -> None:
+        """Of two processes that would move the same knobs the second is refused. UsageError.
+
+        The kernel frees the lock when the process ends, however it ends.
+        """
+        if self._lock < 0:
+            self._lock = os.open(self._queue / "scheduler", os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            os.close(self._lock)
+            self._lock = -1
+            raise UsageError(f"another `tailgate watch` moves the knobs of {self.name}: stop it first") from e
+
+    def _check(self, knobs: Iterable[str]) -> None:
+        """LostError if one of these knobs does not say what was written last, or the scheduler is another."""
+        for knob, said in self._said(knobs).items():
+            if said != self._present[knob]:
+                raise LostError(f"{knob} of {self.name} was set to {said} by another program")
 
     def _said(self, knobs: Iterable[str]) -> dict[str, str]:
         """What these knobs say now. LostError if they are another scheduler's."""

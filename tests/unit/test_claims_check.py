@@ -411,7 +411,17 @@ def test_what_was_measured_before_the_law_changed_is_not_measured(tmp_path: Path
     assert len(now.misses) == 1
     later = check.check({"x": some}, result, lambda _: "def4567890")
     assert not later.verdicts
-    assert [why for _, _, why in later.missing] == ["drives drawn at abc123, sched/bounds changed at def4567"]
+    why = "1 results: drives drawn at abc123, sched/bounds changed at def4567"
+    assert [w for _, _, w in later.missing] == [why]
+
+
+def test_so_it_is_where_other_results_of_the_claim_are_new(tmp_path: Path) -> None:
+    some = topic(tmp_path, CLAIM + '[[claim.missed]]\nresults = ["x/old/*"]\nbecause = "slow"\n')
+    figures = (figure("x/a/tail", exact(1)), figure("x/old/tail", exact(2), ("sched/bounds", "abc123")))
+    report = check.check({"x": some}, stored(*figures), lambda _: "def4567")
+    assert [v.result.figure.id for v in report.verdicts] == ["x/a/tail"]
+    assert len(report.missing) == 1
+    assert not report.needless, "it may miss on new drives too"
 
 
 # --- this checkout ------------------------------------------------------------------------------------------

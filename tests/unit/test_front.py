@@ -53,6 +53,34 @@ def test_the_best_setting_has_no_higher_latency(load: Simulation, settings: list
     assert best.at(1.0) is None
 
 
+def test_settings_are_tried_at_length_until_one_keeps_the_latency(
+    load: Simulation, settings: list[front.Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short simulations of all but one were too kind; that one is the last of those near the latency."""
+    limit = max(s.p99 for s in settings)
+    kept = min(settings, key=lambda s: s.reader.mib_s)
+    late = settings[0].reader.latency
+    late = replace(late, values_us=late.values_us + 2 * limit)
+
+    def at_length(simulated: Simulation) -> Reader:
+        own = next(s for s in settings if with_knobs(load, s.knobs).knobs == simulated.knobs)
+        return own.reader if own is kept else Reader(late, own.reader.mib_s)
+
+    monkeypatch.setattr(front, "reader", at_length)
+    found = front.Front(load, settings).at(limit)
+    assert found is not None
+    assert found.knobs == kept.knobs
+
+
+def test_a_latency_below_all_short_ones_may_be_kept_at_length(
+    load: Simulation, settings: list[front.Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowest = min(settings, key=lambda s: s.p99)
+    fast = replace(lowest.reader.latency, values_us=lowest.reader.latency.values_us / 2)
+    monkeypatch.setattr(front, "reader", lambda _: Reader(fast, 1.0))
+    assert front.Front(load, settings).at(lowest.p99 / 1.5) is not None
+
+
 def test_a_reader_has_latencies_and_a_background(points: dict[simulations.Key, Simulation]) -> None:
     idle, full = reader(points[LOAD, "none", 0.0]), reader(points[LOAD, "none", 1.0])
     assert idle.mib_s == 0

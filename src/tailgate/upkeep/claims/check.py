@@ -96,17 +96,20 @@ def check(
         if isinstance(entry, Claim):
             verdicts += [Verdict(entry, r) for r in of_entry]
             for pattern in entry.results:
-                if not any(matches((pattern,), name) for name in valid):
-                    why = next((w for name, w in old.items() if matches((pattern,), name)), "no result")
-                    missing.append((entry, pattern, why))
-    return Report(tuple(verdicts), tuple(broken), tuple(missing), tuple(_needless(verdicts)))
+                of_old = [why for name, why in old.items() if matches((pattern,), name)]
+                if of_old:
+                    missing.append((entry, pattern, f"{len(of_old)} results: {of_old[0]}"))
+                elif not any(matches((pattern,), name) for name in valid):
+                    missing.append((entry, pattern, "no result"))
+    return Report(tuple(verdicts), tuple(broken), tuple(missing), tuple(_needless(verdicts, list(old))))
 
 
-def _needless(verdicts: Sequence[Verdict]) -> Iterator[tuple[Claim, Missed]]:
+def _needless(verdicts: Sequence[Verdict], old: Sequence[str]) -> Iterator[tuple[Claim, Missed]]:
+    """Reasons without a miss. Who knows of a result on `old` drives whether it misses on new ones?"""
     for claim, of_claim in _by_claim(verdicts).items():
         misses = [v.result.figure.id for v in of_claim if not v.holds and not v.misses_by_interval]
         for missed in claim.missed:
-            if not any(matches(missed.results, name) for name in misses):
+            if not any(matches(missed.results, name) for name in (*misses, *old)):
                 yield claim, missed
 
 

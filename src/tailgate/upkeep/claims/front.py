@@ -18,7 +18,7 @@ from tailgate.upkeep.claims.simulations import Reader, reader, with_knobs
 COMMON: Mapping[str, int] = {"inflight_max": 1024, "rt_tags": 25}
 #: Requests of the reader in a simulation of the search: the percentile is good to some 5 %.
 SHORT = 4000
-#: Of the settings near a latency, this many are simulated at length.
+#: Of the settings near a latency, at least this many are simulated at length.
 CONFIRMED = 4
 #: A setting is near a latency if its p99 is at most this many times as high in the short simulation.
 NEAR = 1.05
@@ -117,9 +117,20 @@ class Front:
         self._confirmed: dict[int, Setting] = {}
 
     def at(self, p99_us: float) -> Setting | None:
-        """The setting with the most background whose p99 is no higher; None if there is none."""
-        near = [i for i, s in enumerate(self._settings) if s.p99 <= NEAR * p99_us][:CONFIRMED]
-        allowed = [s for s in map(self._at_length, near) if s.p99 <= p99_us]
+        """The setting with the most background whose p99 is no higher; None if there is none.
+
+        Of those near the latency some are simulated at length, those with the most background first, and
+        more until one keeps it; then those with the lowest p99, before it is given up.
+        """
+        near = [i for i, s in enumerate(self._settings) if s.p99 <= NEAR * p99_us]
+        lowest = sorted(range(len(self._settings)), key=lambda i: self._settings[i].p99)[:CONFIRMED]
+        allowed: list[Setting] = []
+        for tried, i in enumerate([*near, *lowest], 1):
+            setting = self._at_length(i)
+            if setting.p99 <= p99_us:
+                allowed.append(setting)
+            if allowed and tried >= CONFIRMED:
+                break
         return max(allowed, key=lambda s: s.reader.mib_s, default=None)
 
     def _at_length(self, i: int) -> Setting:

@@ -173,8 +173,10 @@ def auto(lab: Lab) -> Iterator[Figure]:
 def spread(
     found: Iterable[tuple[str, Figure]], which: str, worst: Callable[[list[float]], float], source: Source
 ) -> Iterator[Figure]:
-    """The median and the worst of one figure over all cells."""
-    ratios = [figure.quantity.value for name, figure in found if name == which]
+    """The median and the worst of one figure over all cells, some of which are of drives drawn for a law."""
+    its = [figure for name, figure in found if name == which]
+    ratios = [figure.quantity.value for figure in its]
+    source = replace(source, law=next((f.source.law for f in its if f.source.law), None))
     yield Figure(f"auto/sim/all/{which}/median", exact(median(ratios), len(ratios)), source)
     yield Figure(f"auto/sim/all/{which}/worst", exact(worst(ratios), len(ratios)), source)
 

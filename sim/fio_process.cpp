@@ -265,6 +265,14 @@ bool FioProcess::finished()
 			    stage_.engine.now_ns - began_ns_ >= process_.runtime_ns);
 }
 
+/// When its runtime is over; NEVER if it has none.
+uint64_t FioProcess::runtime_end_ns() const
+{
+	if (!process_.runtime_ns)
+		return Engine::NEVER;
+	return (counting_ ? began_ns_ : started_ns_ + process_.ramp_ns) + process_.runtime_ns;
+}
+
 bool FioProcess::over()
 {
 	return finished() || (process_.ios_max && ios_issued_ >= process_.ios_max) ||
@@ -283,8 +291,7 @@ void FioProcess::end()
 	if (balance_) {
 		balance_->ios -= balanced_ios_;
 		balance_->weight -= process_.balance_weight;
-		for (FioProcess *process : std::exchange(balance_->waiting, {}))
-			process->wake(0);
+		wake_balanced();
 	}
 	if (process_.ends_all)
 		stop_others();
@@ -307,11 +314,17 @@ void FioProcess::stop_others()
 		    (process_.ends_what == Ends::STARTED && !other.begun_))
 			continue;
 		other.stopped_ = true;
-		if (other.waits_for_balance_) {
-			std::erase(other.balance_->waiting, &other);
+		if (other.waits_for_balance_ && other.asleep_)
 			other.wake(0);
-		}
 	}
+}
+
+/// Lets those of its group that wait for their share look again, but for those that have woken already.
+void FioProcess::wake_balanced()
+{
+	for (FioProcess *process : std::exchange(balance_->waiting, {}))
+		if (process->asleep_)
+			process->wake(0);
 }
 
 /// Returns whether the process is ahead of its share of the group's requests. If not, counts one more request.
@@ -319,13 +332,11 @@ bool FioProcess::ahead_of_balance()
 {
 	double share = double(process_.balance_weight) / double(balance_->weight);
 
-	waits_for_balance_ = false;
 	if (double(balanced_ios_) / double(balance_->ios) > share)
 		return true;
 	balance_->ios++;
 	balanced_ios_++;
-	for (FioProcess *process : std::exchange(balance_->waiting, {}))
-		process->wake(0);
+	wake_balanced();
 	return false;
 }
 
@@ -525,7 +536,9 @@ uint32_t FioProcess::reap()
 		} else {                                                                    \
 			waits_for_balance_ = true;                                          \
 			balance_->waiting.push_back(this);                                  \
-			co_await wait(Engine::NEVER, 0);                                    \
+			co_await wait(runtime_end_ns(), 0);                                 \
+			waits_for_balance_ = false;                                         \
+			std::erase(balance_->waiting, this);                                \
 		}                                                                           \
 	} while (0)
 

@@ -124,6 +124,8 @@ class FioProcess
 	bool over();
 	void end();
 	void stop_others();
+	void wake_balanced();
+	uint64_t runtime_end_ns() const;
 	void count_if_ramped_up();
 	void count_anew();
 	bool full() const

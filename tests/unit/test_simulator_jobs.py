@@ -136,6 +136,32 @@ def test_zones_have_their_shares(tmp_path: Path) -> None:
     assert even < 0.5 * uneven
 
 
+def test_exitall_in_one_section_holds_for_all(tmp_path: Path) -> None:
+    """Whichever ends first ends the others, as in fio."""
+    found = counts(job(tmp_path, GLOBAL + "rw=randread\n[a]\nnumber_ios=500\nexitall\n[b]\nnumber_ios=50\n"))
+    assert found["b"] == (50, 0)
+    assert found["a"][0] < 200
+
+
+def test_exitall_ends_those_that_wait_for_their_share(tmp_path: Path) -> None:
+    found = counts(
+        job(
+            tmp_path,
+            GLOBAL
+            + "rw=randread\n[a]\nflow=2\nnumber_ios=50\nexitall\n[b]\nflow=1\nruntime=5\n[c]\nflow=1\n",
+        )
+    )
+    assert found["a"] == (50, 0)
+    assert found["b"][0] + found["c"][0] == pytest.approx(50, abs=3)
+
+
+def test_the_runtime_of_a_process_that_waits_for_its_share_ends(tmp_path: Path) -> None:
+    text = "[a]\nflow=1\nruntime=100ms\ntime_based\n[b]\nflow=1\nthinktime=300ms\nnumber_ios=3\n"
+    outcome = job(tmp_path, GLOBAL + "rw=randread\n" + text)
+    assert outcome.flows["a"][0] == pytest.approx(1e8, rel=0.01)
+    assert counts(outcome)["b"] == (3, 0)
+
+
 def test_flow_balances_by_weight(tmp_path: Path) -> None:
     balanced = GLOBAL + "rw=randread\nruntime=1\ntime_based\n[a]\nflow=1\n[b]\nflow=8\n"
     found = counts(job(tmp_path, balanced))

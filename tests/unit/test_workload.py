@@ -53,7 +53,7 @@ def test_processes_of_a_point(tmp_path: Path) -> None:
         assert process.ramp_ns == 50_000_000
         assert process.rate_bytes[0] == MIB
         assert process.block_sizes[0] == ((65536, 100),)
-        assert (process.sequential, process.exhaustive, process.ends_all) == (False, False, False)
+        assert (process.sequential, process.exhaustive, process.ends_all) == (False, False, True)
     assert (rt.flow, rt.synchronous, rt.depth) == (1, True, 1)
     assert rt.ioprio == 1 << 13 | 3
     assert (rt.think_ns, rt.start_ns, rt.runtime_ns) == (2_000_000, 50_000_000, 30_000_000_000)

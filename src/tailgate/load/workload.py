@@ -8,6 +8,7 @@ the model, or is an error with file and line: a job that says more than the mode
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tailgate.load import fiojob, pattern, priorities
 from tailgate.load.files import Files
@@ -31,6 +32,8 @@ def processes(
     """
     readers = [_Reader(job, section, capacity, direct) for section in job.sections]
     files = Files(readers, capacity)
+    # as in fio: exitall in any section holds for all
+    ends_all = any(reader.flag("exitall") for reader in readers)
     out: list[Process] = []
     wave = group = in_group = 0
     for reader in readers:
@@ -42,7 +45,8 @@ def processes(
         for subjob in range(reader.count("numjobs", 1, least=1, most=4096)):
             # fio, too, gives each process random numbers of its own from the one randseed.
             number_seed = process_seed(own_seed, len(out) + 1)
-            out.append(reader.process(flows, subjob, files, number_seed, (wave, group)))
+            made = reader.process(flows, subjob, files, number_seed, (wave, group))
+            out.append(replace(made, ends_all=ends_all))
             in_group += 1
     return out
 
@@ -257,7 +261,6 @@ class _Reader(SectionReader):
             wave=place[0],
             after_flow=self._after(flows),
             group=place[1],
-            ends_all=self.flag("exitall"),
             ends_what=_ENDS[self.choice("exit_what", *_ENDS)],
             seed=seed,
             trace=trace,

@@ -89,7 +89,8 @@ Config draw(Random &random)
 	c.device.max_sectors_kb = one_of<uint32_t>(random, { 0, 4, 64 });
 	c.device.merges = random.below(2);
 	c.device.attachment = one_of<uint32_t>(random, { 0, 0, 0, 1, 2, 3 });
-	c.scheduler.name = one_of<const char *>(random, { "none", "k2", "mq-deadline", "kyber" });
+	c.scheduler.name =
+		one_of<const char *>(random, { "none", "k2", "mq-deadline", "kyber", "mqfq" });
 	if (c.scheduler.name == "k2") {
 		uint64_t most = std::min(c.device.drive["max_kib"],
 					 c.device.max_sectors_kb ? c.device.max_sectors_kb : 512);
@@ -107,8 +108,21 @@ Config draw(Random &random)
 			{ "rt_tags", random.below(91) }
 		};
 	}
+	if (c.scheduler.name == "mqfq")
+		c.scheduler.knobs = { { "d", 1 + random.below(70) },
+				      { "t_kib", one_of<uint32_t>(random, { 0, 4, 1000 }) } };
 	for (uint32_t i = 0; i < processes; i++)
 		c.processes.push_back(draw_process(random, i));
+	if (random.below(3) == 0)
+		for (Process &p : c.processes) {
+			p.balance_group = random.below(2);
+			p.balance_weight = random.below(4); /* 0: goes at its own pace */
+			p.balance_sleep_ns = one_of<uint64_t>(random, { 0, 0, 50000 });
+			p.runtime_ns = one_of<uint64_t>(random, { 0, 3000000 });
+		}
+	if (random.below(3) == 0)
+		for (Process &p : c.processes)
+			p.ends_all = true;
 	return c;
 }
 
@@ -131,7 +145,9 @@ int main(int argc, char **argv)
 
 				for (const DirectionResult &d : result.flows[p.flow].directions)
 					ios += d.ios;
-				if (!p.ramp_ns && ios != p.ios_max)
+				bool may_end = p.runtime_ns || p.ends_all;
+
+				if (!p.ramp_ns && (may_end ? ios > p.ios_max : ios != p.ios_max))
 					throw std::logic_error(
 						"a process did not get all of its requests");
 			}

@@ -130,7 +130,6 @@ NB_MODULE(_core, m)
 		.def_rw("reap", &Costs::reap)
 		.def_rw("wake", &Costs::wake)
 		.def_rw("run", &Costs::run)
-		.def_rw("ipi", &Costs::ipi)
 		.def_rw("timer", &Costs::timer);
 	nb::class_<Machine>(m, "Machine")
 		.def(nb::init<>())

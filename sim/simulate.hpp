@@ -130,7 +130,6 @@ struct Costs {
 	uint32_t reap = 0; ///< per reaped request: from the task's wake-up to its next submission
 	uint32_t wake = 0; ///< wake-up of a sleeping task or worker, with the context switch
 	uint32_t run = 0; ///< a worker's run of a hardware queue
-	uint32_t ipi = 0; ///< latency of an interrupt from one processor to another
 	uint32_t timer = 0; ///< wake-up of a task by its timer
 };
 

@@ -450,9 +450,10 @@ int main(int argc, char **argv)
 		return 3;
 	}
 	printf("operations_per_s %.0f\n", operations * 1e12 / (end_ps - begin_ps));
-	printf("transfers_per_operation %.2f\n", (double)transfers / operations);
 	for (i = 0, operations = 0; i < cpus; i++)
 		operations += cpu_finished(i);
+	/* as the runs, the transfers are counted from the first operation to the last */
+	printf("transfers_per_operation %.2f\n", (double)transfers / operations);
 	printf("runs_per_operation %.4f\n", (double)runs / operations);
 	printf("vain_runs_per_operation %.4f\n", (double)vain_runs / operations);
 	return 0;

@@ -105,6 +105,28 @@ def test_dilation_scales_every_time_and_rate(tmp_path: Path) -> None:
     assert derived["rt"]["startdelay"] == "200000us"
 
 
+def test_a_rate_of_0_is_no_limit_whatever_the_dilation(tmp_path: Path) -> None:
+    parsed = job(tmp_path, "[background]\nrate=0,1m\n[rt]\nrate_iops=0\n")
+    derived = options(derive(parsed, replace(LOAD, dilation=4)))
+    assert derived["background"]["rate"] == f"0,{2**20 // 4}"
+    assert derived["rt"]["rate_iops"] == "0"
+
+
+def test_a_mix_with_steps_has_two_shares_of_the_rate(tmp_path: Path) -> None:
+    parsed = job(tmp_path, "[background]\nrw=rw:8k\nrwmixread=25\n[rt]\nbs=4k\n")
+    derived = options(derive(parsed, replace(LOAD, background_mib_s=100)))
+    assert derived["background"]["rate"] == f"{25 * 2**20},{75 * 2**20}"
+
+
+@pytest.mark.parametrize("option", ["startdelay=1s", "loops=2"])
+def test_what_the_lab_decides_for_a_real_time_section_is_refused(option: str, tmp_path: Path) -> None:
+    parsed = job(tmp_path, f"[background]\n{option}\n[rt]\n{option}\n")
+    with pytest.raises(
+        UsageError, match=r"job\.fio:4: (startdelay|loops): expected none in a real-time section"
+    ):
+        derive(parsed, LOAD)
+
+
 def test_traces_are_found_beside_the_job_and_dilated(tmp_path: Path) -> None:
     (tmp_path / "t.log").write_text("fio version 3 iolog\n0 /dev/x open\n150 /dev/x read 4096 512\n")
     [trace] = fiojob.traces(job(tmp_path, "[a]\nread_iolog=t.log\n"))

@@ -659,6 +659,8 @@ def test_parameters_go_where_they_belong() -> None:
         (["--machine", "nope"], "there is no machine nope; expected"),
         (["--set", "dies=-1"], "dies: expected 0 to"),
         (["--set", "deis=4"], "there is no parameter deis"),
+        (["--set", "cpus=1"], "--set: cpus is no parameter; expected --cpus"),
+        (["--set", "costs=1"], "--set: costs is no parameter; expected the name of one cost, such as submit"),
         (["--set", "dies=4k"], "--set: expected KEY=NUMBER, got 'dies=4k'"),
         (["--set", "submit=-3"], "submit: the simulator does not take -3"),
         (["--queue", "nr_requests=-1"], "nr_requests: expected a number of at least 0"),

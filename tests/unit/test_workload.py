@@ -278,6 +278,10 @@ def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> N
         ("sync=yes", "sync: expected none, sync or dsync"),
         ("norandommap=2", "norandommap: expected 0 or 1"),
         ("rw=randread\nba=4k,8k\nrw=randrw", "blockalign: expected one value"),
+        (
+            "rw=randread\nba=512\nbssplit=4k/50:8k/50\nrandom_generator=lfsr",
+            "random_generator: expected another one where",
+        ),
         ("time_based", "time_based: expected a runtime"),
         ("time_based\nruntime=1\nnumber_ios=5", "time_based: fio ignores number_ios"),
         ("read_iolog=no.log", "read_iolog: expected a readable trace beside the job file"),

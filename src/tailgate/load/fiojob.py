@@ -44,6 +44,11 @@ RESERVED: Mapping[str, str] = {
     "exec_prerun": "the lab samples the machine there",
     "exec_postrun": "the lab samples the machine there",
 }
+#: What a real-time section must not set.
+NOT_REAL_TIME: Mapping[str, str] = {
+    "startdelay": "none in a real-time section, as the lab lets these begin after the background",
+    "loops": "none in a real-time section, as the lab ends it after the experiment's rt_samples",
+}
 _UNITS_US = {"": None, "us": 1, "usec": 1, "ms": 1_000, "msec": 1_000, "s": 1_000_000, "sec": 1_000_000}
 _UNITS_US |= {"m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 # With fio's default kb_base of 1024, k and ki are both 1024; only kib is 1000 (tried with fio 3.33).
@@ -160,7 +165,7 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
 def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
     """The `rate` of a process: one number is for each direction, so that a mix has its two shares."""
     pattern = section.options.get("rw") or section.options.get("readwrite")
-    if not pattern or pattern.value not in ("rw", "readwrite", "randrw"):
+    if not pattern or pattern.value.partition(":")[0] not in ("rw", "readwrite", "randrw"):
         return str(max(1, round(bytes_s)))
     reads = integer(job, section, "rwmixread", 50, least=0)
     if "rwmixwrite" in section.options:
@@ -284,7 +289,8 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             if key in TIMES_US:
                 options[key] = f"{time_us(job, key, option) * k}us"
             elif key in RATES:
-                scaled = (None if r is None else max(1, round(r / k)) for r in rates(job, key, option))
+                # 0 is no limit, and stays so
+                scaled = (None if r is None else r and max(1, round(r / k)) for r in rates(job, key, option))
                 options[key] = ",".join("" if r is None else str(r) for r in scaled)
             else:
                 options[key] = option.value
@@ -297,6 +303,8 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             if load.background_mib_s is not None:
                 options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:
+            for key in NOT_REAL_TIME.keys() & section.options.keys():
+                raise job.fail(key, section.options[key], NOT_REAL_TIME[key])
             options["startdelay"] = f"{lead_us}us"
         if load.rt_samples and is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)

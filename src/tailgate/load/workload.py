@@ -193,6 +193,8 @@ class _Reader(SectionReader):
         distribution, parameter = pattern.distribution(self)
         align = 0 if sequential else pattern.alignment(self, least_of, share)
         lfsr = self.choice("random_generator", "tausworthe", "tausworthe64", "lfsr") == "lfsr"
+        if lfsr and align and (len(sizes[0]) > 1 or len(sizes[1]) > 1 or any(bytes_most)):
+            raise self.fail("random_generator", "another one where requests of several sizes are aligned")
         once = lfsr or not (self.flag("norandommap") or align)
         exhaustive = once and not sequential and not trace and distribution == "random"
         span, length, skip = pattern.strided(self, size)

@@ -144,12 +144,22 @@ def check(simulation: Simulation, where: str) -> None:
         raise UsageError(f"{where}: {e}") from e
 
 
+#: Fields of a machine and a device that no single number sets, and what sets them.
+NOT_SET: Mapping[str, str] = {
+    "cpus": "--cpus",
+    "costs": "the name of one cost, such as submit",
+    "drive": "the name of one of a drive's parameters, such as read_ns",
+}
+
+
 def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Parameters by whose they are: `costs`, `machine` and `device` by their fields, all else `drive`."""
     sim = module()
     owners = {"costs": sim.Costs(), "machine": sim.Machine(), "device": sim.Device()}
     out: dict[str, dict[str, int]] = {name: {} for name in (*owners, "drive")}
     for key, value in values.items():
+        if key in NOT_SET:
+            raise UsageError(f"--set: {key} is no parameter; expected {NOT_SET[key]}")
         owner = next((name for name, one in owners.items() if hasattr(one, key)), "drive")
         out[owner][key] = value
     return out

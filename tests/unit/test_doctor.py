@@ -124,6 +124,13 @@ def test_drives_are_those_with_hardware_queues(tmp_path: Path) -> None:
     )
 
 
+def test_names_that_are_no_utf_8_are_shown_all_the_same(tmp_path: Path) -> None:
+    rules = tmp_path / "etc/udev/rules.d/60-io.rules"
+    rules.parent.mkdir(parents=True)
+    rules.write_bytes(b'# f\xfcr\nATTR{queue/scheduler}="bfq"')
+    assert [rule for _, rule in host.scheduler_rules(tmp_path)] == ['ATTR{queue/scheduler}="bfq"']
+
+
 def test_udev_rules_that_set_a_scheduler(tmp_path: Path) -> None:
     rule = 'ACTION=="add", KERNEL=="sd*", ATTR{queue/scheduler}="bfq"'
     write(

@@ -263,12 +263,34 @@ def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: P
         (workload.Asked("kyber/table2", load="r7"), "there is no load r7; expected r1"),
         (workload.Asked("kyber/r1-w1", variables={"A": "1"}), "--variable is for a job file"),
         (workload.Asked("no/such"), "there is no experiment no/such"),
+        (workload.Asked("no/such.fio"), "there is no job file no/such.fio"),
     ],
 )
 def test_loads_that_there_are_not(asked: workload.Asked, words: str) -> None:
     with pytest.raises(UsageError) as e:
         workload.experiment_of(asked)
     assert words in str(e.value)
+
+
+def test_a_job_file_may_have_any_name(tmp_path: Path) -> None:
+    path = tmp_path / 'a"b.fio'
+    path.write_text(JOB.replace("${DEPTH}", "8"))
+    assert workload.experiment_of(workload.Asked(str(path)))[0].title == 'a"b'
+
+
+@pytest.mark.parametrize(("cpus", "simulated"), [(None, 4), (1, 1), (16, 16)])
+def test_as_many_processors_as_asked_are_simulated(cpus: int | None, simulated: int, job: Path) -> None:
+    asked = workload.Asked(str(job), variables={"DEPTH": "8"}, cpus=cpus)
+    spec, folder = workload.experiment_of(asked)
+    load = SimulatedLoad(spec, "quick", folder / workload.FILE, cpus)
+    chunk = plan.Chunk(Setting("none", {}).as_scheduler(), spec.sweeps[0], 1, (1.0,), 10, 1.0)
+    assert load.plan.cpus(chunk) == simulated
+
+
+def test_a_job_on_a_far_processor_has_as_many(job: Path) -> None:
+    job.write_text(JOB.replace("cpus_allowed=2", "cpus_allowed=8"))
+    spec, folder = workload.experiment_of(workload.Asked(str(job), variables={"DEPTH": "8"}))
+    SimulatedLoad(spec, "quick", folder / workload.FILE).check([Setting("none", {})])
 
 
 # --- the command ------------------------------------------------------------------------------------------

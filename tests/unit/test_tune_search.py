@@ -71,6 +71,20 @@ def test_a_search_that_was_killed_while_it_wrote_goes_on(tmp_path: Path) -> None
     assert (tmp_path / "a.jsonl").read_text() == text
 
 
+def test_a_damaged_line_is_simulated_again(tmp_path: Path) -> None:
+    search, _ = searched(Law(), 12, tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join([lines[0][:9], '{"of": 1}', *lines[2:], ""]))
+    law = Law()
+    again, _ = searched(law, 12, tmp_path / "a.jsonl")
+    assert again.found == search.found
+    assert len(law.asked) == 2
+
+
+def test_any_seed_is_taken() -> None:
+    assert len(searched(Law(), 4, seed=2**62)[0].found) == 4
+
+
 def test_optuna_s_own_storage_is_written_anew_each_time(tmp_path: Path) -> None:
     """Even where a process was killed while it held Optuna's lock."""
     (tmp_path / "study.journal.lock").symlink_to("nowhere")

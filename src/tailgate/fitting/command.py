@@ -12,6 +12,7 @@ from pathlib import Path
 import tomlkit
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import replace_text
 from tailgate.base.progress import Progress
 from tailgate.fitting.fit import ASSUMED, Fit
 from tailgate.fitting.model import Model
@@ -84,13 +85,14 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
         measured = measure(target_of(run, path, Where(), progress), None, how, progress)
         if measured.broken:
             raise UsageError(f"{name}: {measured.broken}")
+        if measured.fault:
+            progress.note(f"{name}: {measured.fault}; the fit takes them as they are")
         for m in measured.measurements:
             probed[Place(name, m.sweep.label or "")] = figures(m.flows)
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
     found = fit(names, probed, late, progress.note)
-    with out.open("x", encoding="utf-8") as file:
-        file.write("\n".join(lines(found, out.stem, how.command)) + "\n")
+    replace_text(out, "\n".join(lines(found, out.stem, how.command)) + "\n")
     return found
 
 

@@ -196,7 +196,7 @@ def secure_boot(root: Path) -> bool | None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
 

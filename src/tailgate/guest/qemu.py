@@ -108,7 +108,7 @@ def major(version: str) -> int:
 
 
 @functools.cache
-def _check_programs() -> None:
+def check_programs() -> None:
     """UsageError if QEMU is missing or too old."""
     for program in (QEMU, "setpriv"):
         if not shutil.which(program):
@@ -159,7 +159,7 @@ class Process:
 
         StoppedError if `stop_all` was called since `stops` was noted.
         """
-        _check_programs()
+        check_programs()
         self._cpu_s = 0.0
         self._begin = time.monotonic()
         self._end: float | None = None

@@ -81,6 +81,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     )
     return environment.from_string(TOML.read_text(encoding="utf-8")).render(
         name=name,
+        title=json.dumps(name),
         job=json.dumps(file),
         flows=[
             {
@@ -96,7 +97,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         block_size_kib=size,
         rt_block_size_kib=_kib(real_time[0]) if real_time and _kib(real_time[0]) != size else None,
         full_rate=full_rate,
-        iops_max=(full_rate or GUESS) * 1100 // size,  # and the real-time flows'
+        iops_max=max(1, (full_rate or GUESS) * 1100 // size),  # and the real-time flows'
         guess=GUESS,
         real_time=bool(real_time),
         smp=processors,

@@ -16,7 +16,7 @@ DEFAULT = "paper"
 class SimulatedMachine(BaseModel, extra="forbid", frozen=True):
     """A machine. Parameters and costs are those of the structs Machine and Costs in sim/simulate.hpp.
 
-    One without the parameter `cpus` has as many as the experiment says.
+    One without the parameter `cpus`, or with fewer, has as many as the experiment says.
     """
 
     name: str
@@ -31,6 +31,11 @@ class SimulatedMachine(BaseModel, extra="forbid", frozen=True):
         """The number of processors, if it is the machine's own."""
         parameter = self.parameters.get("cpus")
         return parameter.value if parameter else None
+
+    def with_cpus(self, cpus: int) -> "SimulatedMachine":
+        """The same machine with this number of processors."""
+        own = Parameter(value=cpus, unit="CPUs", source="as asked")
+        return self.model_copy(update={"parameters": {**self.parameters, "cpus": own}})
 
 
 def load(name: str) -> tuple[Path, SimulatedMachine]:

@@ -48,9 +48,17 @@ class Measured:
         return [m for m in self.measurements if m.status == "cpu-bound"]
 
     @property
+    def fault(self) -> str | None:
+        """What is wrong with the figures, in words: how a guest broke, or which points show the CPU."""
+        if self.broken is None and self.cpu_bound:
+            names = ", ".join(m.point.words for m in self.cpu_bound)
+            return f"these points show the CPU instead of the drive: {names}"
+        return self.broken
+
+    @property
     def ok(self) -> bool:
         """Whether every point was measured, and shows the drive."""
-        return self.broken is None and not self.cpu_bound
+        return self.fault is None
 
 
 @dataclass(frozen=True)

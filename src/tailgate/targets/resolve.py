@@ -55,7 +55,7 @@ def resolve(
     if absolute.is_relative_to(paths.EXPERIMENTS):
         name = str(absolute.relative_to(paths.EXPERIMENTS).with_suffix(""))
     else:
-        name = f"{absolute.parent.name}/{absolute.stem}"
+        name = f"{absolute.parent.name}/{absolute.stem}".lstrip("/")
     return Run(name, spec, mode, how, chosen, variants, target)
 
 

@@ -39,8 +39,13 @@ CODE = ("targets/sim_point.py",)
 class SimTarget:
     """Everything that decides a simulated run's figures, and the means to simulate it."""
 
-    def __init__(self, run: Run, path: Path, machine: str, dask: str | None = None) -> None:
-        """`path` is the experiment file, `machine` names a machine file, `dask` is a scheduler's address."""
+    def __init__(
+        self, run: Run, path: Path, machine: str, dask: str | None = None, cpus: int | None = None
+    ) -> None:
+        """`path` is the experiment file, `machine` names a machine file, `dask` is a scheduler's address.
+
+        `cpus` processors instead of the machine's own.
+        """
         self.run = run
         self.path = path
         self.dask = dask
@@ -48,6 +53,8 @@ class SimTarget:
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.loads = Loads(run, path, self.drive)
         self.machine_path, self.machine = machines.load(machine)
+        if cpus:
+            self.machine = self.machine.with_cpus(cpus)
         self.plan = SimPlan(run, self.loads, self.drive, self.machine, self.build)
 
     @cached_property

@@ -26,11 +26,11 @@ class SimPlan:
         self.build = build
 
     def cpus(self, chunk: Chunk) -> int:
-        """The number of processors: the variant's, or the machine's own, or else the experiment's."""
+        """The number of processors: the variant's, else the machine's or the experiment's if it is more."""
         spec = self.run.spec
         if chunk.variant is not None:
             return spec.variants[chunk.variant].machine.smp
-        return self.machine.cpus or spec.machine.smp
+        return max(self.machine.cpus or 0, spec.machine.smp)
 
     def dilation(self, chunk: Chunk) -> int:
         """How much slower than life a chunk is simulated: 1, unless the machine is a guest."""

@@ -3,11 +3,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
 from tailgate.base.locks import only_one
+from tailgate.base.paths import replace_text
 from tailgate.base.progress import Progress
 from tailgate.simulator import settings
 from tailgate.simulator.executor import executor
@@ -76,7 +77,7 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
     space = Space(asked.schedulers or tuple(SEARCHED))
     if asked.mode not in spec.modes:
         raise UsageError(f"the experiment has no mode {asked.mode}; write [modes.{asked.mode}]")
-    load = SimulatedLoad(spec, asked.mode, source / workload.FILE)
+    load = SimulatedLoad(spec, asked.mode, source / workload.FILE, asked.workload.cpus)
     members = workload.members(spec, load.mixed)
     question = goal.question(asked.goals, asked.keeps, list(members))
     for name in question.references:
@@ -88,6 +89,8 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
     key = identity.key(identified)
     folder = base / "tune" / f"{workload.name_of(asked.workload)}-{key}"
     with only_one(folder, "searching in"):
+        if kernel:
+            confirm.check(kernel, progress)
         folder.mkdir(exist_ok=True)
         (folder / "asked.json").write_text(json.dumps(identified, indent=1) + "\n")
         progress.note(
@@ -96,15 +99,6 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
         )
         stored = folder / "simulations.jsonl"
         search = Search(question, members, space, load, budget, stored, progress.point)
-        found, broken = _answer(search, spec.queue, how, progress), None
-        if kernel and found.front:
-            own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
-            schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
-            path = workload.write(own, schedulers, source, folder / "confirm")
-            told = MeasuredHow(how.jobs, False, how.command, how.report)
-            measured = confirm.measured(path, asked.mode, kernel, told, progress)
-            values = confirm.values(measured, question.quantities, members)
-            found, broken = answer.with_confirmed(found, values), measured.broken
         facts = [
             ("Drive", spec.drive),
             ("Machine", spec.machine.simulated),
@@ -113,9 +107,23 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
             ("Command", how.command),
         ]
         goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
-        done = Done(asked, found, folder, f"Tuned: {spec.title}", goals, facts, broken)
-        (folder / "answer.json").write_text(json.dumps(done.to_json(), indent=1) + "\n")
+        found = _answer(search, spec.queue, how, progress)
+        done = Done(asked, found, folder, f"Tuned: {spec.title}", goals, facts, None)
+        _write(done)
+        if kernel and found.front:
+            own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
+            schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
+            path = workload.write(own, schedulers, source, folder / "confirm")
+            told = MeasuredHow(how.jobs, False, how.command, how.report)
+            measured = confirm.measured(path, asked.mode, kernel, told, progress)
+            values = confirm.values(measured, question.quantities, members)
+            done = replace(done, answer=answer.with_confirmed(found, values), broken=measured.fault)
+            _write(done)
         return done
+
+
+def _write(done: Done) -> None:
+    replace_text(done.folder / "answer.json", json.dumps(done.to_json(), indent=1) + "\n")
 
 
 def _answer(search: Search, queue: Mapping[str, Value], how: How, progress: Progress) -> Answer:

@@ -6,10 +6,18 @@ from pathlib import Path
 from statistics import fmean
 
 from tailgate.base.progress import Progress
+from tailgate.guest import kernels, modules, qemu
 from tailgate.spec.experiment import ModeName
 from tailgate.targets.measure import How, Measured, Where, measure, target_of
 from tailgate.targets.resolve import resolve
 from tailgate.tune.goal import Quantity
+
+
+def check(kernel: str, progress: Progress) -> None:
+    """UsageError if this host lacks what a guest needs; said before a search, not after it."""
+    qemu.check_programs()
+    [found] = kernels.resolve([kernel], progress.note)
+    modules.build(found)
 
 
 def measured(path: Path, mode: ModeName, kernel: str, how: How, progress: Progress) -> Measured:

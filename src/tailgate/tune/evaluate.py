@@ -44,10 +44,13 @@ class Given:
 class SimulatedLoad:
     """The load of an experiment, simulated under any setting."""
 
-    def __init__(self, spec: Experiment, mode: ModeName, path: Path) -> None:
-        """`path` is the experiment's file, which need not be there; its job file lies beside it."""
+    def __init__(self, spec: Experiment, mode: ModeName, path: Path, cpus: int | None = None) -> None:
+        """`path` is the experiment's file, which need not be there; its job file lies beside it.
+
+        `cpus` processors instead of the simulated machine's own.
+        """
         run = Run("tune", spec, mode, spec.modes[mode].on("sim"), spec.schedulers, (), "sim")
-        self._target = SimTarget(run, path, spec.machine.simulated)
+        self._target = SimTarget(run, path, spec.machine.simulated, cpus=cpus)
         self.plan = self._target.plan
         self.mode = run.mode
         self.sweep = spec.sweeps[0]

@@ -189,7 +189,7 @@ class Search:
         """Propose some settings, simulate those that are new, and tell Optuna."""
         done = sum(t.state == TrialState.COMPLETE for t in self._study.get_trials(deepcopy=False))
         self._study.sampler = optuna.samplers.TPESampler(
-            seed=self.budget.seed * 1_000_003 + done,
+            seed=(self.budget.seed * 1_000_003 + done) % 2**32,
             n_startup_trials=1,
         )
         count = min(BATCH, self.budget.trials - self._settings)

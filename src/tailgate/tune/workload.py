@@ -47,6 +47,8 @@ def experiment_of(asked: Asked) -> tuple[Experiment, Path]:
     Of a job file every section is a flow of its own name.
     """
     if not is_job(asked):
+        if asked.workload.endswith(".fio"):
+            raise UsageError(f"there is no job file {asked.workload}")
         path = experiments.find(asked.workload)
         if asked.variables:
             raise UsageError("--variable is for a job file; an experiment sets its own")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailgate.base.errors import UsageError, one_of
-from tailgate.base.paths import ROOT
+from tailgate.base.paths import ROOT, replace_text
 from tailgate.papers.facts import CalibrationCell, Facts
 from tailgate.papers.published import FACTS
 from tailgate.runs.histogram import merge
@@ -259,4 +259,4 @@ def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -
         print(report(residuals(model, parameters, facts.cells, paper, samples), facts))
     if write:
         text = file.read_text(encoding="utf-8")
-        file.write_text(rewrite(text, {name: parameters[name] for name in free}), encoding="utf-8")
+        replace_text(file, rewrite(text, {name: parameters[name] for name in free}))

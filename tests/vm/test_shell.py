@@ -4,6 +4,8 @@
 import pytest
 from tests.vm.terminal import PROMPT, shell
 
+from tailgate.main import main
+
 pytestmark = pytest.mark.vm
 
 
@@ -18,3 +20,8 @@ def test_a_shell_with_everything_loaded() -> None:
         terminal.until(b"\nnow")
         terminal.type(b"\x03")
         terminal.until(PROMPT)
+
+
+def test_a_machine_that_does_not_start_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["vm", "--smp", "1000"]) == 1
+    assert "Invalid SMP CPUs 1000" in capfd.readouterr().err

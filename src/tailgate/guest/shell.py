@@ -27,14 +27,19 @@ cat /root/introduction > /dev/ttyS0
 export PS1='guest# '
 stty -F /dev/ttyS0 sane rows {rows} columns {columns}
 setsid cttyhack sh -c 'exec sh -i' < /dev/ttyS0 > /dev/ttyS0 2>&1
+outb 244 {ended}
 """
+#: What the guest writes to QEMU's isa-debug-exit when the shell has ended, and QEMU's exit status then. By
+#: itself QEMU ends with 0 or 1, also where it cannot start the machine.
+ENDED = 21
+STATUS = 2 * ENDED + 1
 
 
 def run(machine: qemu.VirtualMachine, drive: drives.Drive, module_files: Sequence[Path]) -> bool:
     """Boot with the console on our own terminal; whether the machine ended by itself."""
     columns, rows = os.get_terminal_size() if sys.stdout.isatty() else (80, 24)
     parameters = drives.module_arguments(drive, {}, dilation=1, seed=1)
-    script = SCRIPT.format(rows=rows, columns=columns, drive=" ".join(parameters))
+    script = SCRIPT.format(rows=rows, columns=columns, drive=" ".join(parameters), ended=ENDED)
     introduction = INTRODUCTION.format(drive=drive.title, stock=", ".join(STOCK_MODULES)).encode()
     tree = initramfs.system() | initramfs.stock_modules(
         machine.kernel, ("virtio_pci", "virtio_console", *STOCK_MODULES)
@@ -48,8 +53,8 @@ def run(machine: qemu.VirtualMachine, drive: drives.Drive, module_files: Sequenc
         at = next(i for i, word in enumerate(command) if word.startswith("file,id=console,"))
         command[at] = "stdio,id=console,signal=off"
         print("booting takes a few seconds ...", flush=True)
-        # in our own session, for the terminal's sake; it dies with us
+        # in our own session, for the terminal's sake; it ends with us, and leaves the terminal as it was
         done = subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", *command, "-initrd", str(initrd)], check=False
+            ["setpriv", "--pdeathsig", "TERM", *command, "-initrd", str(initrd)], check=False
         )
-    return done.returncode == 1  # isa-debug-exit of 0
+    return done.returncode == STATUS

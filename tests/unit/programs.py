@@ -55,6 +55,20 @@ def run_program(
     return f"{done.stdout}{done.stderr}exit status {done.returncode} of {shlex.join(command)}"
 
 
+def complains(wrong: Path, *arguments: int | str) -> bool:
+    """Whether a program with a mistake in it says so. To take long, as on a busy host, is not enough."""
+    said = run_program(wrong, *arguments, limit_s=300)
+    return bool(said) and not said.startswith("hangs")
+
+
+def hangs(right: Path, wrong: Path, *arguments: int | str) -> bool:
+    """Whether a program with a mistake in it takes ten times as long as the right one took just before."""
+    start = time.monotonic()
+    assert run_program(right, *arguments, limit_s=300) == ""
+    limit_s = 10 * (time.monotonic() - start) + 5
+    return run_program(wrong, *arguments, limit_s=limit_s).startswith("hangs")
+
+
 def running(pid: str) -> bool:
     """Nobody may be there to collect what is dead."""
     try:

@@ -156,7 +156,8 @@ def lines(report: Report) -> Iterator[str]:
     if others:
         yield "Bounds that were on another figure before:"
     for claim, moved in others:
-        yield f"  {claim.id}: {moved.was} of {moved.of}, until {moved.until}; now {claim.bound}"
+        was = "" if moved.measured is None else f", measured {moved.measured:g}"
+        yield f"  {claim.id}: {moved.was} of {moved.of}, until {moved.until}{was}; now {claim.bound}"
     yield "Holds:"
     for claim, of_claim in _by_claim(report.verdicts).items():
         held = [v for v in of_claim if v.holds]
@@ -178,6 +179,12 @@ def lines(report: Report) -> Iterator[str]:
         f"{sum(v.misses_by_interval for v in misses)} by their interval only; {len(report.broken)} break one "
         f"that was moved; {points} have no interval; {len(report.missing)} families are not measured"
     )
+    if steps := {v.result.step_name: v.result.step for v in report.verdicts}:
+        oldest = min(steps, key=lambda name: steps[name].date)
+        changed = sorted(name for name, step in steps.items() if step.commit.endswith("-dirty"))
+        yield f"measured since {steps[oldest].date} ({oldest}); with changes that were not committed: " + (
+            ", ".join(changed) or "nothing"
+        )
 
 
 def _by_claim(verdicts: Sequence[Verdict]) -> dict[Claim, list[Verdict]]:

@@ -101,7 +101,7 @@ def without_effect(g: Grid) -> Iterator[Figure]:
     """O-4: with one read and one write at a time the targets have no effect."""
     for name in ("read", "write"):
         p99s = [g.p99(cell, name) for cell in g.cells]
-        spread = exact(max(q.value for q in p99s) / min(q.value for q in p99s))
+        spread = largest(p99s) / smallest(p99s)
         yield g.answer.figure(f"kyber/sim/o-4/{name}/highest-p99-over-lowest", spread)
 
 
@@ -111,7 +111,7 @@ def reads_protected(g: Grid) -> Iterator[Figure]:
     p99 = g.p99(cell, "read")
     yield g.answer.figure("kyber/sim/o-5/p99-over-none", p99 / us(g.none, "read", "p99"))
     lowest = smallest([g.p99(other, "read") for other in g.cells])
-    yield g.answer.figure("kyber/sim/o-5/p99-over-lowest", exact(p99.value / lowest.value))
+    yield g.answer.figure("kyber/sim/o-5/p99-over-lowest", p99 / lowest)
     most = largest([g.iops(other, "write") for other in g.cells])
     yield g.answer.figure("kyber/sim/o-5/writes-over-most", g.iops(cell, "write") / most)
 
@@ -136,8 +136,9 @@ def one_write(g: Grid) -> Iterator[Figure]:
     """G-1: do the targets move 256 reads beside one write at a time? The paper has no figure of it."""
     rates = [g.iops(cell, "read") for cell in g.cells]
     yield g.answer.figure("kyber/sim/g-1/reads-most-over-least", largest(rates) / smallest(rates))
-    p99s = [g.p99(cell, "write").value for cell in g.cells]
-    yield g.answer.figure("kyber/sim/g-1/write-highest-p99-over-lowest", exact(max(p99s) / min(p99s)))
+    p99s = [g.p99(cell, "write") for cell in g.cells]
+    spread = largest(p99s) / smallest(p99s)
+    yield g.answer.figure("kyber/sim/g-1/write-highest-p99-over-lowest", spread)
 
 
 def kyber_minutes(lab: Lab) -> Iterator[Figure]:
@@ -234,7 +235,7 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
             for name in ("read", "write"):
                 rate = measured.iops(point, name) / simulated.iops(model, name)
                 yield measured.figure(f"{start}/{setting}/{name}/iops-over-sim", rate)
-                p99 = exact(us(point, name, "p99").value / us(model, name, "p99").value)
+                p99 = us(point, name, "p99") / us(model, name, "p99")
                 yield measured.figure(f"{start}/{setting}/{name}/p99-over-sim", p99)
                 if point.get("state"):
                     tokens = exact(point["state"][f"{name}_tokens"])

@@ -68,7 +68,7 @@
  * @high: the latest rate that was too high
  * @empty_ns: when the bucket will be empty
  * @held_until_ns: background writes are held until this time
- * @pause_ns: length of the latest pause; 0: reads have not been slow since
+ * @pause_ns: half of the next pause, at least; 0: reads have not been slow since the latest one
  * @read_ns: typical time of a real-time read: the median while the rate is not too high
  * @least_write_ns: recent minimum of the time of a background write
  * @window_ns: when the present window of acknowledgements began
@@ -229,6 +229,7 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 /*
  * At the end of a window of acknowledgements: if nothing was held, several writes were in the drive on average, and they took longer than
  * in a buffer with room, then the drive acknowledges writes at the rate at which it programs them. The rate of the window is learned.
+ * The buffer is full then: if reads are slow next, writes pause twice as long as the window took, at least.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {
@@ -250,6 +251,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		d->pause_ns = 0;
 		d->rate = d->seen;
 		debt_fall(d, now_ns);
+		d->pause_ns = max(d->pause_ns, took_ns);
 	}
 }
 

@@ -419,7 +419,7 @@ static void check_bucket(void)
 
 	if (d->limit_sectors != BOUND_NONE)
 		law.debt_limit_most = max(law.debt_limit_most, d->limit_sectors);
-	law.pause_most_ns = max(law.pause_most_ns, d->pause_ns);
+	law.pause_most_ns = max(law.pause_most_ns, min_t(u64, d->pause_ns, DEBT_PAUSE_NS_MAX));
 	/* the rate may have been lower when they were charged */
 	if (d->rate)
 		law.bucket_most_ns = max(law.bucket_most_ns, rate_ns(d->rate, most));

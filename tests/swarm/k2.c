@@ -102,7 +102,9 @@ static struct {
 		rt_gap_ns; /* the latest dispatch that saw real-time requests, and the longest time between two */
 	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
 	u64 debt_limit_most; /* largest limit of the debt, in sectors */
+	u64 pause_ns, empty_ns; /* the debt's own, when charges were checked the last time */
 	u64 pause_most_ns; /* longest pause of the debt */
+	u64 write; /* sectors of the latest request that went, if it writes */
 	u64 write_most; /* largest write, in sectors */
 	u64 bucket_most_ns; /* what it took to program as much as may be owed, at the lowest rate */
 	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
@@ -372,11 +374,34 @@ static void unqueue(struct io *io)
 		law.background[K2_FLOOR_KIND(list)].waits = false;
 }
 
+/* A write is charged with its sectors, and at most one pause. */
+static void check_charge(void)
+{
+	const struct debt *d = &k2->debt;
+	u64 from_ns = max_t(u64, law.empty_ns, player_now_ns), pause_ns;
+
+	if (d->rate) {
+		pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors), 2 * law.pause_ns);
+		pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);
+		law.pause_most_ns = max(law.pause_most_ns, min(pause_ns, d->pause_ns));
+		if (d->empty_ns > from_ns + pause_ns + rate_ns(d->rate, law.write))
+			player_fail(
+				"a write of %llu sectors is charged with %llu us, and a pause has %llu",
+				(unsigned long long)law.write,
+				(unsigned long long)(d->empty_ns - from_ns) / 1000,
+				(unsigned long long)pause_ns / 1000);
+	}
+	law.pause_ns = d->pause_ns;
+	law.empty_ns = d->empty_ns;
+	law.write = 0;
+}
+
 static void k2_picked(struct k2_entry *e)
 {
 	struct io *io = k2_io(e);
 	u64 *first = &law.first_ns[io->queue][e->list];
 
+	check_charge();
 	if (e->state != K2_QUEUED && e->list != K2_LIST_BACKGROUND)
 		player_fail("a request was chosen that was not queued");
 	if (e->list < K2_LIST_BACKGROUND && (k2->levels.filled & ((1U << e->list) - 1)))
@@ -390,8 +415,10 @@ static void k2_picked(struct k2_entry *e)
 		unqueue(io);
 		return;
 	}
-	if (io->op == IO_WRITE)
-		law.write_most = max_t(u64, law.write_most, k2_sectors(e));
+	if (io->op == IO_WRITE) {
+		law.write = k2_sectors(e);
+		law.write_most = max_t(u64, law.write_most, law.write);
+	}
 	check_oldest(e);
 	see_waiting();
 	if (law.requests >= most_requests())
@@ -417,9 +444,9 @@ static void check_bucket(void)
 	const struct debt *d = &k2->debt;
 	u64 most = max_t(u64, law.debt_limit_most, DEBT_WINDOW_SECTORS) + law.write_most;
 
+	check_charge();
 	if (d->limit_sectors != BOUND_NONE)
 		law.debt_limit_most = max(law.debt_limit_most, d->limit_sectors);
-	law.pause_most_ns = max(law.pause_most_ns, min_t(u64, d->pause_ns, DEBT_PAUSE_NS_MAX));
 	/* the rate may have been lower when they were charged */
 	if (d->rate)
 		law.bucket_most_ns = max(law.bucket_most_ns, rate_ns(d->rate, most));

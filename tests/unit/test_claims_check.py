@@ -411,7 +411,7 @@ def test_what_was_measured_before_the_law_changed_is_not_measured(tmp_path: Path
     assert len(now.misses) == 1
     later = check.check({"x": some}, result, lambda _: "def4567890")
     assert not later.verdicts
-    why = "1 results: drives drawn at abc123, sched/bounds changed at def4567"
+    why = "1 old, drives drawn at abc123, sched/bounds changed at def4567"
     assert [w for _, _, w in later.missing] == [why]
 
 

@@ -87,7 +87,7 @@ MISTAKES = {
     "a heap out of order": ("heap[child + 1].at_ns < heap[child].at_ns", "0"),
 }
 #: Those after which something waits for ever.
-HANG = ("room that is not given back", "nobody programs what waits", "no rare writes")
+MISTAKES_THAT_HANG = ("room that is not given back", "nobody programs what waits", "no rare writes")
 
 
 def compile_properties(out: Path, *flags: str, first: Path = ROOT) -> Path:
@@ -111,7 +111,7 @@ def test_mistakes_are_noticed(mistake: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "flash", tmp_path / "flash")
     mutate(tmp_path / "flash", *MISTAKES[mistake])
     wrong = compile_properties(tmp_path, "-w", first=tmp_path)
-    if mistake not in HANG:
+    if mistake not in MISTAKES_THAT_HANG:
         assert complains(wrong, 1, 300)
         return
     (tmp_path / "right").mkdir()

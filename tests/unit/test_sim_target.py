@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,18 +243,20 @@ def test_complete_run_is_not_simulated_again(
     assert "every digit equals the run before" in capsys.readouterr().err
 
 
+def stop_after_two(
+    self: Progress, name: str, weight: float, told: Callable[..., None] = Progress.point
+) -> None:
+    """Ctrl-C after two points, in the place of Progress.point."""
+    told(self, name, weight)
+    if self._done == 2:
+        raise KeyboardInterrupt
+
+
 def test_interrupted_run_goes_on_at_the_point(
     small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    point = Progress.point
-
-    def interrupt(self: Progress, name: str, weight: float) -> None:
-        point(self, name, weight)
-        if self._done == 2:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as m:
-        m.setattr(Progress, "point", interrupt)
+        m.setattr(Progress, "point", stop_after_two)
         assert run(small, "--jobs", "1") == 130
     there = sorted(the_run(small, ".partial").rglob("p?.json"))
     assert len(there) == 2
@@ -270,15 +272,8 @@ def test_interrupted_fresh_run_goes_on_with_fresh_alone(
     small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(small)
-    point = Progress.point
-
-    def interrupt(self: Progress, name: str, weight: float) -> None:
-        point(self, name, weight)
-        if self._done == 2:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as m:
-        m.setattr(Progress, "point", interrupt)
+        m.setattr(Progress, "point", stop_after_two)
         assert run(small, "--jobs", "1", "--fresh") == 130
     there = {p.name: p.stat().st_mtime_ns for p in the_run(small, ".partial").rglob("p?.json")}
     capsys.readouterr()

@@ -61,7 +61,7 @@ MISTAKES = {
     ),
 }
 #: Those after which a process waits for ever.
-HANG = ("no completion runs a queue",)
+MISTAKES_THAT_HANG = ("no completion runs a queue",)
 
 
 def compile_source(tree: Path, source: str, objects: Path, *flags: str) -> None:
@@ -113,7 +113,7 @@ def test_mistakes_are_noticed(mistake: str, objects: Path, tmp_path: Path) -> No
     mutate(tmp_path, right, wrong)
     broken = shutil.copytree(objects, tmp_path / "objects")
     compile_source(tmp_path, source, broken, "-O0")
-    if mistake in HANG:
+    if mistake in MISTAKES_THAT_HANG:
         assert hangs(link(objects), link(broken), 1, 1000)
     else:
         assert complains(link(broken), 1, 1000)

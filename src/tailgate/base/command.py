@@ -101,19 +101,20 @@ def run(
     except typer.TyperException as e:
         return _refuse(_sentence(e, name))
     except OSError as e:
-        if not isinstance(e, BrokenPipeError) or not _stdout_is_closed():  # else the reader has seen enough
+        if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # who reads has seen enough
             _refuse(f"{e.filename or 'a write'}: {os.strerror(e.errno)}" if e.errno else str(e))
-        # Python flushes once more when it exits; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not e.filename:  # Python flushes standard output once more when it exits; that must not fail again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     if status == INTERRUPTED:  # what Typer makes of KeyboardInterrupt
-        more = "; the same command goes on where this one ended" if {*arguments[:1]} & {*resumes} else ""
+        goes_on = bool(arguments) and arguments[0] in resumes
+        more = "; the same command goes on where this one ended" if goes_on else ""
         print(f"tailgate: stopped{more}", file=sys.stderr)
     return int(status or OK)
 
 
-def _stdout_is_closed() -> bool:
-    """Whether whoever reads standard output has gone."""
+def _reader_has_ended() -> bool:
+    """Whether standard output is a pipe whose other end is closed."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(what & (select.POLLERR | select.POLLHUP) for _, what in poll.poll(0))

@@ -303,8 +303,9 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             if load.background_mib_s is not None:
                 options["rate"] = _rate(job, section, load.background_mib_s * 2**20 / processes / k)
         if is_real_time:
-            for key in NOT_REAL_TIME.keys() & section.options.keys():
-                raise job.fail(key, section.options[key], NOT_REAL_TIME[key])
+            for key, expected in NOT_REAL_TIME.items():
+                if key in section.options:
+                    raise job.fail(key, section.options[key], expected)
             options["startdelay"] = f"{lead_us}us"
         if load.rt_samples and is_real_time and section.name == load.real_time[0]:
             options["number_ios"] = str(load.rt_samples)

@@ -121,7 +121,7 @@ def read_measurements(folder: Path, run: Run) -> list[Measurement]:
 def read_chunk(folder: Path, chunk: Chunk) -> list[Measurement]:
     """The points of one chunk that were measured, in order; none if it never began."""
     files = [(point, _record(folder, point)) for point in chunk.points]
-    return [record.from_text(_text(file), point) for point, file in files if file.is_file()]
+    return [_read(file, point) for point, file in files if file.is_file()]
 
 
 def damaged(folder: Path, of: Sequence[Chunk]) -> bool:
@@ -130,10 +130,12 @@ def damaged(folder: Path, of: Sequence[Chunk]) -> bool:
     return any(file.is_file() and not _whole(file) for file in files)
 
 
-def _text(file: Path) -> str:
-    if not _whole(file):
-        raise UsageError(f"{file} is damaged; the same `tailgate run` as before measures its point again")
-    return file.read_text(encoding="utf-8")
+def _read(file: Path, point: PlannedPoint) -> Measurement:
+    try:
+        return record.from_text(file.read_text(encoding="utf-8"), point)
+    except (ValueError, KeyError, TypeError) as e:
+        way_out = "the same `tailgate run` as before measures its point again"
+        raise UsageError(f"{file} is damaged ({e}); {way_out}") from e
 
 
 def _whole(file: Path) -> dict[str, Any]:

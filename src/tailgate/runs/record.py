@@ -50,6 +50,8 @@ def to_text(m: Measurement) -> str:
 def from_text(text: str, point: PlannedPoint) -> Measurement:
     """The measurement of a point from its record. ValueError if it has another form."""
     record: dict[str, Any] = json.loads(text)
+    if not isinstance(record, dict):
+        raise ValueError("expected an object")
     if record.get("version") != VERSION:
         raise ValueError(f"expected a record of version {VERSION}, got {record.get('version')}")
     return Measurement(

@@ -100,7 +100,8 @@ class GuestTarget:
 
     def check(self) -> None:
         """Let fio itself read the derived jobs. UsageError with its own words, or if a program is missing."""
-        for name in (qemu.QEMU, "fio", *self.programs):
+        qemu.check_programs()
+        for name in ("fio", *self.programs):
             programs.find(name)
         seen: set[str] = set()
         for chunk in plans.chunks(self.run):

@@ -40,7 +40,9 @@ class Queue:
         self._check(self._original)
         found = self._real_time(now_s) if protected == "rt" else self._of_block_layer(protected, now_s)
         if found.requests < self._requests:
-            raise LostError(f"the counts of {self.name} began anew: its scheduler was switched meanwhile")
+            raise LostError(
+                f"the counts of {self.name} began anew: its scheduler, or the drive, was taken away meanwhile"
+            )
         self._requests = found.requests
         return found
 

@@ -98,7 +98,7 @@ def check(
             for pattern in entry.results:
                 of_old = [why for name, why in old.items() if matches((pattern,), name)]
                 if of_old:
-                    missing.append((entry, pattern, f"{len(of_old)} results: {of_old[0]}"))
+                    missing.append((entry, pattern, f"{len(of_old)} old, {of_old[0]}"))
                 elif not any(matches((pattern,), name) for name in valid):
                     missing.append((entry, pattern, "no result"))
     return Report(tuple(verdicts), tuple(broken), tuple(missing), tuple(_needless(verdicts, list(old))))

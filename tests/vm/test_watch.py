@@ -12,8 +12,9 @@ from tailgate.spec import drive as drives
 
 pytestmark = pytest.mark.vm
 
-#: Time is virtual, and this much slower than life: fio, the kernel and Python share emulated CPUs.
-DILATION = 2
+#: Time is virtual, and the drive this much slower than life: Python shares emulated CPUs with fio and the
+#: kernel, and starts while the drive is busy.
+DILATION = 6
 LIMIT_US = 600 * DILATION
 #: A reader whose latency a single write more in the drive makes five times as long, and a writer.
 SCRIPT = r"""
@@ -48,15 +49,13 @@ cat /sys/block/vflash0/stat >> /tmp/stat
 grep "rt_completed\|rt_time_us" /proc/tailgate-k2 >> /tmp/rt
 wait $pid
 echo $? $(cat $BOUND) > /tmp/first
-for signal in TERM HUP; do
-	chroot /host $WATCH_RT 2> /tmp/said.$signal &
-	pid=$!
-	moved /tmp/said.$signal
-	kill -$signal $pid
-	wait $pid
-	echo $? $(cat $BOUND) > /tmp/$signal
-done
-for file in json said stat rt first said.TERM TERM said.HUP HUP; do emit $file /tmp/$file; done
+chroot /host $WATCH_RT 2> /tmp/said.rt &
+pid=$!
+moved /tmp/said.rt
+kill $pid
+wait $pid
+echo $? $(cat $BOUND) > /tmp/second
+for file in json said stat rt first said.rt second; do emit $file /tmp/$file; done
 """
 
 
@@ -89,8 +88,7 @@ def test_it_keeps_a_latency_and_leaves_the_drive_as_it_was(tmp_path: Path) -> No
     outcome = machine.run(where, job, tmp_path / "out", keep)
     assert outcome.reason == "ok", outcome.complaint
     assert sent["first"] == "0 32\n", sent["said"]
-    assert sent["TERM"] == "0 32\n", sent["said.TERM"]
-    assert sent["HUP"] == "0 32\n", sent["said.HUP"]
+    assert sent["second"] == "0 32\n", sent["said.rt"]
     answer = json.loads(sent["json"])
     assert answer["restored"] == {"inflight_max": "32"}
     before, after = ([int(field) for field in line.split()] for line in sent["stat"].splitlines())
@@ -100,6 +98,6 @@ def test_it_keeps_a_latency_and_leaves_the_drive_as_it_was(tmp_path: Path) -> No
     completed, us, completed_then, us_then = (int(line.split()[2]) for line in sent["rt"].splitlines())
     assert completed_then - completed == pytest.approx(after[0] - before[0], rel=0.02)
     assert (us_then - us) / (completed_then - completed) == pytest.approx(mean_us, rel=0.02)
-    assert "real-time requests take" in sent["said.TERM"]
+    assert "real-time requests take" in sent["said.rt"]
     bounds = [move["knobs"]["inflight_max"] for move in answer["moves"]]
     assert min(bounds) < 4, sent["said"]

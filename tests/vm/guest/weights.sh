@@ -6,7 +6,7 @@ load_module $MODULE
 echo +io > /cg/cgroup.subtree_control || fail "the controller io cannot be enabled"
 vflash read_ns=$((1000000 * SLOW))
 attach vflash0 8
-echo 64 > /sys/block/vflash0/queue/iosched/t_kib
+echo 16 > /sys/block/vflash0/queue/iosched/t_kib
 mkdir -p /cg/a /cg/b /cg/p
 echo +io > /cg/p/cgroup.subtree_control
 mkdir -p /cg/p/c /cg/p/d
@@ -44,9 +44,9 @@ read_kib() { # CGROUP
 shares() { # WHAT CGROUP=SHARE...: checks that each gets its share, within 5 %, for long enough that the bound is less than that
 	what=$1
 	shift
-	sleep 1 # new weights and siblings need some time to take effect
+	usleep 500000 # new weights and siblings need some time to take effect
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/before
-	sleep $((2 + 2 * SLOW))
+	sleep $SLOW
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/after
 	echo "$what:"
 	paste /tmp/before /tmp/after | awk '{ split($1, part, "="); name[NR] = part[1]; shares += want[NR] = part[2]; all += got[NR] = $4 - $2 }

@@ -67,6 +67,20 @@ static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int n
 	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
 }
 
+/*
+ * Gives a token to a waiting queue. An urgent one needs no more than it has urgent requests. Others must not wait for its CPU to say so, as the
+ * drive would run out of work.
+ */
+static inline void mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int given = atomic_inc_return(&q->given), level = READ_ONCE(q->waits);
+
+	if (unlikely(level < MQFQ_FAIR) && given >= max(READ_ONCE(q->urgent), 1U) &&
+	    !READ_ONCE(q->leaves))
+		waiting_remove(&m->waiting, q->number, level);
+	mqfq_kick(m, q->number);
+}
+
 /* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
 static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 {
@@ -77,8 +91,7 @@ static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 			return;
 		to = mqfq_next_waiter(m, number);
 		if (to != WAITING_NONE) {
-			atomic_inc(&m->queues[to].given);
-			mqfq_kick(m, to);
+			mqfq_give_to(m, &m->queues[to]);
 			return;
 		}
 		tokens_put(&m->tokens, number);
@@ -419,6 +432,8 @@ static inline void mqfq_insert(struct mqfq_insertion *in, struct mqfq_entry *e)
 		mqfq_add_fair(q, e);
 		return;
 	}
+	if (level < MQFQ_FAIR)
+		WRITE_ONCE(q->urgent, q->urgent + 1);
 	WRITE_ONCE(q->filled, q->filled | BIT(level));
 	mqfq_append(mqfq_node(e), &q->lists[level]);
 }
@@ -509,7 +524,7 @@ static noinline void mqfq_stop_waiting(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int level = q->waits;
 
-	q->waits = WAITING_NONE;
+	WRITE_ONCE(q->waits, WAITING_NONE);
 	waiting_remove(&m->waiting, q->number, level);
 	if (level < MQFQ_FAIR) /* tokens that others left to it are for them now */
 		mqfq_give_all(m, q->number);
@@ -563,8 +578,8 @@ static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned in
 		mqfq_publish(m, q, mqfq_number(m, q));
 	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable, and runs it */
-	if (q->waits == WAITING_NONE) {
-		q->waits = level;
+	if (q->waits == WAITING_NONE || !waiting_has(&m->waiting, q->number, level)) {
+		WRITE_ONCE(q->waits, level);
 		waiting_add(&m->waiting, q->number, level);
 		smp_mb(); /* pairs with mqfq_give() */
 		if (!mqfq_must_yield(m, level) && tokens_steal(&m->tokens)) {
@@ -621,6 +636,8 @@ static inline void mqfq_take_out(struct mqfq *m, struct mqfq_queue *q, struct mq
 		return;
 	}
 	mqfq_unlink(mqfq_node(e));
+	if (level < MQFQ_FAIR)
+		WRITE_ONCE(q->urgent, q->urgent - 1);
 	if (level == MQFQ_IDLE)
 		mqfq_idle_begins(m, q);
 	if (!list_empty(&q->lists[level]))
@@ -641,77 +658,6 @@ static inline bool mqfq_take_token(struct mqfq *m, struct mqfq_queue *q, unsigne
 		if (!tokens_drop(&m->tokens))
 			return true;
 	return likely(q->waits == WAITING_NONE) && tokens_take(&m->tokens, q->number);
-}
-
-/* The next request of a queue that may go, with a token taken for it; NULL: the queue is empty or blocked. */
-static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
-{
-	unsigned int level, urgency;
-
-	while (q->filled) {
-		level = __ffs(q->filled);
-		urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;
-		if (mqfq_idle_is_due(m, q)) {
-			level = MQFQ_IDLE;
-			urgency = MQFQ_URGENT;
-		}
-		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency)) {
-			mqfq_stop_waiting(m, q);
-			/* no longer blocked; this CPU may have found it runnable before it was */
-			set_bit(q->bit, q->runnable);
-		}
-		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start))) {
-			if (mqfq_throttle(m, q))
-				return NULL;
-			continue;
-		}
-		if (mqfq_take_token(m, q, urgency))
-			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
-		if (mqfq_wait(m, q, urgency))
-			return NULL;
-	}
-	clear_bit(q->bit, q->runnable);
-	smp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable */
-	return NULL;
-}
-
-/* Dispatches the next request of a queue; NULL: the queue is empty or blocked, and no longer runnable. */
-static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
-						    void (*picked)(struct mqfq_entry *e))
-{
-	struct mqfq_entry *e;
-
-	spin_lock(&q->lock);
-	e = mqfq_next(m, q);
-	if (e) {
-		picked(e);
-		mqfq_take_out(m, q, e);
-		e->state = MQFQ_INFLIGHT;
-		if (unlikely(e->flow != q->serving))
-			mqfq_tell(m, q, e->flow);
-		WRITE_ONCE(q->dispatched, q->dispatched + 1);
-		WRITE_ONCE(q->sectors[e->writes], q->sectors[e->writes] + mqfq_sectors(e));
-	}
-	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
-		mqfq_publish(m, q, mqfq_number(m, q));
-	if (unlikely(q->waits != WAITING_NONE) && !q->filled)
-		mqfq_stop_waiting(m, q);
-	if (unlikely(atomic_read(&q->given)) && q->waits == WAITING_NONE)
-		mqfq_give_back(m, q);
-	spin_unlock(&q->lock);
-	return e;
-}
-
-/* Has a hardware queue a runnable queue? Any context; no lock. */
-static inline bool mqfq_has_work(const struct mqfq_hctx *h)
-{
-	unsigned int word = 0;
-
-	do {
-		if (READ_ONCE(h->runnable[word]))
-			return true;
-	} while (unlikely(++word < BITS_TO_LONGS(h->count)));
-	return false;
 }
 
 /* How urgent is a queue's next request? Below all levels if there is none. Any context; no lock, so it may change at any time. */
@@ -756,6 +702,88 @@ static inline struct mqfq_queue *mqfq_first_of(const struct mqfq *m, const struc
 			best = q;
 	}
 	return best;
+}
+
+/* Is a more urgent queue of the same hardware queue runnable? */
+static noinline bool mqfq_is_preceded(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	const struct mqfq_hctx *h = &m->hctxs[q->hctx];
+	const struct mqfq_queue *first = mqfq_first_of(m, h, 0, h->count, NULL);
+
+	return first && mqfq_urgency(m, first) < mqfq_urgency(m, q);
+}
+
+/* The next request of a queue that may go, with a token taken for it; NULL: the queue is empty or blocked, or another one may go first. */
+static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int level, urgency;
+
+	while (q->filled) {
+		level = __ffs(q->filled);
+		urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;
+		if (mqfq_idle_is_due(m, q)) {
+			level = MQFQ_IDLE;
+			urgency = MQFQ_URGENT;
+		}
+		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency)) {
+			mqfq_stop_waiting(m, q);
+			/* it is no longer blocked, and nor may a more urgent queue be: the dispatcher chooses again */
+			set_bit(q->bit, q->runnable);
+			return NULL;
+		}
+		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start))) {
+			if (mqfq_throttle(m, q))
+				return NULL;
+			continue;
+		}
+		if (mqfq_take_token(m, q, urgency))
+			return level == MQFQ_FAIR ? q->first : mqfq_entry_of(q->lists[level].next);
+		/* a token that it gave back may have gone to a more urgent queue */
+		if (mqfq_wait(m, q, urgency) || mqfq_is_preceded(m, q))
+			return NULL;
+	}
+	clear_bit(q->bit, q->runnable);
+	smp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable */
+	return NULL;
+}
+
+/* Dispatches the next request of a queue; NULL: see mqfq_next(). A queue that is empty or blocked is no longer runnable. */
+static inline struct mqfq_entry *mqfq_dispatch_from(struct mqfq *m, struct mqfq_queue *q,
+						    void (*picked)(struct mqfq_entry *e))
+{
+	struct mqfq_entry *e;
+
+	spin_lock(&q->lock);
+	e = mqfq_next(m, q);
+	if (e) {
+		picked(e);
+		mqfq_take_out(m, q, e);
+		e->state = MQFQ_INFLIGHT;
+		if (unlikely(e->flow != q->serving))
+			mqfq_tell(m, q, e->flow);
+		WRITE_ONCE(q->dispatched, q->dispatched + 1);
+		WRITE_ONCE(q->sectors[e->writes], q->sectors[e->writes] + mqfq_sectors(e));
+	}
+	if (q->published != MINDICATOR_NONE && q->published != mqfq_number(m, q))
+		mqfq_publish(m, q, mqfq_number(m, q));
+	if (unlikely(q->waits != WAITING_NONE) && !q->filled)
+		mqfq_stop_waiting(m, q);
+	if (unlikely(atomic_read(&q->given)) && q->waits == WAITING_NONE)
+		mqfq_give_back(m, q);
+	spin_unlock(&q->lock);
+	return e;
+}
+
+/* Has a hardware queue a runnable queue? Any context; no lock. */
+static inline bool mqfq_has_work(const struct mqfq_hctx *h)
+{
+	unsigned int word = 0;
+
+	do {
+		if (READ_ONCE(h->runnable[word]))
+			return true;
+	} while (unlikely(++word < BITS_TO_LONGS(h->count)));
+	return false;
 }
 
 /*

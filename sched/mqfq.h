@@ -138,7 +138,8 @@ struct mqfq_hctx {
  * @runnable: the hardware queue's map of runnable queues
  * @published: its first start tag as published to virtual time, in the mindicator's numbers, or MINDICATOR_NONE
  * @leaves: its hardware queue is losing its last CPU: all its requests are dispatched as if at level MQFQ_URGENT
- * @waits: the level at which it waits for tokens, or WAITING_NONE
+ * @waits: the level at which it waits for tokens, or WAITING_NONE. Read without the lock
+ * @urgent: its requests at levels before MQFQ_FAIR. Read without the lock
  * @given: tokens given to this queue and not used yet. Any context
  * @idle_due: period from which on its first request of class idle goes before all others; 0: it has none. Read without the lock
  * @first: the fairly shared request with the least start tag; NULL: there is none. It and the tag are read without the lock, as the memory
@@ -166,6 +167,7 @@ struct mqfq_queue {
 	bool leaves;
 	u64 published;
 	unsigned int waits;
+	unsigned int urgent;
 	atomic_t given;
 	unsigned int idle_due;
 	struct mqfq_entry *first;

@@ -5,8 +5,11 @@
  *
  * Why no token stays in the tree while a queue waits. A queue increments the count of waiting queues, sets its bit, passes a full barrier,
  * and then searches the whole tree for a token. A CPU that puts a token into the tree passes a full barrier, and then reads the count and
- * the bits. At least one of the two sees the other. Afterwards the queue is given tokens, so it need not search again. Only the queue's
- * own dispatcher clears its bit.
+ * the bits. At least one of the two sees the other. Afterwards the queue is given tokens, so it need not search again.
+ *
+ * Only the queue's own dispatcher sets its bit. It also clears it, or the CPU that gives the queue all tokens that it needs does: further tokens
+ * then go to others before the queue's CPU has run. That CPU clears the bit first and makes the queue run afterwards. So the queue's dispatcher
+ * sees that its bit is clear, and sets it again if it needs more; if not, it gives tokens in the tree to others that wait.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H
@@ -55,8 +58,14 @@ static inline void waiting_add(struct waiting *w, unsigned int queue, unsigned i
 /* Notes that a queue no longer waits. It must use or free the tokens that it was given meanwhile. */
 static inline void waiting_remove(struct waiting *w, unsigned int queue, unsigned int level)
 {
-	clear_bit(queue, waiting_map(w, level));
-	atomic64_sub(waiting_unit(level), &w->count);
+	if (test_and_clear_bit(queue, waiting_map(w, level)))
+		atomic64_sub(waiting_unit(level), &w->count);
+}
+
+/* Does a queue wait at a level? */
+static inline bool waiting_has(const struct waiting *w, unsigned int queue, unsigned int level)
+{
+	return test_bit(queue, waiting_map(w, level));
 }
 
 /* May any queue wait? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tokens and the queues that wait for them: sched/fair/tokens.h and sched/fair/waiting.h, with mqfq_next(), mqfq_take_token(),
- * mqfq_wait(), mqfq_stop_waiting(), mqfq_give(), mqfq_give_all(), mqfq_give_back(), mqfq_dispatch_from() and mqfq_end() in
- * sched/mqfq.c. The inlines below have the names of the functions.
+ * mqfq_wait(), mqfq_stop_waiting(), mqfq_give(), mqfq_give_to(), mqfq_give_all(), mqfq_give_back(), mqfq_dispatch_from() and
+ * mqfq_end() in sched/mqfq.c. The inlines below have the names of the functions.
  *
  * Two queues have a leaf each, below the root. The process queue is all that happens under the lock of a queue: its requests
  * are inserted, at any time and in any order of levels, and it dispatches when blk-mq runs it. The process drive ends
@@ -14,7 +14,7 @@
  * What affects speed alone is left open, so that the model does more than the code: tokens_put() puts a token into the leaf
  * of its queue or into the root, and waiting_nearest() finds any queue that waits at the level. Left out: virtual time, which
  * never throttles here, and which keeps a queue from taking tokens for ever before others; another D (tokens_add(),
- * tokens_drop()).
+ * tokens_drop()); more queues of a hardware queue (mqfq_is_preceded()).
  *
  * Memory: the model is sequentially consistent, each read or write of shared memory is one step. The C code gets that from
  * the full barriers in mqfq_wait(), mqfq_give(), mqfq_give_all() and mqfq_next(), and from atomic operations with a result,
@@ -99,6 +99,18 @@ inline mqfq_next_waiter()
 	fi
 }
 
+inline waiting_remove(queue, of_level)
+{
+	if
+	:: atomic { waiting[of_level] & BIT(queue) -> waiting[of_level] = waiting[of_level] & ~BIT(queue) }
+		if
+		:: of_level < FAIR -> count_rt--
+		:: else -> count_usual--
+		fi
+	:: else
+	fi
+}
+
 /* Sets stolen. From the root downwards. */
 inline tokens_steal()
 {
@@ -124,13 +136,28 @@ inline mqfq_kick(queue)
 	fi
 }
 
+/* To the queue to. */
+inline mqfq_give_to()
+{
+	atomic { given[to]++; has = given[to] }
+	if
+	:: waits[to] < FAIR ->
+		if
+		:: atomic { has >= (HAS(filled[to], RT) -> HAS(filled[to], RT) : 1) -> has = 0 }
+			waiting_remove(to, RT)
+		:: atomic { else -> has = 0 }
+		fi
+	:: atomic { else -> has = 0 }
+	fi;
+	atomic { mqfq_kick(to); to = NONE }
+}
+
 inline mqfq_give()
 {
 	do
 	:: mqfq_next_waiter();
 		if
-		:: atomic { to != NONE -> given[to]++ }
-			atomic { mqfq_kick(to); to = NONE; break }
+		:: to != NONE -> mqfq_give_to(); break
 		:: atomic {
 			else ->
 			if
@@ -171,11 +198,12 @@ inline mqfq_give_all()
 
 inline mqfq_stop_waiting()
 {
-	atomic { waiting[waits[me]] = waiting[waits[me]] & ~BIT(me) }
+	atomic { was = waits[me]; waits[me] = NONE }
+	waiting_remove(me, was);
 	if
-	:: atomic { waits[me] < FAIR -> count_rt--; waits[me] = NONE }
+	:: atomic { was < FAIR -> was = 0 }
 		mqfq_give_all()
-	:: atomic { else -> count_usual--; waits[me] = NONE }
+	:: atomic { else -> was = 0 }
 	fi
 }
 
@@ -235,7 +263,7 @@ inline mqfq_next()
 	:: atomic { !filled[me] -> runnable = runnable & ~BIT(me); break }
 	:: atomic { filled[me] -> own = FIRST(filled[me]) }
 		if
-		:: waits[me] != NONE && waits[me] != own -> mqfq_stop_waiting()
+		:: waits[me] != NONE && waits[me] != own -> mqfq_stop_waiting(); runnable = runnable | BIT(me); break
 		:: else
 		fi;
 		mqfq_must_yield();
@@ -260,7 +288,7 @@ inline mqfq_next()
 		fi;
 		runnable = runnable & ~BIT(me);
 		if
-		:: waits[me] == NONE -> announce()
+		:: waits[me] == NONE || !(waiting[own] & BIT(me)) -> announce()
 		:: else
 		fi;
 		if
@@ -320,7 +348,7 @@ inline insert()
 
 proctype queue(byte me, left)
 {
-	byte level, to = NONE, node, back, own;
+	byte level, to = NONE, node, has, back, own, was;
 	bool got, yields, stolen;
 
 end:	do
@@ -340,7 +368,7 @@ end:	do
 /* mqfq_end() */
 active proctype drive()
 {
-	byte level, to = NONE, node, me;
+	byte level, to = NONE, node, has, me;
 	bool stolen;
 
 end:	do

@@ -258,9 +258,19 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "a token wakes nobody",
-        "			atomic_inc(&m->queues[to].given);\n			mqfq_kick(m, to);\n",
-        "			atomic_inc(&m->queues[to].given);\n",
+        "		waiting_remove(&m->waiting, q->number, level);\n	mqfq_kick(m, q->number);\n",
+        "		waiting_remove(&m->waiting, q->number, level);\n",
         found_soon=True,
+    ),
+    Fault(
+        "an urgent queue that waits gets every token",
+        "given >= max(READ_ONCE(q->urgent), 1U)",
+        "false",
+    ),
+    Fault(
+        "an urgent queue that has its tokens asks for no more",
+        " || !waiting_has(&m->waiting, q->number, level)",
+        "",
     ),
     Fault(
         "more tokens wake nobody",

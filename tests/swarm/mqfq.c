@@ -504,6 +504,18 @@ static void check_statistics(void)
 			player_fail("a flow counts as throttled in a queue that has none of it");
 }
 
+/* While a queue waits at an urgent level, tokens that it needs no more go to others. */
+static void check_given(unsigned int queue)
+{
+	const struct mqfq_queue *q = &mqfq.queues[queue];
+	unsigned int level, urgent = 0;
+
+	for (level = 0; level < MQFQ_FAIR; level++)
+		urgent += law.queues[queue].queued[level];
+	if (q->waits < MQFQ_FAIR && atomic_read(&q->given) > (int)max(urgent, 1U))
+		player_fail("a queue that waits has more tokens than urgent requests");
+}
+
 static bool subject_has_work(u32 hctx)
 {
 	return mqfq_has_work(&mqfq.hctxs[hctx]);
@@ -521,6 +533,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 	for (i = 0; i < mqfq.queue_count; i++) {
 		struct law_queue *q = &law.queues[i];
 
+		check_given(i);
 		if (!(runs & BIT(mqfq.queues[i].hctx)) && top_level(q) < WAITING_LEVELS) {
 			q->refused = true;
 			q->told = q->queued[MQFQ_FAIR];

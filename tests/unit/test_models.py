@@ -40,6 +40,8 @@ CASES = [
     Case("tokens", "one-waits-on", tokens(8, 4, 1)),
     Case("tokens", "two-tokens", tokens(4, 4, 2)),
     Case("tokens", "urgent", tokens(5, 4, 1)),
+    Case("tokens", "two-urgent", tokens(2, 4, 1)),
+    Case("tokens", "urgent-of-two-tokens", tokens(1, 4, 2)),
     Case("tokens", "a-lone-waiter-goes", tokens(0, 4, 1), claim=True),
     Case("tokens", "all-go", tokens(4, 4, 1), claim=True),
     Case("tokens", "all-go-beside-urgent", tokens(1, 4, 1), claim=True),
@@ -74,10 +76,25 @@ MUTATIONS = [
         "tokens",
         "blocked-after-announcing",
         "\t\trunnable = runnable & ~BIT(me);\n"
-        "\t\tif\n\t\t:: waits[me] == NONE -> announce()\n\t\t:: else\n\t\tfi;\n"
+        "\t\tif\n\t\t:: waits[me] == NONE || !(waiting[own] & BIT(me)) -> announce()\n\t\t:: else\n\t\tfi;\n"
         "\t\tif\n\t\t:: atomic { !given[me] -> break }\n",
-        "\t\tif\n\t\t:: waits[me] == NONE -> announce()\n\t\t:: else\n\t\tfi;\n"
+        "\t\tif\n\t\t:: waits[me] == NONE || !(waiting[own] & BIT(me)) -> announce()\n\t\t:: else\n\t\tfi;\n"
         "\t\tif\n\t\t:: !given[me] -> runnable = runnable & ~BIT(me); break\n",
+    ),
+    (
+        "tokens",
+        "does-not-say-that-it-waits-again",
+        "waits[me] == NONE || !(waiting[own] & BIT(me))",
+        "waits[me] == NONE",
+    ),
+    (
+        "tokens",
+        "runs-before-it-has-enough",
+        "waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0 }\n\t\tfi\n"
+        "\t:: atomic { else -> has = 0 }\n\tfi;\n\tatomic { mqfq_kick(to); to = NONE }",
+        "atomic { mqfq_kick(to) } waiting_remove(to, RT); to = NONE\n"
+        "\t\t:: atomic { else -> has = 0; mqfq_kick(to); to = NONE }\n\t\tfi\n"
+        "\t:: atomic { else -> has = 0; mqfq_kick(to); to = NONE }\n\tfi",
     ),
     ("tokens", "given-and-not-run", "to_run = to_run | BIT(queue)", "skip"),
     (

@@ -41,7 +41,20 @@ MUTATIONS = [
         " and runs it */\n",
         "",
     ),
-    ("given-and-not-run", "\t\t\tmqfq_kick(m, to);\n", ""),
+    (
+        "given-and-not-run",
+        "\t\twaiting_remove(&m->waiting, q->number, level);\n\tmqfq_kick(m, q->number);\n",
+        "\t\twaiting_remove(&m->waiting, q->number, level);\n",
+    ),
+    (
+        "runs-before-it-has-enough",
+        "\t    !READ_ONCE(q->leaves))\n\t\twaiting_remove(&m->waiting, q->number, level);\n"
+        "\tmqfq_kick(m, q->number);\n",
+        "\t    !READ_ONCE(q->leaves)) {\n\t\tmqfq_kick(m, q->number);\n"
+        "\t\twaiting_remove(&m->waiting, q->number, level);\n"
+        "\t\treturn;\n\t}\n\tmqfq_kick(m, q->number);\n",
+    ),
+    ("does-not-say-that-it-waits-again", " || !waiting_has(&m->waiting, q->number, level)", ""),
     ("never-steals", "!mqfq_must_yield(m, level) && tokens_steal(&m->tokens))", "false)"),
     ("keeps-what-it-was-given", "\t\tmqfq_give_back(m, q);\n\tspin_unlock", "\t\t;\n\tspin_unlock"),
     (
@@ -70,7 +83,7 @@ MUTATIONS = [
     ("late-are-appended", "tag_after(mqfq_entry_of(list->prev)->start, e->start)", "false"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
     ("weighs-twice-in-a-period", "if (is_new || mqfq_is_later(period, flow->period)) {", "{"),
-    ("counted-for-ever", "\tatomic64_sub(waiting_unit(level), &w->count);\n", ""),
+    ("counted-for-ever", "\t\tatomic64_sub(waiting_unit(level), &w->count);\n", "\t\t;\n"),
 ]
 
 #: Ways to break the mindicator.

@@ -8,7 +8,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,18 @@ def made(small: Path, mode: ModeName = "quick", machine: str = "ideal") -> sim.S
     return sim.SimTarget(resolve(small, mode, None, None, "sim"), small, machine)
 
 
+def test_processes_that_die_while_they_get_work_are_told(
+    small: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dead:
+        def submit(self, *_: object) -> None:
+            raise BrokenProcessPool("they are gone")
+
+    monkeypatch.setattr(sim, "executor", lambda *_: nullcontext(Dead()))
+    assert run(small) == 1
+    assert "a process of the simulator died: they are gone" in capsys.readouterr().err
+
+
 def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(small, "--json") == 0
     captured = capsys.readouterr()
@@ -159,7 +172,7 @@ def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest
     assert [(p["scheduler"], p["sweep"]["background_rate"]) for p in out["points"]] == [
         (name, rate) for name in ("none", "k2") for rate in (0.0, 0.5, 1.0)
     ]
-    assert "bfq is not simulated: tailgate run own/small --target vm --schedulers bfq" in captured.err
+    assert f"bfq is not simulated: tailgate run {small} --target vm --schedulers bfq" in captured.err
     folder = the_run(small)
     for name in ("spec.json", "environment.json", "points.parquet", "results.json", "report.html"):
         assert (folder / name).is_file()
@@ -531,7 +544,7 @@ def test_what_only_kernels_have_is_refused(
     assert "the simulator has none of these schedulers; --target vm" in capsys.readouterr().err
     assert run(small) == 0
     said = capsys.readouterr().err
-    assert "none,bfq is not simulated: tailgate run own/small --target vm --schedulers none,bfq" in said
+    assert f"none,bfq is not simulated: tailgate run {small} --target vm --schedulers none,bfq" in said
 
 
 def test_weights_of_cgroups_reach_the_simulator(

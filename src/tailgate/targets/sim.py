@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cached_property
 from pathlib import Path
 
+from tailgate.base import paths
 from tailgate.base.progress import Progress, duration
 from tailgate.load import fiojob
 from tailgate.load.loads import Loads
@@ -141,9 +142,10 @@ class SimTarget:
         without = [s for s in self.run.spec.schedulers if not simulated(s)]
         if lacking := [s.label for s in without if s.label not in asked]:
             names = ",".join(lacking)
-            text += (
-                f"\n{names} is not simulated: tailgate run {self.run.name} --target vm --schedulers {names}"
-            )
+            ours = self.path.resolve().is_relative_to(paths.EXPERIMENTS)
+            command = ["tailgate", "run", self.run.name if ours else str(self.path)]
+            command += ["--target", "vm", "--schedulers", names]
+            text += f"\n{names} is not simulated: {shlex.join(command)}"
         return text
 
     def ios(self, point: PlannedPoint) -> float:
@@ -160,7 +162,10 @@ class SimTarget:
                 self._begin(folder, chunk)
         progress.begin(len(left), sum(self.ios(p) for p in left))
         with executor(min(jobs, len(left)) or 1, self.dask) as pool:
-            futures = {pool.submit(simulation.simulate, self.plan.simulation(p)): p for p in left}
+            try:
+                futures = {pool.submit(simulation.simulate, self.plan.simulation(p)): p for p in left}
+            except BrokenProcessPool as e:
+                raise BrokenRunError(f"a process of the simulator died: {e}") from e
             for future in as_completed(futures):
                 point = futures[future]
                 try:

@@ -9,6 +9,7 @@ from tests.unit.refusal import refused
 
 from tailgate import main as cli
 from tailgate.load import template
+from tailgate.load.traces import TRACE_HEADER
 from tailgate.spec import experiment
 
 JOB = """[global]
@@ -85,6 +86,21 @@ def test_a_job_file_of_another_folder_is_copied(here: Path) -> None:
     assert cli.main(["new", "experiment", "backup", "--from", "own.fio", "--out", "sub/folder"]) == 0
     assert (here / "sub/folder/backup.fio").read_text() == JOB
     assert experiment.load(here / "sub/folder/backup.toml").job == "backup.fio"
+
+
+def test_traces_are_copied_with_the_job_that_replays_them(here: Path) -> None:
+    (here / "own.fio").write_text(JOB.replace("rw=read\n", "read_iolog=one.log:two.log\n"))
+    for name in ("one.log", "two.log"):
+        (here / name).write_text(f"{TRACE_HEADER}\n0 /dev/vflash0 add\n")
+    template.write("backup", here / "own.fio", here / "sub")
+    assert {p.name for p in (here / "sub").iterdir()} == {"backup.toml", "backup.fio", "one.log", "two.log"}
+    assert (here / "sub/two.log").read_text() == (here / "two.log").read_text()
+    with refused(f"{here / 'sub/one.log'} is there already"):
+        template.write("again", here / "own.fio", here / "sub")
+    (here / "one.log").unlink()
+    with refused(f"{here / 'own.fio'}:10: read_iolog"):
+        template.write("other", here / "own.fio", here / "other")
+    assert not (here / "other").exists()
 
 
 def test_without_a_real_time_flow_points_end_by_time(here: Path) -> None:

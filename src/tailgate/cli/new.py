@@ -26,7 +26,7 @@ def experiment(
         typer.Option(
             "--from",
             metavar="JOB.fio",
-            help="A fio job file of your own; it is copied if it lies in another folder.",
+            help="A fio job file of your own; if it lies in another folder, it and its traces are copied.",
             show_default="one is written",
             autocompletion=complete.jobs,
         ),

@@ -3,6 +3,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import jinja2
@@ -33,22 +34,26 @@ PATTERNS = {
 def write(name: str, job: Path | None, folder: Path) -> list[Path]:
     """Write NAME.toml into a folder, and NAME.fio unless `job` lies there; the experiment and its job file.
 
-    A job file that lies elsewhere is copied. UsageError for a job file that is not right, and for a file
-    that would be overwritten; nothing is written then.
+    A job file that lies elsewhere is copied, with the traces that it replays. UsageError for a job file that
+    is not right, and for a file that would be overwritten; nothing is written then.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise UsageError(f"'{name}' is no name: expected letters, digits, - and _; --out names a folder")
     source = job or JOB
+    parsed = fiojob.parse(source)
+    traces = {folder / trace.name: trace for trace in fiojob.traces(parsed)}
     experiment, beside = folder / f"{name}.toml", folder / f"{name}.fio"
-    new = [experiment, beside]
+    new = [experiment, beside, *traces]
     if job and job.resolve().parent == folder.resolve():
         new, beside = [experiment], job
     for path in new:
         if path.exists():
             raise UsageError(f"{path} is there already: remove it, or choose another name")
-    text = toml(name, beside.name, fiojob.parse(source), FULL_RATE if source == JOB else None)
+    text = toml(name, beside.name, parsed, FULL_RATE if source == JOB else None)
     folder.mkdir(parents=True, exist_ok=True)
     if beside in new:
+        for path, trace in traces.items():
+            shutil.copyfile(trace, path)
         content = source.read_text(encoding="utf-8")
         beside.write_text(content if job else content.partition("\n")[2], encoding="utf-8")  # our licence
     experiment.write_text(text, encoding="utf-8")

@@ -266,6 +266,12 @@ MQFQ_FAULTS = (
         "an urgent queue that waits gets every token",
         "given >= max(READ_ONCE(q->urgent), 1U)",
         "false",
+        found_soon=True,
+    ),
+    Fault(
+        "a queue that passed its token on goes before a more urgent one beside it",
+        " || mqfq_is_preceded(m, q)",
+        "",
     ),
     Fault(
         "an urgent queue that has its tokens asks for no more",

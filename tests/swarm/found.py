@@ -78,18 +78,18 @@ task level=0 op=0 kib=4 depth=2 think_us=2000 open=0 begin_us=133333 end_us=3999
         "atomic64_try_cmpxchg(&f->flows[i].end, &end, to))\n			flow_break(&f->flows[i]);",
         "atomic64_try_cmpxchg(&f->flows[i].end, &end, to))\n			;",
         """\
-seed number=710341
+seed number=78944113
 queues count=2
 tags count=12
 time us=29471
 drive slots=4 dies=4 read_us=11 program_us=52 buffer_kib=64 discard_us=0 \
 read_rare_us=414 write_rare_us=0 drain_kib_ns=0 stall_us=0
-task level=8 op=0 kib=12 depth=2 think_us=0 open=0 begin_us=0 end_us=19434 whole=0 cgroup=4 weight=5
+task level=8 op=0 kib=12 depth=2 think_us=1 open=0 begin_us=0 end_us=19434 whole=0 cgroup=4 weight=5
 task level=8 op=0 kib=153 depth=1 think_us=184 open=0 begin_us=0 end_us=29469 whole=0 cgroup=1 weight=22
-task level=8 op=0 kib=12 depth=6 think_us=0 open=0 begin_us=0 end_us=23755 whole=0 cgroup=0 weight=100
+task level=8 op=0 kib=12 depth=6 think_us=0 open=0 begin_us=0 end_us=16410 whole=0 cgroup=0 weight=100
 task level=8 op=1 kib=765 depth=10 think_us=3 open=0 begin_us=0 end_us=29462 whole=0 cgroup=0 weight=100
-task level=8 op=0 kib=10 depth=4 think_us=624 open=0 begin_us=0 end_us=29469 whole=0 cgroup=4 weight=5
-task level=0 op=1 kib=9 depth=1 think_us=0 open=0 begin_us=0 end_us=50402 whole=0 cgroup=0 weight=1
+task level=8 op=0 kib=10 depth=4 think_us=624 open=0 begin_us=0 end_us=34254 whole=0 cgroup=4 weight=5
+task level=0 op=1 kib=9 depth=1 think_us=0 open=0 begin_us=0 end_us=26523 whole=0 cgroup=0 weight=1
 faults requeue_pct=4 busy_pct=0 merge_pct=0
 """,
     ),

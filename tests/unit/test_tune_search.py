@@ -4,6 +4,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import optuna
 import pytest
@@ -99,6 +100,16 @@ def test_candidates_that_cannot_be_told_apart_are_repeated_to_the_last_seed() ->
     law = Law()
     _, found = searched(law)
     assert max(len(c.runs) for c in found) >= 3
+
+
+def test_what_limits_refer_to_is_repeated_with_the_seeds_of_the_candidates() -> None:
+    asked = question(["min rt.lat_us.p99"], ["rt.lat_us.p99 <= 1 * none", "background.iops >= 1"], FLOWS)
+    search, found = searched(Law(), asked=asked)
+    none = search.references["none"]
+    assert len(none.runs) == max(len(c.runs) for c in found)
+    assert len({values[0] for values in none.runs}) == len(none.runs)
+    done = answer.answer(search, found)
+    assert done.limits[0] == pytest.approx(fmean(values[0] for values in none.runs))
 
 
 def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both() -> None:

@@ -87,7 +87,10 @@ def front_rows(found: Answer) -> list[list[str]]:
     names: dict[str, list[str]] = {}
     for profile in found.profiles:
         names.setdefault(profile.candidate.setting.label, []).append(profile.name)
-    out = [["", name, "defaults", *values(found, own), "1"] for name, own in found.references.items()]
+    out = [
+        ["", name, "defaults", *values(found, own.values), str(len(own.runs))]
+        for name, own in found.references.items()
+    ]
     for candidate in found.front:
         setting = candidate.setting
         cells = [", ".join(names.get(setting.label, [])), setting.scheduler, knobs(setting)]
@@ -212,7 +215,7 @@ def _panel(found: Answer) -> Panel:
     line = {"mode": "lines+markers", "line": {"color": COLOURS[0], "width": 1, "shape": "hv"}}
     front = [(c.setting, c.values) for c in sorted(found.front, key=_at(x))]
     data.append(trace(front, color="rgba(0,0,0,0)", size=13, line={"width": 2, "color": COLOURS[0]}) | line)
-    reference = [(Setting(name, {}), own) for name, own in found.references.items()]
+    reference = [(own.setting, own.values) for own in found.references.values()]
     data.append(trace(reference, color=GREY, size=11, symbol="star"))
     layout = {
         "xaxis": {"fixedrange": True, "zeroline": False},

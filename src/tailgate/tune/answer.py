@@ -34,14 +34,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found. `references` are the objectives of the schedulers that limits refer to.
+    """What a search found. `references` are the schedulers that limits refer to, at their defaults, by name.
 
     `evaluations` is what was simulated, in whole simulations; `confirmed_reference` and `confirmed_beside`
     are the objectives of `none` and of BESIDE on the target.
     """
 
     question: Question
-    references: Mapping[str, tuple[float, ...]]
+    references: Mapping[str, Candidate]
     limits: Sequence[float]
     tried: Sequence[Tried]
     front: Sequence[Candidate]
@@ -82,10 +82,10 @@ def answer(
     The unfavourable end of an interval decides on what must be kept.
     """
     objectives = search.question.objectives
-    limits = search.limits(search.references)
+    limits = search.limits({name: own.values for name, own in search.references.items()})
     kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.worst(objectives), limits))]
     found = front(kept, objectives)
-    reference = search.references[REFERENCE]
+    reference = search.references[REFERENCE].values
     return Answer(
         search.question,
         search.references,
@@ -161,7 +161,7 @@ def to_json(found: Answer) -> dict[str, object]:
             {"keep": str(keep), "limit": limit}
             for keep, limit in zip(found.question.keeps, found.limits, strict=True)
         ],
-        "references": {name: values(own) for name, own in found.references.items()},
+        "references": {name: values(own.values) for name, own in found.references.items()},
         **({"confirmed_reference": values(found.confirmed_reference)} if found.confirmed_reference else {}),
         **({"confirmed_beside": {BESIDE: values(found.confirmed_beside)}} if found.confirmed_beside else {}),
         "settings": len(found.tried),

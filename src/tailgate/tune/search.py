@@ -66,7 +66,9 @@ class Budget:
 
 
 class Search:
-    """One search. `found` has what was tried, in order."""
+    """One search. `found` has what was tried, in order, and `references` has the schedulers that limits refer
+    to, at their defaults, with the seeds of the candidates beside them.
+    """
 
     def __init__(
         self,
@@ -84,9 +86,12 @@ class Search:
         self.question, self.members, self.space, self.load = question, members, space, load
         self.budget, self.told = budget, told
         self.found: list[Tried] = []
+        self.references: dict[str, Candidate] = {}
         #: Simulated seconds so far, and those of one whole simulation.
         self.simulated_s = self.whole_s = 0.0
         self._memory = Memory(storage)
+        #: The objectives of the references with the first seed, by share of the time and name.
+        self._of_references: dict[float, dict[str, tuple[float, ...]]] = {}
         self._study = optuna.create_study(
             storage=_new_journal(storage.with_name(JOURNAL)) if storage else None,
             study_name="tune",
@@ -100,7 +105,7 @@ class Search:
 
         UsageError where a scheduler that a limit refers to completes nothing of what is to be kept.
         """
-        self._references = self._measure_references(pool)
+        self._measure_references(pool)
         self._check_references()
         for start in self.space.starts():
             self._study.enqueue_trial(start)
@@ -109,11 +114,6 @@ class Search:
             if self._settings >= self.space.size:
                 break
         return self._repeat(pool)
-
-    @property
-    def references(self) -> Mapping[str, tuple[float, ...]]:
-        """The objectives of the schedulers that limits refer to, at their defaults, by name."""
-        return {name: by_share[WHOLE] for name, by_share in self._references.items()}
 
     @property
     def evaluations(self) -> float:
@@ -156,21 +156,20 @@ class Search:
 
     # --- the schedulers that limits refer to --------------------------------------------------------------
 
-    def _measure_references(self, pool: Executor) -> dict[str, dict[float, tuple[float, ...]]]:
-        names = self.question.references
-        settings = [Setting(name, {}) for name in names]
-        out: dict[str, dict[float, tuple[float, ...]]] = {name: {} for name in names}
+    def _measure_references(self, pool: Executor) -> None:
+        settings = [Setting(name, {}) for name in self.question.references]
         wanted = [Wanted(s, self._seed, share) for s in settings for share in self.load.shares]
         for w, result in zip(wanted, self._results(wanted, pool), strict=True):
-            out[w.setting.scheduler][w.share] = result.values
+            name = w.setting.scheduler
+            self._of_references.setdefault(w.share, {})[name] = result.values
             if w.share == WHOLE:
+                self.references[name] = Candidate(w.setting, [result.values])
                 self.whole_s = result.seconds
-        return out
 
     def _check_references(self) -> None:
         for keep in self.question.keeps:
-            values = self.references.get(keep.of or "")
-            if values and values[self.question.quantities.index(keep.quantity)] in (0.0, math.inf):
+            own = self.references.get(keep.of or "")
+            if own and own.values[self.question.quantities.index(keep.quantity)] in (0.0, math.inf):
                 raise UsageError(
                     f"--keep: {keep}: {keep.of} completes no request of {keep.quantity.flow}, so this is no "
                     "limit; expected a number, another scheduler, or a longer simulation (without --quick)"
@@ -179,9 +178,6 @@ class Search:
     @property
     def _seed(self) -> int:
         return self.load.mode.seeds[0]
-
-    def _limits_at(self, share: float) -> list[float]:
-        return self.limits({name: by_share[share] for name, by_share in self._references.items()})
 
     # --- proposals ----------------------------------------------------------------------------------------
 
@@ -213,7 +209,7 @@ class Search:
 
     def _simulate(self, settings: Sequence[Setting], pool: Executor) -> dict[str, tuple[Tried, float]]:
         """Each for a short time, those that may be of use for the whole time; with the simulated seconds."""
-        limits = {share: self._limits_at(share) for share in self.load.shares}
+        limits = {share: self.limits(of_references) for share, of_references in self._of_references.items()}
         seconds = dict.fromkeys((s.label for s in settings), 0.0)
         out: dict[str, Tried] = {}
         left = list(settings)
@@ -237,7 +233,11 @@ class Search:
     # --- repeats ------------------------------------------------------------------------------------------
 
     def _repeat(self, pool: Executor) -> list[Candidate]:
-        """Those near the front with further seeds, until their intervals are apart or the seeds used up."""
+        """Those near the front with further seeds, until their intervals are apart or the seeds used up.
+
+        The references get the same seeds: a limit must not depend on the one seed that candidates were
+        chosen with.
+        """
         objectives = self.question.objectives
         whole = [t for t in self.found if not t.short and t.kept]
         near = [t for t in whole if not dominated(t.values, [o.values for o in whole], objectives, SLACK / 2)]
@@ -252,20 +252,23 @@ class Search:
             ]
             if not open_:
                 break
-            for candidate, values in zip(
-                open_, self._at_seed([c.setting for c in open_], seed, pool), strict=True
-            ):
-                candidate.runs.append(values)
+            again = [*open_, *self.references.values()]
+            values = self._at_seed([c.setting for c in again], seed, pool)
+            for candidate in again:
+                candidate.runs.append(values[candidate.setting.label])
         return candidates
 
-    def _at_seed(self, settings: Sequence[Setting], seed: int, pool: Executor) -> list[tuple[float, ...]]:
-        wanted = [Wanted(s, seed, WHOLE) for s in settings]
+    def _at_seed(
+        self, settings: Iterable[Setting], seed: int, pool: Executor
+    ) -> dict[str, tuple[float, ...]]:
+        """The objectives with another seed, by label; each setting is simulated once."""
+        wanted = [Wanted(s, seed, WHOLE) for s in {s.label: s for s in settings}.values()]
         results = self._results(wanted, pool)
         for w in wanted:
             if not self._memory.had(w):
                 self.told(f"{w.setting.label}, seed {seed}", 0.0)
         self.simulated_s += sum(r.seconds for r in results)
-        return [r.values for r in results]
+        return {w.setting.label: r.values for w, r in zip(wanted, results, strict=True)}
 
 
 def _new_journal(path: Path) -> JournalStorage:

@@ -112,6 +112,18 @@ def test_what_limits_refer_to_is_repeated_with_the_seeds_of_the_candidates() -> 
     assert done.limits[0] == pytest.approx(fmean(values[0] for values in none.runs))
 
 
+@pytest.mark.parametrize(
+    ("p99s", "kept"), [((399, 400, 401), True), ((365, 380, 395), False), ((405, 420, 435), False)]
+)
+def test_two_limits_of_one_figure_are_each_kept_at_their_own_end(p99s: tuple[int, ...], kept: bool) -> None:
+    between = ["rt.lat_us.p99 >= 350", "rt.lat_us.p99 <= 450"]
+    search, _ = searched(Law(), asked=question(["max background.iops"], between, FLOWS))
+    for keeps in (between, between[::-1]):
+        search.question = question(["max background.iops"], keeps, FLOWS)
+        candidate = Candidate(Setting("kyber", {}), [(1000.0, float(p99)) for p99 in p99s])
+        assert bool(answer.answer(search, [candidate]).front) == kept
+
+
 def test_a_setting_that_is_two_profiles_is_measured_once_and_confirmed_for_both() -> None:
     search, candidates_ = searched(Law())
     found = answer.answer(search, candidates_)

@@ -77,14 +77,10 @@ class Answer:
 def answer(
     search: Search, candidates: Sequence[Candidate], queue: Mapping[str, Value] | None = None
 ) -> Answer:
-    """The answer of a search, which was under these settings of the queue.
-
-    The unfavourable end of an interval decides on what must be kept.
-    """
+    """The answer of a search, which was under these settings of the queue."""
     objectives = search.question.objectives
     limits = search.limits({name: own.values for name, own in search.references.items()})
-    kept = [c for c in candidates if all(m <= 0 for m in search.missed(c.worst(objectives), limits))]
-    found = front(kept, objectives)
+    found = front([c for c in candidates if _keeps(c, search.question, limits)], objectives)
     reference = search.references[REFERENCE].values
     return Answer(
         search.question,
@@ -99,6 +95,15 @@ def answer(
         dead.regions(search.space, search.found),
         search.evaluations,
         search.simulated_s,
+    )
+
+
+def _keeps(candidate: Candidate, question: Question, limits: Sequence[float]) -> bool:
+    """Whether a candidate keeps all that must be kept; of each interval the unfavourable end decides."""
+    ends = (candidate.ends(question.quantities.index(keep.quantity)) for keep in question.keeps)
+    return all(
+        keep.missed(low if keep.at_least else high, limit) <= 0
+        for keep, (low, high), limit in zip(question.keeps, ends, limits, strict=True)
     )
 
 

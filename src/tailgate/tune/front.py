@@ -38,10 +38,9 @@ class Candidate:
         half = student_t(len(own) - 1) * stdev(own) / math.sqrt(len(own))
         return fmean(own) - half, fmean(own) + half
 
-    def worst(self, objectives: Sequence[Goal]) -> tuple[float, ...]:
-        """The unfavourable end of each objective's interval, or its mean where there is none."""
-        ends = (self.interval(i) or (mean, mean) for i, mean in enumerate(self.values))
-        return tuple(high if g.least else low for (low, high), g in zip(ends, objectives, strict=True))
+    def ends(self, i: int) -> tuple[float, float]:
+        """Of an objective's interval; its mean twice where there is none."""
+        return self.interval(i) or (self.values[i], self.values[i])
 
     def overlaps(self, other: "Candidate", objectives: Sequence[Goal]) -> bool:
         """Whether no objective tells the two apart."""

@@ -27,6 +27,18 @@ def test_kvm_can_be_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert not kvm.works()
 
 
+def test_doctor_tries_kvm_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A host that was too busy the first time need not be rebooted."""
+    monkeypatch.setattr(kvm, "DEVICE", tmp_path)
+    monkeypatch.setenv("TAILGATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(kvm, "boots", lambda: False)
+    assert not kvm.works()
+    monkeypatch.setattr(kvm, "boots", lambda: True)
+    assert not kvm.works()
+    assert "a guest boots under it" in host.kvm_finding().text
+    assert kvm.works()
+
+
 @pytest.mark.parametrize(
     ("printed", "status"),
     [

@@ -97,9 +97,9 @@ def qemu(version: str | None) -> Finding:
 
 
 def kvm_finding() -> Finding:
-    """Whether KVM works, found by booting under it; a device node proves nothing."""
+    """Whether KVM works, found by booting under it, each time anew; a device node proves nothing."""
     try:
-        works = kvm.works()
+        works = kvm.works(again=True)
     except UsageError as e:
         return Finding("vm", "KVM", "warn", f"not tried: {e}", "guests run in virtual time instead")
     if works:

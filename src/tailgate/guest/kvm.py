@@ -26,11 +26,12 @@ printf '\\{CODE:03o}' | dd of=/dev/port bs=1 seek=244
 """
 
 
-def works() -> bool:
+def works(again: bool = False) -> bool:
     """Whether a guest kernel boots under KVM; tried once in each boot of the host, then remembered.
 
-    False if `$TAILGATE_KVM` is 0: guests then run in virtual time, with the same figures each time. Takes
-    up to 5 s where a guest starts but does not run. UsageError without a guest kernel to try it with.
+    `again` tries it whatever is remembered: a busy host may have been too slow the first time. False if
+    `$TAILGATE_KVM` is 0: guests then run in virtual time, with the same figures each time. Takes up to 5 s
+    where a guest starts but does not run. UsageError without a guest kernel to try it with.
     """
     if os.environ.get("TAILGATE_KVM") == "0" or not os.access(DEVICE, os.R_OK | os.W_OK):
         return False
@@ -38,7 +39,7 @@ def works() -> bool:
     boot = BOOT_ID.read_text().strip()
     try:
         known = json.loads(memory.read_text())
-        if known["boot"] == boot:
+        if known["boot"] == boot and not again:
             return bool(known["works"])
     except (OSError, ValueError, KeyError):
         pass

@@ -204,22 +204,47 @@ def test_a_report_with_the_scheduler_in_it_counts_whatever_the_verdicts() -> Non
 
 
 def test_results_come_back_in_their_order(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = Store(tmp_path, tmp_path / "record.json")
     assert store.results("block/001") == []
     results = [*ran("pass"), Result("block/001", 2.5, {"": Verdict("died", "why")}, complaints(REPORT))]
     for result in results:
         store.add(result, {"results/nodev/block/001": PASSED})
-    assert Store(tmp_path).results("block/001") == results
+    assert Store(tmp_path, tmp_path / "record.json").results("block/001") == results
     assert store.results("block/002") == []
     assert (tmp_path / "block-001.2/files/results/nodev/block/001").read_bytes() == PASSED
 
 
 def test_a_result_that_was_not_finished_is_none(tmp_path: Path) -> None:
     (tmp_path / "block-001.1/files").mkdir(parents=True)
-    store = Store(tmp_path)
+    store = Store(tmp_path, tmp_path / "record.json")
     assert store.results("block/001") == []
     store.add(ran("pass")[0], {})
     assert len(store.results("block/001")) == 1
+
+
+def test_another_machine_goes_on_from_the_record(tmp_path: Path) -> None:
+    record = tmp_path / "claims" / "stable-k2.json"
+    here, there = (Store(tmp_path / machine / "k2-1234", record) for machine in ("here", "there"))
+    of_another = Store(tmp_path / "there" / "k2-5678", record)
+    here.recall()
+    results = [*ran("pass"), Result("block/001", 2.5, {"": Verdict("died", "why")}, complaints(REPORT))]
+    here.add(results[0], {"dmesg": b"much"})
+    there.recall()
+    here.add(results[1], {})
+    for store in (there, there, of_another):
+        store.recall()
+    assert there.results("block/001") == results
+    assert of_another.results("block/001") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"of": "k2-1234"}', '{"of": "k2-1234", "results": [{"test": "a"}]}']
+)
+def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
+    record = tmp_path / "record.json"
+    record.write_text(text)
+    with pytest.raises(UsageError, match="is damaged"):
+        Store(tmp_path / "k2-1234", record).recall()
 
 
 # --- guests ------------------------------------------------------------------------------------------------

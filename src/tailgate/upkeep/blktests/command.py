@@ -31,6 +31,8 @@ LABELS = ("backports", "stable")
 #: Estimate for a test that was not run here yet.
 GUESS_S = 20.0
 RUNS_FOLDER = ROOT / "runs" / "blktests"
+#: Results of all tests by kernel and scheduler, which are committed.
+RECORDS = ROOT / "claims" / "blktests"
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,10 @@ def _sides(
         digest = hashlib.sha256()
         for part in guest.identity(limit_s):
             digest.update(part)
-        return Side(guest, Store(RUNS_FOLDER / kernel.release / f"{name}-{digest.hexdigest()[:12]}"))
+        folder = RUNS_FOLDER / kernel.release / f"{name}-{digest.hexdigest()[:12]}"
+        store = Store(folder, RECORDS / f"{kernel.label}-{name}.json")
+        store.recall()
+        return Side(guest, store)
 
     return side(scheduler, built if built.exists() else None), side(BASELINE, None)
 

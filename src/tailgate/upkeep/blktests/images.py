@@ -74,8 +74,8 @@ def root(progress: Tell) -> Path:
 
 def modules(kernel: Kernel, progress: Tell) -> Path:
     """All of a kernel's own modules."""
-    status = kernel.vmlinux.stat()
-    key = _digest(kernel.release, str(status.st_size), str(status.st_mtime_ns))
+    with kernel.vmlinux.open("rb") as file:
+        key = _digest(kernel.release, hashlib.file_digest(file, "sha256").hexdigest())
     image = folder() / f"modules-{kernel.release}-{key}.ext4"
     if not image.exists():
         progress(f"blktests: a disk with the modules of {kernel.release}")

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results on disk: a folder for each run of a test, with all that the guest sent and `result.json`."""
+"""Results on disk: a folder for each run of a test, with all that the guest sent and `result.json`.
+
+And a record: one file with the same results, which is committed, so that what took a night is not lost.
+"""
 
 import json
+import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import replace_text
 from tailgate.upkeep.blktests.verdicts import Complaint, Result, Verdict
 
 
@@ -14,6 +21,25 @@ class Store:
     """The results of one scheduler on one kernel. Its folder's name stands for all that decides verdicts."""
 
     folder: Path
+    record: Path
+
+    def recall(self) -> None:
+        """Take what the folder lacks from the record, unless that is of other modules or tests.
+
+        UsageError if the record cannot be read.
+        """
+        if not self.record.exists():
+            return
+        try:
+            known = json.loads(self.record.read_text())
+            found = [_load(data) for data in known["results"] if known["of"] == self.folder.name]
+        except (ValueError, KeyError, TypeError, AssertionError) as e:
+            raise UsageError(f"{self.record} is damaged: delete it, or take it from git again") from e
+        seen: Counter[str] = Counter()
+        for result in found:
+            seen[result.test] += 1
+            if seen[result.test] > len(self.results(result.test)):
+                self._keep(result)
 
     def results(self, test: str) -> list[Result]:
         """All runs of a test so far, the first one first."""
@@ -29,10 +55,20 @@ class Store:
             path = at / "files" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        self._keep(result)
+        self._write_record()
+
+    def _keep(self, result: Result) -> None:
+        at = self._at(result.test, len(self.results(result.test)))
         at.mkdir(parents=True, exist_ok=True)
-        new = at / "result.json.new"
-        new.write_text(json.dumps(asdict(result), indent=1) + "\n")
-        new.replace(at / "result.json")  # an interrupted run leaves no half of one
+        replace_text(at / "result.json", json.dumps(asdict(result), indent=1) + "\n")
+
+    def _write_record(self) -> None:
+        texts = [json.loads(file.read_text()) for file in sorted(self.folder.glob("*/result.json"))]
+        head = json.dumps({"of": self.folder.name, "day": time.strftime("%Y-%m-%d")})
+        results = ",\n".join(json.dumps(text) for text in texts)
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(self.record, f'{head[:-1]}, "results": [\n{results}\n]}}\n')
 
     def _at(self, test: str, number: int) -> Path:
         return self.folder / f"{test.replace('/', '-')}.{number + 1}"

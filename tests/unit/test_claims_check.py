@@ -551,6 +551,32 @@ def test_a_cell_says_whether_a_result_holds(
         list(tables.rendered(table, stored(figure("x/a/mean", exact(value))), "sample"))
 
 
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("{judged:x/kept/tail}", "1 (0.9 to 1.05)"),
+        ("{judged:x/wide/tail}", "1 (0.9 to 1.2), **missed** by the interval's end"),
+        ("{judged:x/missed/tail}", "1.2 (1 to 1.3), **missed**"),
+        ("{judged:x/kept/tail & x/wide/tail}", "1 (0.9 to 1.05), **missed** by the interval's end"),
+        ("{judged:x/wide/tail & x/missed/tail}", "1 (0.9 to 1.2), **missed**"),
+    ],
+)
+def test_a_cell_says_that_a_result_misses_its_bound(
+    place: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = {"x": topic(tmp_path)}
+    monkeypatch.setattr(model, "read", lambda: topics)
+    found = stored(
+        figure("x/kept/tail", within(1, 0.9, 1.05)),
+        figure("x/wide/tail", within(1, 0.9, 1.2)),
+        figure("x/missed/tail", within(1.2, 1, 1.3)),
+    )
+    table = tables.Table(columns=("x",), rows=((place,),))
+    *_, row = tables.rendered(table, found, "sample")
+    assert row == f"| {text} |"
+    assert set(table.places()) <= set(found)
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_a_point_in_a_row_stands_for_the_figures_of_the_table(together: bool) -> None:
     table = tables.Table(

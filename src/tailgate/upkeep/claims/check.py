@@ -113,14 +113,14 @@ def _needless(verdicts: Sequence[Verdict], old: Sequence[str]) -> Iterator[tuple
                 yield claim, missed
 
 
-def holds(topics: Mapping[str, Topic], result: Result) -> bool:
-    """Whether a result keeps the bound of each claim that speaks of it. UsageError if none does."""
+def judged(topics: Mapping[str, Topic], result: Result) -> list[Verdict]:
+    """A result beside each claim that speaks of it. UsageError if none does."""
     name = result.figure.id
     entries = [entry for topic in topics.values() for entry in topic.entries]
     claims = [e for e in entries if isinstance(e, Claim) and matches(e.results, name)]
     if not claims:
         raise UsageError(f"no claim has a bound for the result {name}")
-    return all(Verdict(claim, result).holds for claim in claims)
+    return [Verdict(claim, result) for claim in claims]
 
 
 def _old_drives(result: Result, commit_of: Callable[[str], str]) -> str:

@@ -7,18 +7,19 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
 {million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
-it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. {maybe:id} is
-the result with three digits, or "-" if its step had none to give. What claims do not measure, a table names
-a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or percentile in
-us; a load without a label is "-". A flow may be a pattern: the largest percentile of all flows that it
-matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each, or
-one cell if they are to be `together`.
+it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. {judged:id} is
+the result with its interval, and says so if it misses a bound; {judged:id & id2} if either does. {maybe:id}
+is the result with three digits, or "-" if its step had none to give. What claims do not measure, a table
+names a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or
+percentile in us; a load without a label is "-". A flow may be a pattern: the largest percentile of all flows
+that it matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each,
+or one cell if they are to be `together`.
 
 A block stays as it is where there is no such file, and until all its results are measured.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -49,11 +50,12 @@ _FORMS: Mapping[str, Callable[[Result], str]] = {
     "percent": lambda result: _percent(result.figure.value),
     "command": lambda result: f"`{result.run.command}`",
     "step": lambda result: f"`tailgate claims {result.step_name}`",
-    "holds": lambda result: "yes" if check.holds(model.read(), result) else "no",
+    "holds": lambda result: "yes" if all(v.holds for v in check.judged(model.read(), result)) else "no",
 }
+_JUDGED = "judged"
 #: The form of a result that its step may not give.
 _MAYBE = "maybe"
-_PLACE = re.compile(rf"\{{(?:({'|'.join((*_FORMS, _MAYBE))}):)?([^{{}}]+)\}}")
+_PLACE = re.compile(rf"\{{(?:({'|'.join((*_FORMS, _MAYBE, _JUDGED))}):)?([^{{}}]+)\}}")
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
@@ -83,7 +85,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
     def places(self) -> list[str]:
         """Ids of results that the cells need, as they stand there."""
         pairs = [pair for row in self.cells() for cell in row for pair in _PLACE.findall(cell)]
-        found = [place for form, place in pairs if form != _MAYBE]
+        found = [which for form, place in pairs if form != _MAYBE for which in place.split(" & ")]
         return list(dict.fromkeys(found))
 
 
@@ -156,10 +158,22 @@ def _cell(cell: str, stored: Mapping[str, Result], name: str) -> str:
         which = _id(place[2], name)
         if place[1] == _MAYBE:
             return _FORMS["short"](stored[which]) if which in stored else "-"
+        if place[1] == _JUDGED:
+            return _judged([stored[_id(each, name)] for each in place[2].split(" & ")])
         result = stored[which]
         return _FORMS[place[1]](result) if place[1] else check.shown(result.figure)
 
     return _PLACE.sub(shown, cell)
+
+
+def _judged(found: Sequence[Result]) -> str:
+    topics = model.read()
+    text = check.shown(found[0].figure)
+    if misses := [v for result in found for v in check.judged(topics, result) if not v.holds]:
+        text += ", **missed**" + (
+            " by the interval's end" if all(v.misses_by_interval for v in misses) else ""
+        )
+    return text
 
 
 def _percent(deviation: float) -> str:

@@ -22,7 +22,7 @@ from tailgate.base.progress import Progress, duration
 from tailgate.guest import kernels, modules
 from tailgate.guest import machine as vm
 from tailgate.upkeep.blktests import guests, images
-from tailgate.upkeep.blktests.store import Store
+from tailgate.upkeep.blktests.store import Store, read
 from tailgate.upkeep.blktests.verdicts import RUNS, Difference, Result, compare
 
 BASELINE = "mq-deadline"
@@ -31,7 +31,7 @@ LABELS = ("backports", "stable")
 #: Estimate for a test that was not run here yet.
 GUESS_S = 20.0
 RUNS_FOLDER = ROOT / "runs" / "blktests"
-#: Results of all tests by kernel and scheduler, which are committed.
+#: The same results in short, which are committed.
 RECORDS = ROOT / "claims" / "blktests"
 
 
@@ -119,8 +119,8 @@ def _sides(
         digest = hashlib.sha256()
         for part in guest.identity(limit_s):
             digest.update(part)
-        folder = RUNS_FOLDER / kernel.release / f"{name}-{digest.hexdigest()[:12]}"
-        store = Store(folder, RECORDS / f"{kernel.label}-{name}.json")
+        own = f"{name}-{digest.hexdigest()[:12]}"
+        store = Store(RUNS_FOLDER / kernel.release / own, RECORDS / kernel.release / f"{own}.json")
         store.recall()
         return Side(guest, store)
 
@@ -196,8 +196,8 @@ def _expected() -> dict[str, float]:
     """Seconds that each test took when it last ran here, whatever the kernel and the scheduler."""
     out: dict[str, float] = {"": GUESS_S}
     for file in sorted(RUNS_FOLDER.glob("*/*/*/result.json"), key=lambda path: path.stat().st_mtime):
-        data = json.loads(file.read_text())
-        out[data["test"]] = data["seconds"] + 1
+        if result := read(file):
+            out[result.test] = result.seconds + 1
     return out
 
 

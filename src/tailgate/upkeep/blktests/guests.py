@@ -68,7 +68,7 @@ class Guest:
         return tuple(out)
 
     def identity(self, limit_s: int) -> list[bytes]:
-        """All that decides verdicts, but for chance."""
+        """All that decides verdicts, but for chance and the versions of QEMU and Debian's programs."""
         files = [
             file if isinstance(file, bytes) else file.read_bytes()
             for file in self.files([], limit_s).values()

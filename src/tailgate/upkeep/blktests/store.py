@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Results on disk: a folder for each run of a test, with all that the guest sent and `result.json`.
 
-And a record: one file with the same results, which is committed, so that what took a night is not lost.
+And a record: one file with the same results, which is committed, so that what took a night is not lost. It is
+named by all that decides verdicts, as the folder is, so a run with another module replaces no record.
 """
 
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,15 +24,11 @@ class Store:
     record: Path
 
     def recall(self) -> None:
-        """Take what the folder lacks from the record, unless that is of other modules or tests.
-
-        UsageError if the record cannot be read.
-        """
+        """Take what the folder lacks from the record. UsageError if that cannot be read."""
         if not self.record.exists():
             return
         try:
-            known = json.loads(self.record.read_text())
-            found = [_load(data) for data in known["results"] if known["of"] == self.folder.name]
+            found = [_load(data) for data in json.loads(self.record.read_text())]
         except (ValueError, KeyError, TypeError, AssertionError) as e:
             raise UsageError(f"{self.record} is damaged: delete it, or take it from git again") from e
         seen: Counter[str] = Counter()
@@ -44,8 +40,8 @@ class Store:
     def results(self, test: str) -> list[Result]:
         """All runs of a test so far, the first one first."""
         out: list[Result] = []
-        while (file := self._at(test, len(out)) / "result.json").is_file():
-            out.append(_load(json.loads(file.read_text())))
+        while (result := read(self._at(test, len(out)) / "result.json")) is not None:
+            out.append(result)
         return out
 
     def add(self, result: Result, files: Mapping[str, bytes]) -> None:
@@ -64,14 +60,21 @@ class Store:
         replace_text(at / "result.json", json.dumps(asdict(result), indent=1) + "\n")
 
     def _write_record(self) -> None:
-        texts = [json.loads(file.read_text()) for file in sorted(self.folder.glob("*/result.json"))]
-        head = json.dumps({"of": self.folder.name, "day": time.strftime("%Y-%m-%d")})
-        results = ",\n".join(json.dumps(text) for text in texts)
+        found = (read(file) for file in sorted(self.folder.glob("*/result.json")))
+        lines = ",\n".join(json.dumps(asdict(result)) for result in found if result)
         self.record.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(self.record, f'{head[:-1]}, "results": [\n{results}\n]}}\n')
+        replace_text(self.record, f"[\n{lines}\n]\n")
 
     def _at(self, test: str, number: int) -> Path:
         return self.folder / f"{test.replace('/', '-')}.{number + 1}"
+
+
+def read(file: Path) -> Result | None:
+    """The result in a file; None if there is none that can be read."""
+    try:
+        return _load(json.loads(file.read_text()))
+    except (OSError, ValueError, KeyError, TypeError, AssertionError):
+        return None
 
 
 def _load(data: dict[str, object]) -> Result:

@@ -22,6 +22,8 @@ WHOLE = ""
 #: A report of the kernel is not longer than this.
 REPORT_LINES = 60
 _STAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^\]]*\])? ?")
+#: The module of a function in a trace.
+_MODULE = re.compile(r"\+0x\S+ \[(\w+)\]")
 #: What differs between two reports of the same fault.
 _VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\+0x\S+|(?<=[:/#-])\d+|\bPID: \d+|\b\d+(\.\d+)?s?\b")
 
@@ -74,7 +76,10 @@ class Result:
 
 
 def complaints(dmesg: str) -> tuple[Complaint, ...]:
-    """The kernel's reports in a log, each kind once. One ends after REPORT_LINES, or where another begins."""
+    """The kernel's reports in a log, each kind once for the same modules in it.
+
+    One ends after REPORT_LINES, or where another begins.
+    """
     lines = dmesg.splitlines()
     starts: list[int] = []
     for number, line in enumerate(lines):
@@ -84,12 +89,13 @@ def complaints(dmesg: str) -> tuple[Complaint, ...]:
         within = starts and number - starts[-1] < REPORT_LINES
         if not (within and "Call Trace" in line):
             starts.append(number)
-    found: dict[str, Complaint] = {}
+    found: dict[tuple[str, frozenset[str]], Complaint] = {}
     for start, following in itertools.pairwise([*starts, len(lines)]):
         text = "\n".join(lines[start : min(following, start + REPORT_LINES)])
         new = Complaint(_STAMP.sub("", lines[start]), text)
-        before = found.get(new.kind)
-        found[new.kind] = replace(before, count=before.count + 1) if before else new
+        key = new.kind, frozenset(_MODULE.findall(text))
+        before = found.get(key)
+        found[key] = replace(before, count=before.count + 1) if before else new
     return tuple(found.values())
 
 

@@ -23,7 +23,7 @@ echo $((SECONDS - begin)) > $out/seconds
 udevadm settle --timeout=30
 dmesg > $out/dmesg
 rm -rf $out/results/tmpdir.*
-find $out -type f -size +1024k -delete
+find $out -type f -size +1024k ! -name dmesg -delete
 if [ "$code" = 0 ] && ! grep -Eq 'WARNING:|BUG|Oops|Call Trace|INFO: task' $out/dmesg; then
 	touch $out/clean
 fi

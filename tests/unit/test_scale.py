@@ -15,7 +15,9 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
 from tailgate.main import main
 from tailgate.simulator import simulation
+from tailgate.upkeep import bench
 from tailgate.upkeep.bench import scale, simulator, threads
+from tailgate.upkeep.bench.result import Result
 from tailgate.upkeep.bench.scale import CONTENDERS, FAIR, PARTS, Contender, Costs
 
 K2, BOUNDED, DEADLINE = CONTENDERS
@@ -177,6 +179,25 @@ def test_bench_replaces_only_what_it_measures(
     ):
         assert entries[name]["value"] > 0
         assert entries[name]["higher_is_better"]
+
+
+def test_bench_keeps_what_it_measured_before_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> list[Result]:
+        raise UsageError("the guest ended early")
+
+    one = Result("lines.k2", 1.0, "lines", False, "together")
+    monkeypatch.setattr(bench.lines, "measure", lambda *_: [one])
+    monkeypatch.setattr(bench.scale, "measure", fails)
+    out = tmp_path / "bench.json"
+    assert main(["bench", "--out", str(out)]) == 2
+    assert [e["name"] for e in json.loads(out.read_text())] == ["lines.k2"]
+    out.write_text("no results")
+    monkeypatch.setattr(bench.lines, "measure", lambda *_: pytest.fail("measured in vain"))
+    assert main(["bench", "--only", "lines", "--out", str(out)]) == 2
+    assert "has no results of bench" in capsys.readouterr().err
+    assert out.read_text() == "no results"
 
 
 def test_bench_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

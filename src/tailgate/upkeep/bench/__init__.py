@@ -6,36 +6,45 @@ CPUs in a model and on this host's threads, and how fast the simulator is.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from tailgate.base.command import log
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import replace_text
 from tailgate.guest.labels import ORDINARY
 from tailgate.upkeep.bench import instructions, lines, scale, simulator, threads
+from tailgate.upkeep.bench.result import Result
 
 
 def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
-    """Measure these kinds (none named: all) with these kernels, and write the file.
+    """Measure these kinds (none named: all) with these kernels, and write the file after each kind.
 
     `quick` leaves out the shares of k2's features; `since` are commits that k2 is compared with. UsageError
     where something cannot be measured.
     """
     console = log()
     labels = labels or ORDINARY
-    found = []
-    if not only or "lines" in only:
-        found += lines.measure(console, labels)
-    if not only or "scale" in only:
-        found += scale.measure(console)
-    if not only or "threads" in only:
-        found += threads.measure(console)
-    if not only or "simulator" in only:
-        found += simulator.measure(console)
-    if not only or "instructions" in only:
-        found += instructions.measure(console, labels, quick, since)
-    entries = {r.name: asdict(r) for r in found}
-    if only and out.is_file():
-        entries = {e["name"]: e for e in json.loads(out.read_text())} | entries
-    out.write_text(json.dumps(list(entries.values()), indent=1) + "\n")
+    kinds: Mapping[str, Callable[[], Sequence[Result]]] = {
+        "lines": lambda: lines.measure(console, labels),
+        "scale": lambda: scale.measure(console),
+        "threads": lambda: threads.measure(console),
+        "simulator": lambda: simulator.measure(console),
+        "instructions": lambda: instructions.measure(console, labels, quick, since),
+    }
+    entries = _entries(out) if only else {}
+    for kind in only or kinds:
+        entries |= {r.name: asdict(r) for r in kinds[kind]()}
+        replace_text(out, json.dumps(list(entries.values()), indent=1) + "\n")
     console.print(f"bench: wrote {out}", highlight=False)
+
+
+def _entries(out: Path) -> dict[str, dict[str, object]]:
+    """What a file of results has, by name; nothing if there is no file. UsageError."""
+    try:
+        return {entry["name"]: entry for entry in json.loads(out.read_text())}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as e:
+        raise UsageError(f"--out: {out} has no results of bench: choose another file, or delete it") from e

@@ -19,6 +19,7 @@ from string import Template
 from rich.console import Console
 
 from tailgate.base.errors import UsageError
+from tailgate.base.locks import only_one
 from tailgate.base.paths import ROOT, cache_dir
 from tailgate.guest import machine, modules
 from tailgate.guest.kernels import Kernel, resolve
@@ -127,7 +128,11 @@ def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         folder, tar = Path(scratch) / "checkout", Path(scratch) / "tar"
         command = ["git", "-C", str(ROOT), "archive", "--output", str(tar), commit]
-        subprocess.run([*command, "kernel", "sched", "flash"], check=True)
+        done = subprocess.run(
+            [*command, "kernel", "sched", "flash"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UsageError(f"k2 of {commit} cannot be built: {done.stderr.strip().splitlines()[0]}")
         folder.mkdir()
         subprocess.run(["tar", "-x", "-C", str(folder), "-f", str(tar)], check=True)
         yield modules.build(kernel, out=Path(scratch) / "built", checkout=folder) / "k2.ko"
@@ -136,9 +141,12 @@ def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
 def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[str, float]]:
     """Instructions per I/O by load and contender on one kernel; `since`: commits of k2 to be beside."""
     built = modules.build(kernel)
+    # KCFLAGS is kernel/Makefile's own
     bare = modules.build(
-        kernel, ["KCFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
+        kernel, ["KCPPFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
     )
+    if (bare / "k2.ko").read_bytes() == (built / "k2.ko").read_bytes():
+        raise UsageError(f"{bare}/k2.ko has statistics: what they cost cannot be counted")
     contenders = (*CONTENDERS, *(() if quick else (*WITHOUT, *STEPS, *ON)), *map(before, since))
     figures: dict[str, dict[str, float]] = {load.name: {} for load in LOADS}
 
@@ -163,7 +171,9 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
             limit_s=600,
             silent_s=1800,
         )
-        outcome = machine.run(VirtualMachine(kernel), job, cache_dir() / "bench" / kernel.release, on_record)
+        place = cache_dir() / "bench" / kernel.release
+        with only_one(place, "counting instructions in"):
+            outcome = machine.run(VirtualMachine(kernel), job, place, on_record)
     if outcome.reason != "ok":
         raise UsageError(
             f"the benchmark on {kernel.release} ended early ({outcome.reason}): see {outcome.log}"

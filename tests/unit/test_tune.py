@@ -2,6 +2,7 @@
 """`tailgate tune`: what is asked, the space of settings, loads, the command."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,16 @@ def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: P
     assert experiments.load(path).sweeps[0].variables == {**given, "DEV": "/dev/vflash0"}
 
 
+def test_a_drive_in_a_trace_is_the_guest_s_too(tmp_path: Path) -> None:
+    lines = "fio version 3 iolog\n0 {0} add\n0 {0} open\n1 {0} read 0 4096\n"
+    (tmp_path / "a.log").write_text(lines.format("/dev/nvme0n1"))
+    job = tmp_path / "own.fio"
+    job.write_text("[a]\nfilename=/dev/nvme0n1\ndirect=1\nread_iolog=a.log\n")
+    spec, folder = workload.experiment_of(workload.Asked(str(job)))
+    path = workload.write(spec, [Setting("none", {}).as_scheduler()], folder, tmp_path / "confirm")
+    assert (path.parent / "a.log").read_text() == lines.format("/dev/vflash0")
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -272,10 +283,11 @@ def test_loads_that_there_are_not(asked: workload.Asked, words: str) -> None:
     assert words in str(e.value)
 
 
-def test_a_job_file_may_have_any_name(tmp_path: Path) -> None:
-    path = tmp_path / 'a"b.fio'
+@pytest.mark.parametrize("name", ['a"b', "\N{ROCKET}"])
+def test_a_job_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.fio"
     path.write_text(JOB.replace("${DEPTH}", "8"))
-    assert workload.experiment_of(workload.Asked(str(path)))[0].title == 'a"b'
+    assert workload.experiment_of(workload.Asked(str(path)))[0].title == name
 
 
 @pytest.mark.parametrize(("cpus", "simulated"), [(None, 4), (1, 1), (16, 16)])
@@ -361,7 +373,10 @@ def test_nothing_keeps_what_must_be_kept(
     words = ["tune", "--workload", str(job), "--variable", "DEPTH=8", "--out", str(tmp_path / "runs")]
     words += ["--goal", "min rt.lat_us.p99", "--keep", "background.iops >= 3 * none"]
     assert cli.main([*words, "--quick", "--trials", "2", "--repeats", "1", "--schedulers", "kyber"]) == 1
-    assert "nothing that was tried keeps what must be kept" in capsys.readouterr().err
+    said = capsys.readouterr().err.replace("\n", " ")
+    found = re.search(r"keeps what must be kept \(background.iops >= 3 \* none is ([0-9]+)\)", said)
+    assert found, said
+    assert int(found[1]) > 1000, "in I/Os a second, as it was asked"
 
 
 def test_every_scheduler_that_is_searched_has_knobs_that_exist() -> None:

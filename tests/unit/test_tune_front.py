@@ -3,9 +3,10 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.tuning import OBJECTIVES, candidates, tried
+from tests.unit.tuning import LATENCY, OBJECTIVES, RATE, candidates, tried
 
 from tailgate.tune import dead
 from tailgate.tune.front import INDIFFERENT, Candidate, dominated, front, price, profiles
@@ -67,6 +68,15 @@ def test_profiles_are_ends_of_the_front_and_something_between(values: list[tuple
     assert named["latency"].values[0] == min(c.values[0] for c in found)
     assert named["throughput"].values[1] == max(c.values[1] for c in found)
     assert named["balanced"] in found
+
+
+@pytest.mark.parametrize("goal", [LATENCY, RATE])
+def test_profiles_of_two_objectives_of_one_kind_are_ends_of_the_front_too(goal: Goal) -> None:
+    objectives = (Goal(goal.quantity, False), Goal(replace(goal.quantity, flow="other"), False))
+    found = front(candidates([(100, 1), (90, 50), (50, 100)]), objectives)
+    named = {name: c.values for name, c in profiles(found, objectives).items()}
+    assert {named["latency"], named["throughput"]} == {(100, 1), (50, 100)}
+    assert named["balanced"] == (90, 50)
 
 
 def test_of_two_settings_the_balanced_one_loses_less() -> None:

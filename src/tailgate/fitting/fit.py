@@ -117,7 +117,8 @@ class Fit:
             if best[0]["dies"] == own["dies"]:
                 break
         own = best[0]
-        for spread in range(max(0, own["read_spread_percent"] - 2), own["read_spread_percent"] + 3):
+        found_spread = own["read_spread_percent"]
+        for spread in range(max(0, found_spread - 2), min(100, found_spread + 2) + 1):
             start = {**own, "read_spread_percent": spread}
             other = self._search(start, ("read_ns", "read_fixed_ns"), places, 30, 0.02, weights)
             best = min(best, other, key=lambda one: one[1])

@@ -86,12 +86,12 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     )
     return environment.from_string(TOML.read_text(encoding="utf-8")).render(
         name=name,
-        title=json.dumps(name),
-        job=json.dumps(file),
+        title=_quoted(name),
+        job=_quoted(file),
         flows=[
             {
-                "name": json.dumps(names[section.name]),
-                "section": json.dumps(section.name),
+                "name": _quoted(names[section.name]),
+                "section": _quoted(section.name),
                 "role": role,
             }
             for role, sections in (("real-time", real_time), ("background", background))
@@ -138,3 +138,8 @@ def _value(section: Section, *names: str) -> str:
 def _kib(section: Section) -> int:
     """The block size in KiB, of reads where it differs by direction; fio's default is 4 KiB."""
     return max(1, (fiojob.amount(_value(section, "bs", "blocksize").partition(",")[0]) or 4096) // 1024)
+
+
+def _quoted(text: str) -> str:
+    """A string as TOML has it."""
+    return json.dumps(text, ensure_ascii=False)

@@ -104,7 +104,7 @@ def sentences(found: Answer) -> list[str]:
     out = []
     if not found.front:
         limits = "; ".join(
-            f"{keep} is {value(keep.quantity, limit)}"
+            f"{keep} is {digits(limit)}" if keep.of else str(keep)
             for keep, limit in zip(found.question.keeps, found.limits, strict=True)
         )
         out.append(f"nothing that was tried keeps what must be kept ({limits})")

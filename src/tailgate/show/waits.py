@@ -34,7 +34,7 @@ def headings(points: Sequence[Point]) -> list[tuple[str, str]]:
 
 def row(point: Point, points: Sequence[Point]) -> list[str]:
     """A point's cells in the order of `headings`."""
-    sync = point.flow(f"{point.real_time[0]}.sync")
+    sync = point.flow(f"{point.real_time[0]}.sync") if point.real_time else None
     cells = [str(sync.histogram.n if sync else 0)]
     cells += [ms(sync.lat_us[key]) if sync else "none" for key in ("p50", "p99", "max")]
     for name in flows(points):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.tune import dead
-from tailgate.tune.front import Candidate, front, price, profiles, sysfs
+from tailgate.tune.front import Candidate, front, keeps, price, profiles, sysfs
 from tailgate.tune.goal import REFERENCE, Question
 from tailgate.tune.search import Search, Tried
 from tailgate.tune.space import Setting
@@ -80,7 +80,7 @@ def answer(
     """The answer of a search, which was under these settings of the queue."""
     objectives = search.question.objectives
     limits = search.limits({name: own.values for name, own in search.references.items()})
-    found = front([c for c in candidates if _keeps(c, search.question, limits)], objectives)
+    found = front([c for c in candidates if keeps(c, search.question, limits)], objectives)
     reference = search.references[REFERENCE].values
     return Answer(
         search.question,
@@ -95,15 +95,6 @@ def answer(
         dead.regions(search.space, search.found),
         search.evaluations,
         search.simulated_s,
-    )
-
-
-def _keeps(candidate: Candidate, question: Question, limits: Sequence[float]) -> bool:
-    """Whether a candidate keeps all that must be kept; of each interval the unfavourable end decides."""
-    ends = (candidate.ends(question.quantities.index(keep.quantity)) for keep in question.keeps)
-    return all(
-        keep.missed(low if keep.at_least else high, limit) <= 0
-        for keep, (low, high), limit in zip(question.keeps, ends, limits, strict=True)
     )
 
 

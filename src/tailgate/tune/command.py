@@ -127,7 +127,8 @@ def _write(done: Done) -> None:
 
 
 def _answer(search: Search, queue: Mapping[str, Value], how: How, progress: Progress) -> Answer:
-    progress.begin(search.budget.trials, search.budget.trials)
+    left = max(1, search.budget.trials - search.remembered)
+    progress.begin(left, left)
     try:
         with executor(how.jobs, None) as pool:
             return answer.answer(search, search.run(pool), queue)

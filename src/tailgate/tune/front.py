@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 from tailgate.runs.statistics import SEEDS_MIN, student_t
 from tailgate.spec.scheduler import Knob as Value
-from tailgate.tune.goal import ENDLESS, Goal
+from tailgate.tune.goal import ENDLESS, Goal, Question
 from tailgate.tune.space import LEFT, Setting
 
 PROFILES = ("latency", "balanced", "throughput")
@@ -49,6 +49,15 @@ class Candidate:
             if one and its and (one[1] < its[0] or its[1] < one[0]):
                 return False
         return True
+
+
+def keeps(candidate: Candidate, question: Question, limits: Sequence[float]) -> bool:
+    """Whether a candidate keeps all that must be kept; of each interval the unfavourable end decides."""
+    ends = (candidate.ends(question.quantities.index(keep.quantity)) for keep in question.keeps)
+    return all(
+        keep.missed(low if keep.at_least else high, limit) <= 0
+        for keep, (low, high), limit in zip(question.keeps, ends, limits, strict=True)
+    )
 
 
 def dominated(
@@ -101,13 +110,15 @@ def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str
     """Three of the front by name; one setting may be several of them.
 
     Latency is the best in the first objective that is a latency, throughput in the first that is a rate;
-    balanced is the nearest to the best of both, in octaves, as shares of those between the front's ends; of
-    two that are equally near, the one that is nearer in octaves.
+    where all are of one kind, another one takes the missing one's place. Balanced is the nearest to the best
+    of both, in octaves, as shares of those between the front's ends; of two that are equally near, the one
+    that is nearer in octaves.
     """
     if not found:
         return {}
-    latency = next((i for i, g in enumerate(objectives) if g.quantity.is_latency), 0)
-    rate = next((i for i, g in enumerate(objectives) if not g.quantity.is_latency), len(objectives) - 1)
+    latencies = [i for i, g in enumerate(objectives) if g.quantity.is_latency]
+    rates = [i for i in range(len(objectives)) if i not in latencies]
+    latency, rate = (latencies or rates[-1:])[0], (rates or latencies[-1:])[0]
 
     def octaves(i: int, candidate: Candidate) -> float:
         ends = [c.values[i] for c in found]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tailgate.base.paths import replace_text
 from tailgate.tune.evaluate import Wanted
 
 
@@ -31,7 +32,7 @@ class Memory:
             # A process that is killed may leave a part of a line.
             whole = text[: text.rfind("\n") + 1]
             if whole != text:
-                path.write_text(whole, encoding="utf-8")
+                replace_text(path, whole)
             for line in whole.splitlines():
                 with contextlib.suppress(ValueError, KeyError, TypeError):  # damaged: simulated again
                     about = json.loads(line)
@@ -42,6 +43,10 @@ class Memory:
     def had(self, wanted: Wanted) -> bool:
         """Whether the file had it when it was opened."""
         return _name(wanted) in self._had
+
+    def settings(self, seed: int, share: float) -> int:
+        """How many settings the file had with this seed and share when it was opened."""
+        return sum(name.endswith(_how(seed, share)) for name in self._had)
 
     def of(
         self, wanted: Sequence[Wanted], simulate: Callable[[Sequence[Wanted]], Iterable[Result]]
@@ -57,4 +62,8 @@ class Memory:
 
 
 def _name(wanted: Wanted) -> str:
-    return f"{wanted.setting.label}, seed {wanted.seed}, {wanted.share:g} of the time"
+    return wanted.setting.label + _how(wanted.seed, wanted.share)
+
+
+def _how(seed: int, share: float) -> str:
+    return f", seed {seed}, {share:g} of the time"

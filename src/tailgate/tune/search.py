@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 
 from tailgate.base.errors import UsageError
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
-from tailgate.tune.front import Candidate, dominated
+from tailgate.tune.front import Candidate, dominated, keeps
 from tailgate.tune.goal import ENDLESS, Question
 from tailgate.tune.memory import Memory, Result
 from tailgate.tune.space import Setting, Space
@@ -30,6 +30,8 @@ from tailgate.tune.space import Setting, Space
 BATCH = 4
 #: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
 SLACK = 0.10
+#: If no setting near the front keeps its limits with further seeds, those behind it get them, so many times.
+LAYERS = 3
 #: The name of Optuna's storage, for its own tools: the search itself goes on from a Memory.
 JOURNAL = "study.journal"
 #: Optuna may propose a setting again, which costs nothing; the search gives up after this many proposals for
@@ -114,6 +116,11 @@ class Search:
             if self._settings >= self.space.size:
                 break
         return self._repeat(pool)
+
+    @property
+    def remembered(self) -> int:
+        """How many settings the file had when it was opened; references among them."""
+        return self._memory.settings(self._seed, self.load.shares[0])
 
     @property
     def evaluations(self) -> float:
@@ -233,15 +240,28 @@ class Search:
     # --- repeats ------------------------------------------------------------------------------------------
 
     def _repeat(self, pool: Executor) -> list[Candidate]:
-        """Those near the front with further seeds, until their intervals are apart or the seeds used up.
+        """Those near the front, with further seeds. If none of them keeps its limits then, the next ones."""
+        candidates: list[Candidate] = []
+        left = [t for t in self.found if not t.short and t.kept]
+        for _ in range(LAYERS):
+            values = [t.values for t in left]
+            near = [t for t in left if not dominated(t.values, values, self.question.objectives, SLACK / 2)]
+            layer = [Candidate(t.setting, [t.values]) for t in _each_once(near)]
+            self._repeat_each(layer, pool)
+            candidates += layer
+            limits = self.limits({name: own.values for name, own in self.references.items()})
+            if any(keeps(c, self.question, limits) for c in layer):
+                break
+            left = [t for t in left if t not in near]
+        return candidates
+
+    def _repeat_each(self, candidates: Sequence[Candidate], pool: Executor) -> None:
+        """Add seeds, until the candidates' intervals are apart or the seeds used up.
 
         The references get the same seeds: a limit must not depend on the one seed that candidates were
         chosen with.
         """
         objectives = self.question.objectives
-        whole = [t for t in self.found if not t.short and t.kept]
-        near = [t for t in whole if not dominated(t.values, [o.values for o in whole], objectives, SLACK / 2)]
-        candidates = [Candidate(t.setting, [t.values]) for t in _each_once(near)]
         least = min(3, self.budget.repeats)
         seeds = _further(self.load.mode.seeds, self.budget.repeats)
         for i, seed in enumerate(seeds, 2):
@@ -252,11 +272,10 @@ class Search:
             ]
             if not open_:
                 break
-            again = [*open_, *self.references.values()]
+            again = [*open_, *(own for own in self.references.values() if len(own.runs) < i)]
             values = self._at_seed([c.setting for c in again], seed, pool)
             for candidate in again:
                 candidate.runs.append(values[candidate.setting.label])
-        return candidates
 
     def _at_seed(
         self, settings: Iterable[Setting], seed: int, pool: Executor

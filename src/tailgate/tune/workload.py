@@ -2,7 +2,6 @@
 """The load for which a setting is searched: an experiment's, or any fio job file's."""
 
 import re
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ REAL_TIME, BACKGROUND = "rt", "background"
 #: The drive of a guest, and where a job names one.
 DEVICE = "/dev/vflash0"
 _DEVICE = re.compile(r"^(\s*filename\s*=\s*)/dev/\S+", re.MULTILINE)
+#: The drive in a line of a trace, behind the time.
+_TRACED = re.compile(r"^(\d+ +)/dev/\S+", re.MULTILINE)
 _DEVICE_VARIABLE = re.compile(r"^\s*filename\s*=\s*\$\{(\w+)\}\s*$", re.MULTILINE)
 #: The name of the experiment that is written for a search.
 FILE = "workload.toml"
@@ -127,7 +128,8 @@ def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folde
                 variables[variable] = DEVICE
         (folder / name).write_text(_DEVICE.sub(rf"\1{DEVICE}", text), encoding="utf-8")
     for trace in fiojob.traces(fiojob.parse(source / spec.job_of(sweep), sweep.variables)):
-        shutil.copy(trace, folder / trace.name)
+        told = trace.read_text(encoding="utf-8")
+        (folder / trace.name).write_text(_TRACED.sub(rf"\1{DEVICE}", told), encoding="utf-8")
     modes = {
         name: m.model_copy(update={"background_rates": (rate_of(sweep, m),)})
         for name, m in spec.modes.items()

@@ -173,7 +173,7 @@ def fit(
         cells = [cell for cell in facts.cells if cell.group == group]
         if not chosen:
             continue
-        start = [math.log(fitted[name]) for name in chosen]
+        start = [math.log(max(1, fitted[name])) for name in chosen]
         # Steps of an eighth: the figures are not smooth, smaller ones would follow their noise.
         simplex = [start, *([v + 0.125 * (i == j) for j, v in enumerate(start)] for i in range(len(start)))]
         best = minimize(
@@ -196,7 +196,7 @@ def fit(
 
 
 def _values(names: Sequence[str], logarithms: Sequence[float]) -> dict[str, int]:
-    return {name: round(math.exp(x)) for name, x in zip(names, logarithms, strict=True)}
+    return {name: max(1, round(math.exp(x))) for name, x in zip(names, logarithms, strict=True)}
 
 
 def report(found: Sequence[Residual], facts: Facts) -> str:

@@ -27,7 +27,8 @@ def guest(machine: str, part: str) -> str:
 
 def from_swarm(what: str) -> tuple[Edit, ...]:
     """The edit of a fault that the swarm test looks for."""
-    return tuple((fault.old, fault.new) for fault in SWARM_FAULTS if fault.what == what)
+    [fault] = [fault for fault in SWARM_FAULTS if fault.what == what]
+    return ((fault.old, fault.new),)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def outcomes(tree: Path, tests: Sequence[str], patience_s: int | None = None) ->
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
     patience = {"TAILGATE_PATIENCE_S": str(patience_s)} if patience_s else {}
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), **patience}
+    environment.pop("PYTEST_XDIST_WORKER", None)  # or what is built once would be kept between runs
     done = subprocess.run([*command, *tests], cwd=tree, env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise BrokenEditError(done.stdout + done.stderr)

@@ -83,7 +83,7 @@ K2_FAULTS = (
     ),
     Fault(
         "a target that asks for less than 8 KiB lets them go within the lead",
-        "	a->lead_sectors = asked && asked < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;",
+        "	a->lead_sectors = near < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;",
         "	a->lead_sectors = a->lo_sectors;",
     ),
     Fault(
@@ -196,8 +196,8 @@ K2_FAULTS = (
 MQFQ_FAULTS = (
     Fault(
         "a weight that changes and comes back within a window counts as unchanged",
-        "	WRITE_ONCE(flow->price, price);\n	flow_break(flow);",
-        "	WRITE_ONCE(flow->price, price);",
+        "		if (price != flow->price)\n			flow_break(flow);\n",
+        "",
     ),
     Fault(
         "T is twice as large",

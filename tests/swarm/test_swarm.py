@@ -5,13 +5,14 @@ A failure prints the seed, the law, and the shortest scenario found; `swarm SCHE
 """
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from tests.swarm.faults import FAULTS, Fault, compile_swarm, find, with_fault
 from tests.swarm.found import FOUND, Found
-from tests.unit.programs import SANITIZED, SEED, built_once
+from tests.unit.programs import ROOT, SANITIZED, SEED, built_once, mutate
 
 SCENARIOS = 2000
 #: Requests that a scenario has on average, at least: with next to none, laws hold easily.
@@ -58,7 +59,7 @@ def test_laws_hold(swarm: Path, scheduler: str) -> None:
 @SCHEDULERS
 def test_laws_hold_under_sanitizers(sanitized: Path, scheduler: str) -> None:
     done = play(sanitized, scheduler, str(SEED), str(SANITIZED_SCENARIOS))
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"TAILGATE_SEED={SEED}: {done.stdout}{done.stderr}"
 
 
 @SCHEDULERS
@@ -71,6 +72,13 @@ def test_a_seed_means_the_same_each_time(swarm: Path, scheduler: str) -> None:
 @pytest.mark.parametrize(("scheduler", "fault"), SOON, ids=[fault.what for _, fault in SOON])
 def test_faults_are_found(swarm: Path, scheduler: str, fault: Fault) -> None:
     assert find(scheduler, fault, 1, FOUND_WITHIN, swarm.parent)
+
+
+def test_each_fault_can_be_put_back(tmp_path: Path) -> None:
+    """`make swarm-faults` looks for all of them, for hours."""
+    for number, fault in enumerate(fault for faults in FAULTS.values() for fault in faults):
+        shutil.copytree(ROOT / "sched", tmp_path / str(number))
+        mutate(tmp_path / str(number), fault.old, fault.new)
 
 
 @pytest.mark.parametrize("found", FOUND, ids=[found.what for found in FOUND])

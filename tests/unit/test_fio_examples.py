@@ -38,7 +38,8 @@ OTHER_ENGINES = ("cpuio.fio", "netio.fio", "null.fio", "rados.fio", "libpmem.fio
 def arguments(path: Path) -> list[str]:
     capacity = CAPACITY_MIB.get(path.name, 128 << 10)
     variables = [f"--variable={name}={value}" for name, value in VARIABLES.items()]
-    return [str(path), "--seconds=0.01", f"--set=capacity_mib={capacity}", "--direct", "--json", *variables]
+    drive = [f"--set=capacity_mib={capacity}", "--set=unit_kib=32", "--set=fetch_kib=32"]
+    return [str(path), "--seconds=0.01", *drive, "--direct", "--json", *variables]
 
 
 def outcome(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:

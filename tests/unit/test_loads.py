@@ -132,12 +132,13 @@ def test_flows_enter_cgroups_that_are_told_nothing() -> None:
 @pytest.mark.parametrize("name", experiment.names())
 def test_fio_takes_every_load(name: str, tmp_path: Path) -> None:
     made, chunks = loads(name)
-    file = tmp_path / "job.fio"
     # Loads that differ in the drive alone have the same job.
-    for job in {fiojob.text(made.derive(chunk, 0.5)) for chunk in chunks.values()}:
+    jobs = sorted({fiojob.text(made.derive(chunk, 0.5)) for chunk in chunks.values()})
+    files = [tmp_path / f"{number}.fio" for number in range(len(jobs))]
+    for file, job in zip(files, jobs, strict=True):
         file.write_text(job)
-        done = subprocess.run(["fio", "--parse-only", str(file)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(["fio", "--parse-only", *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_time_of_the_queue_is_a_number(tmp_path: Path) -> None:

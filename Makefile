@@ -130,7 +130,7 @@ format: ## let clang-format and ruff rewrite the sources
 build-test: ## the modules build without a warning, on all kernels, at W=1 and under sparse
 	$(PYTEST) tests/kernel
 
-unit: ## everything that needs no virtual machine
+unit: sim ## everything that needs no virtual machine
 	$(PYTEST) --ignore=tests/vm --ignore=tests/kernel
 
 swarm: ## random knobs, loads and faults against the laws of SCHEDULER, until stopped; SEED=N begins there

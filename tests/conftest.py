@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Says, while slow tests run, how far they are: with each slow test the time so far and what is left.
+"""What all tests share: how random examples are drawn, and how far slow tests are.
 
-What is left is estimated from what each test took the last time it ran.
+With each slow test the time so far and what is left are told. What is left is estimated from what each test
+took the last time it ran.
 """
 
 import time
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import settings
+
+# No verdict depends on the host's speed; a failure prints how to play it again.
+settings.register_profile("tailgate", deadline=None, print_blob=True)
+settings.load_profile("tailgate")
 
 SLOW_S = 5.0
 
@@ -71,5 +77,6 @@ class Left:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # a worker's tests are reported by who started it
+    # a worker's tests are reported by who started it
+    if not hasattr(config, "workerinput") and hasattr(config, "cache"):
         config.pluginmanager.register(Left(config))

@@ -57,7 +57,7 @@ def run_program(
 
 def complains(wrong: Path, *arguments: int | str) -> bool:
     """Whether a program with a mistake in it says so. To take long, as on a busy host, is not enough."""
-    said = run_program(wrong, *arguments, limit_s=300)
+    said = run_program(wrong, *arguments, limit_s=600)
     return bool(said) and not said.startswith("hangs")
 
 

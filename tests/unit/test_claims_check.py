@@ -430,11 +430,10 @@ def test_so_it_is_where_other_results_of_the_claim_are_new(tmp_path: Path) -> No
 def test_the_claims_of_this_checkout_can_be_judged() -> None:
     """Each result is declared; a claim stands for many results; what is moved says until when."""
     topics, found = model.read(), results.by_id(results.read())
-    report = check.check(topics, found, lambda _: "")
+    check.check(topics, found, lambda _: "")
     claims = [claim for t in topics.values() for claim in t.claim]
     assert len(found) > 900
     assert len(claims) < 150
-    assert "mqfq-fig7" in {v.claim.id for v in report.misses}
     assert all(moved.until for t in topics.values() for e in t.entries for moved in e.history)
     for entry in (e for t in topics.values() for e in t.entries):
         for moved in (m for m in entry.history if not m.of):

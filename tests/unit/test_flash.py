@@ -66,7 +66,7 @@ MISTAKES = {
     "no stalls": ("f->drained_ns += f->stall_ns;", ""),
     "a stall each time": ("f->stall_left = f->stall_programs;\n\t}", "f->stall_left = 1;\n\t}"),
     "a stall that is not dilated": ("f->stall_ns = k * p->stall_ns;", "f->stall_ns = p->stall_ns;"),
-    "no rare writes": ("end += f->write_rare_ns;", ""),
+    "no rare writes": ("end += f->write_rare_ns;", ";"),
     "writes as fast as reads": ("c->sectors * f->write_transfer_ns", "c->sectors * f->transfer_ns"),
     "reads as slow as writes": (
         "first->command->sectors * f->transfer_ns",
@@ -87,7 +87,7 @@ MISTAKES = {
     "a heap out of order": ("heap[child + 1].at_ns < heap[child].at_ns", "0"),
 }
 #: Those after which something waits for ever.
-MISTAKES_THAT_HANG = ("room that is not given back", "nobody programs what waits", "no rare writes")
+MISTAKES_THAT_HANG = ("room that is not given back", "nobody programs what waits")
 
 
 def compile_properties(out: Path, *flags: str, first: Path = ROOT) -> Path:

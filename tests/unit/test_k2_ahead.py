@@ -517,8 +517,6 @@ def _flows(draw: st.DrawFn) -> list[Flow]:
 
 @settings(
     max_examples=6,
-    deadline=None,
-    print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.generate, Phase.explicit],
 )

@@ -345,11 +345,14 @@ static void obey(char *line)
 		if (k2_merge_end(k2))
 			printf("run");
 	} else if (sscanf(line, "set %31s %llu%n", name, &value, &used) == 2 && used) {
-		for (a = 0; a < K2_KNOB_COUNT; a++)
-			if (!strcmp(k2_knob_infos[a].name, name)) {
-				printf("%d ", k2_configure(k2, a, value));
-				printf("%u", k2->knobs[a]);
-			}
+		for (a = 0; a < K2_KNOB_COUNT && strcmp(k2_knob_infos[a].name, name); a++)
+			;
+		if (a == K2_KNOB_COUNT) {
+			fprintf(stderr, "there is no knob %s\n", name);
+			exit(2);
+		}
+		printf("%d ", k2_configure(k2, a, value));
+		printf("%u", k2->knobs[a]);
 	} else if (sscanf(line, "limit %u", &a) == 1) {
 		printf("%u", k2_limit(k2, a, false));
 	} else if (!strcmp(line, "enough\n")) {

@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 		seed_begin(seed);
 		play();
 	}
-	if (law == STATISTICS && plays_unfair * 10 < plays)
+	if (law == STATISTICS && plays_unfair * 20 < plays)
 		broken("statistics, unfairness, plays in which it is above half of its bound:",
 		       (double)plays_unfair / plays);
 	if (law == STALENESS)

@@ -7,7 +7,6 @@ import pytest
 
 RT, BE = 1 << 13, 2 << 13
 Play = Callable[[list[tuple[str, str]]], None]
-Notice = Callable[[str, str, str, Callable[[Play], None]], None]
 
 
 def insert(number: int, queue: int = 0, ioprio: int = BE, head: bool = False) -> tuple[str, str]:

@@ -289,7 +289,6 @@ def play_steps(play: Play, queues: int, steps: list[tuple[object, ...]]) -> None
 def explore(play: Play, examples: int, **more: object) -> None:
     @settings(
         max_examples=examples,
-        deadline=None,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
         **more,  # type: ignore[arg-type]

@@ -87,6 +87,14 @@ MUTATIONS = [
     ("counted-for-ever", "\t\tatomic64_sub(waiting_unit(level), &w->count);\n", "\t\t;\n"),
 ]
 
+#: Seeds that show those that are shown late. They are tried first; another one may show it when the code has
+#: changed.
+SHOWN_AT = {
+    "throttled-without-another-look": 22_149,
+    "runs-before-it-has-enough": 31_782,
+    "merges-without-lock": 62_253,
+}
+
 #: Ways to break the mindicator.
 STALE = [
     ("one-refresh", "\t\t\tmindicator_refresh(&m->words[level][index], below, base);\n", "\t\t\t;\n"),
@@ -222,10 +230,11 @@ def test_no_schedule_loses_a_wake_up_or_breaks_a_law(interleave: Path, first: in
     assert run_program(interleave, first, 20_000) == ""
 
 
-@pytest.mark.parametrize(("old", "new"), [m[1:] for m in MUTATIONS], ids=[m[0] for m in MUTATIONS])
-def test_a_broken_one_is_noticed(old: str, new: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "old", "new"), MUTATIONS, ids=[m[0] for m in MUTATIONS])
+def test_a_broken_one_is_noticed(name: str, old: str, new: str, tmp_path: Path) -> None:
     program = compile_mutated("interleave", old, new, tmp_path)
-    assert complains(program, 0, 300_000)
+    shown_at = SHOWN_AT.get(name)
+    assert (shown_at is not None and complains(program, shown_at, 1)) or complains(program, 0, 300_000)
 
 
 @pytest.mark.parametrize("sanitizer", [THREAD_SANITIZED, SANITIZED], ids=["thread", "address"])

@@ -79,7 +79,7 @@ def answer(
 ) -> Answer:
     """The answer of a search, which was under these settings of the queue."""
     objectives = search.question.objectives
-    limits = search.limits({name: own.values for name, own in search.references.items()})
+    limits = search.last_limits
     found = front([c for c in candidates if keeps(c, search.question, limits)], objectives)
     reference = search.references[REFERENCE].values
     return Answer(

@@ -30,7 +30,7 @@ from tailgate.tune.space import Setting, Space
 BATCH = 4
 #: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
 SLACK = 0.10
-#: If no setting near the front keeps its limits with further seeds, those behind it get them, so many times.
+#: So many fronts get further seeds at most: the next one if no setting of the one before keeps its limits.
 LAYERS = 3
 #: The name of Optuna's storage, for its own tools: the search itself goes on from a Memory.
 JOURNAL = "study.journal"
@@ -143,6 +143,11 @@ class Search:
             for keep in self.question.keeps
         ]
 
+    @property
+    def last_limits(self) -> list[float]:
+        """The limits by the means of the references over their seeds so far."""
+        return self.limits({name: own.values for name, own in self.references.items()})
+
     def missed(self, values: Sequence[float], limits: Sequence[float]) -> tuple[float, ...]:
         """By how much values miss each limit."""
         places = {q: i for i, q in enumerate(self.question.quantities)}
@@ -249,8 +254,7 @@ class Search:
             layer = [Candidate(t.setting, [t.values]) for t in _each_once(near)]
             self._repeat_each(layer, pool)
             candidates += layer
-            limits = self.limits({name: own.values for name, own in self.references.items()})
-            if any(keeps(c, self.question, limits) for c in layer):
+            if any(keeps(c, self.question, self.last_limits) for c in layer):
                 break
             left = [t for t in left if t not in near]
         return candidates

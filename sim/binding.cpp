@@ -203,7 +203,8 @@ NB_MODULE(_core, m)
 	nb::class_<Counted>(m, "Counted")
 		.def_ro("ios", &Counted::ios)
 		.def_ro("bytes", &Counted::bytes)
-		.def_ro("ns", &Counted::ns);
+		.def_ro("ns", &Counted::ns)
+		.def_ro("outstanding", &Counted::outstanding);
 	nb::class_<Sample>(m, "Sample")
 		.def_ro("now_ns", &Sample::now_ns)
 		.def_ro("completed", &Sample::completed)

@@ -303,6 +303,7 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	add_bio(request, io, sector, sectors);
 	queue.tags_used++;
 	submitted++;
+	for_counts_of(request->rq, [](Counted &counted) { counted.outstanding++; });
 	return request;
 }
 
@@ -388,6 +389,7 @@ void BlockLayer::split_later(Request *request)
 	if (checker_)
 		checker_->withdrawn(request->rq);
 	submitted--;
+	for_counts_of(request->rq, [](Counted &counted) { counted.outstanding--; });
 	processor_of(queues_[request->rq.queue])
 		.work(costs.wake + costs.run, { [](void *r) {
 						       auto *request = static_cast<Request *>(r);
@@ -552,13 +554,6 @@ void BlockLayer::advance()
 	INIT_LIST_HEAD(&done_);
 }
 
-static void count(Counted &counted, const sim_request &rq, uint64_t now_ns)
-{
-	counted.ios++;
-	counted.bytes += uint64_t(rq.sectors) * SECTOR;
-	counted.ns += now_ns - rq.start_ns;
-}
-
 /// blk_mq_end_request()
 void BlockLayer::complete(Request *request)
 {
@@ -570,9 +565,12 @@ void BlockLayer::complete(Request *request)
 		checker_->completed(request->rq, now_ns);
 	observer_.completed(request->flow, sim_op(request->rq.op), now_ns - request->rq.start_ns,
 			    request->rq.issue_ns - request->rq.start_ns);
-	count(counted_[request->rq.op == SIM_READ ? READ : WRITE], request->rq, now_ns);
-	if (SIM_IOPRIO_CLASS(request->rq.ioprio) == 1)
-		count(counted_rt_, request->rq, now_ns);
+	for_counts_of(request->rq, [request, now_ns](Counted &counted) {
+		counted.ios++;
+		counted.bytes += uint64_t(request->rq.sectors) * SECTOR;
+		counted.ns += now_ns - request->rq.start_ns;
+		counted.outstanding--;
+	});
 	for (Bio *bio = request->bios, *next; bio; bio = next) {
 		next = bio->next;
 		if (!--bio->io->parts)

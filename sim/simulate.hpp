@@ -233,6 +233,7 @@ std::map<std::string, std::vector<Knob>> schedulers();
 /// their times from creation to completion, added up.
 struct Counted {
 	uint64_t ios = 0, bytes = 0, ns = 0;
+	uint64_t outstanding = 0; ///< requests that were created and have not completed
 };
 
 struct Sample {

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -312,6 +313,25 @@ def test_a_rehearsal_keeps_real_time_requests(tmp_path: Path) -> None:
     latency = {name: flow[1][0].latency.mean_ns / 1000 for name, flow in outcome.flows.items()}
     assert moves
     assert latency["one-read"] <= 630 < latency["others"]
+
+
+def test_the_simulator_counts_what_is_outstanding(tmp_path: Path) -> None:
+    """As the kernel does: else a rehearsal would take reads of more than a second for idleness."""
+    text = PHASES.partition("[one-write]")[0].replace("3s", "100ms").replace("thinktime=500us", "")
+    others = "[others]\nrw=randread\nbs=256k\niodepth=8\n[writes]\nrw=write\nbs=64k\niodepth=4\n"
+    (tmp_path / "reads.fio").write_text(text + others)
+    seen = []
+
+    def watch(sample: Any) -> Mapping[str, int]:
+        counts = (*sample.completed, sample.real_time)
+        seen.append(tuple(counted.outstanding for counted in counts))
+        return {"split_kib": 64} if len(seen) == 20 else {}
+
+    simulation.simulate(told_of(tmp_path / "reads.fio", {"inflight_max": 2}), 1_000_000, watch)
+    assert len(seen) > 90
+    # Between a completion and the next submission some are missing. Pieces count as requests do.
+    assert max(seen[:20]) == (1 + 8, 4, 1)
+    assert max(seen[20:]) == (1 + 8 * 4, 4, 1)
 
 
 def test_a_rehearsal_is_told_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

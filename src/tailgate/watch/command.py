@@ -67,7 +67,7 @@ def _counters(sample: Any, protected: Protected) -> Counters:
     else:
         counted = sample.completed[DIRECTIONS.index(protected)]
         us = counted.ns // 1_000_000 * 1000
-    return Counters(sample.now_ns / 1e9, counted.ios, us)
+    return Counters(sample.now_ns / 1e9, counted.ios, us, counted.outstanding > 0)
 
 
 def _numbers(told: Simulation, way: Way) -> dict[str, int]:

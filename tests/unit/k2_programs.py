@@ -7,13 +7,15 @@ import select
 import shlex
 import shutil
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
-from tests.unit.programs import GCC, ROOT, mutate
+from tests.unit.programs import GCC, ROOT, cpu_s_of, mutate
 
 
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
@@ -28,7 +30,7 @@ def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Pat
 
 
 class Script:
-    """The program `script`, asked line by line; it hangs if an answer takes longer than `patience_s`."""
+    """The program `script`, asked line by line; it hangs if an answer takes it `patience_s` of CPU time."""
 
     def __init__(self, program: Path, patience_s: float = 20) -> None:
         self.program = program
@@ -65,7 +67,7 @@ class Script:
         assert stdout is not None
         stdin.write(line.encode() + b"\n")
         stdin.flush()
-        ready, _, _ = select.select([stdout], [], [], self.patience_s)
+        ready = self._answers(stdout)
         answer = stdout.readline() if ready else b""
         if not answer:
             self.process.kill()
@@ -73,6 +75,14 @@ class Script:
             self.process = self.start()
             raise AssertionError(f"the program {'died' if ready else 'hangs'} at {line!r}:\n{said}")
         return answer.decode().strip()
+
+    def _answers(self, stdout: IO[bytes]) -> bool:
+        """Whether an answer comes. On a busy host it may take long, but no more CPU time."""
+        begin, end = cpu_s_of(self.process.pid), time.monotonic() + 600
+        while not select.select([stdout], [], [], 1)[0]:
+            if cpu_s_of(self.process.pid) - begin > self.patience_s or time.monotonic() > end:
+                return False
+        return True
 
     def replay(self) -> str:
         """One line for a shell that does the same again."""

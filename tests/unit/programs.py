@@ -79,6 +79,15 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def cpu_s_of(pid: int) -> float:
+    """What a process has taken so far; 0 once nobody knows it any more."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def running(pid: str) -> bool:
     """Nobody may be there to collect what is dead."""
     try:

@@ -56,3 +56,26 @@ def check_bound(play: Play) -> None:
 @pytest.mark.parametrize("check", [check_order, check_bound])
 def test_promises(play: Play, check: Callable[[Play], None]) -> None:
     check(play)
+
+
+#: What stands in sched/fifo.h, what stands there instead, and the check that must notice.
+MISTAKES: dict[str, tuple[str, str, Callable[[Play], None]]] = {
+    "the newest first": (
+        "list_splice_tail_init(entries, &f->list)",
+        "list_splice_init(entries, &f->list)",
+        check_order,
+    ),
+    "what is wanted back goes last": ("if (at_head)", "if (0)", check_order),
+    "one too many": (
+        "(int)READ_ONCE(f->knobs[FIFO_KNOB_inflight_max])",
+        "(int)READ_ONCE(f->knobs[FIFO_KNOB_inflight_max]) + 1",
+        check_bound,
+    ),
+    "what goes does not count": ("atomic_inc(&f->inflight);", "", check_bound),
+    "no queue runs at an end": ("return READ_ONCE(f->queued);", "return false;", check_bound),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(assert_noticed: Callable[..., None], mistake: str) -> None:
+    assert_noticed("fifo.c", *MISTAKES[mistake])

@@ -90,6 +90,12 @@ def test_a_run_without_any_verdict_is_a_failure() -> None:
     assert result.verdicts[""] == Verdict("fail", "./check: bash version is older than 4.3")
 
 
+def test_a_test_for_drives_that_are_not_there_is_not_a_failure() -> None:
+    """nvme/032 wants an NVMe drive; blktests then says nothing, and that all is well."""
+    assert parse("nvme/032", files()).verdicts[""].status == "not run"
+    assert parse("nvme/032", files(code=b"1\n")).failed
+
+
 def test_a_timeout_fails_the_whole_test() -> None:
     sent = files(code=b"timeout\n", seconds=b"900\n") | {"results/nodev_tr_loop/nvme/002": PASSED}
     assert parse("nvme/002", sent).verdicts[""] == Verdict("timeout", "after 900 s")

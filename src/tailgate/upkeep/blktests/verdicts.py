@@ -117,10 +117,12 @@ def parse(test: str, files: Mapping[str, bytes]) -> Result:
         # which of its verdicts are missing cannot be known
         found[WHOLE] = Verdict("timeout", f"after {seconds:.0f} s")
     elif not found:
-        # the whole group was left out, or blktests itself did not run
-        last = (output.strip().splitlines() or ["no output"])[-1]
-        found[WHOLE] = Verdict("not run") if "[not run]" in output else Verdict("fail", last)
-    why = " ".join(re.findall(r"^    (\S.*)$", output, re.MULTILINE))
+        last = (output.strip().splitlines() or [""])[-1]
+        # Its group was left out; or there is no drive for it, and blktests says nothing; or nothing ran.
+        left_out = "[not run]" in output or (not last and text("code").strip() == "0")
+        found[WHOLE] = Verdict("not run") if left_out else Verdict("fail", last or "no output")
+    reasons = re.findall(r"^    (\S.*)$", output, re.MULTILINE)
+    why = " ".join(reasons) if output.strip() else "it needs a drive that is not there"
     found = {
         where: Verdict("not run", why) if verdict.status == "not run" else verdict
         for where, verdict in found.items()

@@ -181,6 +181,13 @@ class BlockLayer
 	void wake_waiters(Queue &queue);
 	void arm(uint64_t at_ns);
 	void tick();
+	/// Calls a function with each of the counts that a request belongs to.
+	template <typename Function> void for_counts_of(const sim_request &rq, Function function)
+	{
+		function(counted_[rq.op == SIM_READ ? READ : WRITE]);
+		if (SIM_IOPRIO_CLASS(rq.ioprio) == 1)
+			function(counted_rt_);
+	}
 
 	Engine &engine_;
 	std::vector<Processor> &processors_;
@@ -191,14 +198,6 @@ class BlockLayer
 	Handle handle_{};
 	std::vector<sim_cgroup> cgroups_;
 	Drive drive_{ nullptr, nullptr };
-	/// Calls a function with each of the counts that a request belongs to.
-	template <typename Function> void for_counts_of(const sim_request &rq, Function function)
-	{
-		function(counted_[rq.op == SIM_READ ? READ : WRITE]);
-		if (SIM_IOPRIO_CLASS(rq.ioprio) == 1)
-			function(counted_rt_);
-	}
-
 	std::array<Counted, DIRECTIONS> counted_;
 	Counted counted_rt_;
 	std::vector<Queue> queues_;

@@ -233,7 +233,8 @@ std::map<std::string, std::vector<Knob>> schedulers();
 /// their times from creation to completion, added up.
 struct Counted {
 	uint64_t ios = 0, bytes = 0, ns = 0;
-	uint64_t outstanding = 0; ///< requests that were created and have not completed
+	/// Requests that were created and have not completed; /sys/block/*/inflight leaves out those that the scheduler holds.
+	uint64_t outstanding = 0;
 };
 
 struct Sample {

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -315,8 +316,17 @@ def test_a_rehearsal_keeps_real_time_requests(tmp_path: Path) -> None:
     assert latency["one-read"] <= 630 < latency["others"]
 
 
+def test_a_rehearsal_does_not_take_reads_of_more_than_a_second_for_idleness(tmp_path: Path) -> None:
+    (tmp_path / "read.fio").write_text(PHASES.partition("[one-write]")[0].replace("3s", "8s"))
+    told = told_of(tmp_path / "read.fio", {})
+    slow = replace(told, drive={**told.drive, "read_ns": 10**9, "read_fixed_ns": 10**9})
+    outcome, moves = command.rehearse(slow, KEEP, way.WAYS["k2"])
+    assert outcome.flows["one-read"][1][0].latency.mean_ns > 1.5e9
+    assert moves == []  # too few reads for a mean
+
+
 def test_the_simulator_counts_what_is_outstanding(tmp_path: Path) -> None:
-    """As the kernel does: else a rehearsal would take reads of more than a second for idleness."""
+    """Pieces count as requests do, and a request that was split counts no more."""
     text = PHASES.partition("[one-write]")[0].replace("3s", "100ms").replace("thinktime=500us", "")
     others = "[others]\nrw=randread\nbs=256k\niodepth=8\n[writes]\nrw=write\nbs=64k\niodepth=4\n"
     (tmp_path / "reads.fio").write_text(text + others)
@@ -329,7 +339,7 @@ def test_the_simulator_counts_what_is_outstanding(tmp_path: Path) -> None:
 
     simulation.simulate(told_of(tmp_path / "reads.fio", {"inflight_max": 2}), 1_000_000, watch)
     assert len(seen) > 90
-    # Between a completion and the next submission some are missing. Pieces count as requests do.
+    # Between a completion and the next submission some are missing.
     assert max(seen[:20]) == (1 + 8, 4, 1)
     assert max(seen[20:]) == (1 + 8 * 4, 4, 1)
 

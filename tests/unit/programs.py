@@ -80,20 +80,22 @@ def cpu_s() -> float:
 
 
 def cpu_s_of(pid: int) -> float:
-    """What a process has taken so far; 0 once nobody knows it any more."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """The CPU time that a process of ours has used so far, which may have ended but was not waited for."""
+    user, system = _stat(pid)[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def running(pid: str) -> bool:
     """Nobody may be there to collect what is dead."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return _stat(pid)[0] != "Z"
     except OSError:
         return False
+
+
+def _stat(pid: int | str) -> list[str]:
+    """/proc/<pid>/stat from the state on, which follows the name. OSError if there is no such process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float = 300) -> None:

@@ -839,6 +839,17 @@ def test_page_describes_the_knobs_of_the_code(tmp_path: Path) -> None:
     script.stop()
 
 
+def test_a_program_hangs_that_uses_the_cpu_and_not_one_that_waits_for_it(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nwhile read line; do $line; echo answer; done\n")
+    program.chmod(0o755)
+    script = Script(program, patience_s=0.5)
+    assert script.ask("sleep 2") == "answer"
+    with pytest.raises(AssertionError, match="hangs"):
+        script.ask("eval while :; do :; done")
+    script.stop()
+
+
 @pytest.fixture(scope="session")
 def interleave(programs: Path) -> Path:
     return compile_program("interleave", programs)

@@ -7,7 +7,7 @@
  * The parameter attachment chooses how the driver presents the drive to the block layer: as the NVMe driver does, or as the
  * drivers of USB storage and eMMC do, which take few requests at a time.
  *
- * Parameters that end with _every, bad_sectors and remove inject faults.
+ * Parameters that end with _every, bad_sectors, hw_queues and remove inject faults.
  */
 #define pr_fmt(fmt) "vflash: " fmt
 
@@ -115,7 +115,7 @@ static struct vf_drive {
 	struct gendisk *disk;
 	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
 	atomic_t issued; /* requests issued while faults are injected */
-	struct mutex remove_lock; /* protects present */
+	struct mutex remove_lock; /* protects present, and the number of hardware queues */
 	bool present; /* the disk was added and not removed */
 	atomic_t budget; /* enum vf_budget; for VF_USB */
 	unsigned long taking; /* bit 0: a request is in queue_rq; for VF_MMC, VF_CQE */
@@ -610,6 +610,36 @@ static int vf_set_remove(const char *value, const struct kernel_param *param)
 static const struct kernel_param_ops vf_remove_ops = { .set = vf_set_remove };
 module_param_cb(remove, &vf_remove_ops, NULL, 0200);
 MODULE_PARM_DESC(remove, "writing any value removes the disk, as if it were unplugged");
+
+/* Changes the number of hardware queues, as the NVMe driver does when a drive offers another number after a reset. */
+static int vf_set_hw_queues(const char *value, const struct kernel_param *param)
+{
+	unsigned int queues;
+	int error = kstrtouint(value, 0, &queues);
+
+	if (error)
+		return error;
+	mutex_lock(&vf.remove_lock);
+	if (!vf.present || !queues || queues > vf_parameters.queues)
+		error = -EINVAL;
+	else
+		blk_mq_update_nr_hw_queues(&vf.set, queues);
+	mutex_unlock(&vf.remove_lock);
+	return error;
+}
+
+static int vf_get_hw_queues(char *buffer, const struct kernel_param *param)
+{
+	return sysfs_emit(buffer, "%u\n", READ_ONCE(vf.set.nr_hw_queues));
+}
+
+static const struct kernel_param_ops vf_hw_queues_ops = {
+	.set = vf_set_hw_queues,
+	.get = vf_get_hw_queues,
+};
+module_param_cb(hw_queues, &vf_hw_queues_ops, NULL, 0644);
+MODULE_PARM_DESC(hw_queues,
+		 "of its queues, those that the block layer uses (1 to queues; at first all)");
 
 static int vf_set_statistics(const char *value, const struct kernel_param *param)
 {

@@ -67,13 +67,13 @@ TIMES = (
 #: The same for mqfq and for the example: what their own code does with requests. Of what modules share
 #: (kernel/elevator) k2's parts show most.
 OTHER_CONDITIONS = (
-    *of("mqfq", "sysfs", "order", "paths", "merges", "flush", "hotplug", "churn"),
+    *of("mqfq", "sysfs", "order", "loads", "paths", "merges", "flush", "scsi", "unplug", "hotplug", "churn"),
     *of("mqfq", "data vflash0", "data nullb0"),
     *of("fifo", "sysfs", "data vflash0"),
 )
 OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags", "policies")
 #: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
-MORE_OF_OTHERS = of("mqfq", "loads", "scsi", "neighbours", "unplug", "paged")
+MORE_OF_OTHERS = of("mqfq", "neighbours", "paged")
 #: With failures that the kernel injects.
 INJECTING = ("nomem", "failures", "mqfq nomem")
 #: On kernels that look for memory that is overwritten.
@@ -262,7 +262,7 @@ class Machines:
         results = self._results[name]
         try:
             run_parts(self._parts[name], partial(self._boot, name), lambda p, r: results[p].set_result(r))
-        except BaseException as e:  # whoever waits for a result must hear of it
+        except BaseException as e:  # a test that waits for a result must hear of it
             for result in results.values():
                 if not result.done():
                     result.set_exception(e)

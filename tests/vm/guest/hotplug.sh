@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that CPUs can go offline and online under load: no request is left on the hardware queue of an offline CPU.
+# Tests that CPUs can go offline and online under load: no request is left on the hardware queue of an offline CPU, and data stay right.
 [ $CPUS -gt 1 ] || skip "needs several CPUs"
-vflash slots=4
+vflash slots=4 memory_backed=1
 attach vflash0 4
 bound vflash0 4
-begin load fio $QUIET --filename=/dev/vflash0 --name=r --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=$CPUS \
-	$FOREVER
+begin load fio $QUIET --filename=/dev/vflash0 --name=w --rw=randrw --bs=4k --ioengine=libaio --iodepth=32 --numjobs=$CPUS \
+	--size=16m --offset_increment=16m $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=32
 for round in 1 2 3; do
 	for cpu in $(seq 1 $((CPUS - 1))); do
 		echo 0 > /sys/devices/system/cpu/cpu$cpu/online || fail "CPU $cpu does not go offline"
@@ -17,6 +17,7 @@ for round in 1 2 3; do
 	done
 done
 stop load
+unchanged load
 bound_kept
 account vflash0
 rmmod vflash

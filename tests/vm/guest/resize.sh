@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that the number of hardware queues can change while the scheduler is switched and the statistics are read, and that no memory
-# is leaked or overwritten. The block layer switches the scheduler off, replaces the hardware queues, and switches it on again.
-# No lock covers all three steps, so another scheduler may be set in between. Needs slub_debug=FZP on the kernel command line, which
-# detects memory that is overwritten.
+# Tests that the number of a drive's hardware queues can change while the scheduler is switched and the statistics are read, and that
+# no data are lost and no memory is leaked or overwritten. The block layer switches the scheduler off, replaces the hardware queues,
+# and switches it on again. No lock covers all three steps, so another scheduler may be set in between. Needs slub_debug=FZP on the
+# kernel command line, which detects memory that is overwritten.
 grep -q 'slub_debug=FZP' /proc/cmdline || skip "this machine does not check memory"
 ROUNDS=50
 modprobe null_blk nr_devices=0 || fail "null_blk does not load"
@@ -15,39 +15,50 @@ no_more() { # NAME
 	touch /tmp/$1.end
 	end $1
 }
+without_io() { # DISK FILE: where its number of hardware queues is set
+	Q=/sys/block/$1/queue
+	forever reads "cat /proc/tailgate-$SCHEDULER > /dev/null"
+	forever switches "for s in none $SCHEDULER mq-deadline $SCHEDULER; do echo \$s > $Q/scheduler; done"
+	for round in $(seq $ROUNDS); do
+		echo 2 > $2 || fail "$1 does not take two hardware queues"
+		echo 1 > $2 || fail "$1 does not take one hardware queue"
+	done
+	no_more switches
+	no_more reads
+	echo none > $Q/scheduler
+	expect "lines of statistics without a disk" $(wc -l < /proc/tailgate-$SCHEDULER) 1
+}
+with_io() { # DISK FILE: but without switching schedulers: that may fail in the kernel's own schedulers
+	scheduler $1 $SCHEDULER
+	begin io fio $QUIET --filename=/dev/$1 --name=w --rw=randrw --bs=4k --ioengine=libaio --iodepth=16 --numjobs=2 \
+		--size=16m --offset_increment=16m $FOREVER --verify=crc32c --verify_fatal=1 --verify_backlog=32
+	forever reads "cat /proc/tailgate-$SCHEDULER > /dev/null"
+	for round in $(seq $((ROUNDS / 10))); do
+		for queues in 2 1; do
+			echo $queues > $2
+			expect "hardware queues" "$(cat $2)" $queues
+			expect "the scheduler is back" "$(sed 's/.*\[\(.*\)\].*/\1/' /sys/block/$1/queue/scheduler)" $SCHEDULER
+			progress $1
+		done
+	done
+	no_more reads
+	stop io
+	unchanged io
+	account $1
+	scheduler $1 none
+}
+
 CONFIG=/sys/kernel/config/nullb
 grep -q ' /sys/kernel/config ' /proc/mounts || mount -t configfs none /sys/kernel/config || fail "no configfs"
 mkdir $CONFIG/resized || fail "no disk from configfs"
-for setting in irqmode=0 queue_mode=2 submit_queues=1 size=64 memory_backed=0 power=1; do
+for setting in irqmode=0 queue_mode=2 submit_queues=1 size=64 memory_backed=1 power=1; do
 	echo ${setting#*=} > $CONFIG/resized/${setting%%=*} || fail "null_blk takes no $setting"
 done
 DISK=resized # older kernels number it
 [ -b /dev/$DISK ] || DISK=nullb$(cat $CONFIG/resized/index)
 await "no disk" test -b /dev/$DISK
-Q=/sys/block/$DISK/queue
-forever reads "cat /proc/tailgate-$SCHEDULER > /dev/null"
-forever switches "for s in none $SCHEDULER mq-deadline $SCHEDULER; do echo \$s > $Q/scheduler; done"
-for round in $(seq $ROUNDS); do
-	echo 2 > $CONFIG/resized/submit_queues
-	echo 1 > $CONFIG/resized/submit_queues
-done
-no_more switches
-no_more reads
-echo none > $Q/scheduler
-expect "lines of statistics without a disk" $(wc -l < /proc/tailgate-$SCHEDULER) 1
-
-# With I/O, but without switching schedulers: that may fail in the kernel's own schedulers.
-echo $SCHEDULER > $Q/scheduler
-begin io fio $QUIET --filename=/dev/$DISK --name=r --rw=randread --bs=4k --ioengine=libaio --iodepth=16 --numjobs=2 \
-	--norandommap $FOREVER
-forever reads "cat /proc/tailgate-$SCHEDULER > /dev/null"
-for round in $(seq $((ROUNDS / 10))); do
-	for queues in 2 1; do
-		echo $queues > $CONFIG/resized/submit_queues
-		expect "the scheduler is back" "$(sed 's/.*\[\(.*\)\].*/\1/' $Q/scheduler)" $SCHEDULER
-		progress $DISK
-	done
-done
-no_more reads
-stop io
-account $DISK
+without_io $DISK $CONFIG/resized/submit_queues
+with_io $DISK $CONFIG/resized/submit_queues
+vflash memory_backed=1 queues=2
+without_io vflash0 $FAULTS/hw_queues
+with_io vflash0 $FAULTS/hw_queues

@@ -73,6 +73,12 @@ ROWS = (
     ),
     Row(
         "4",
+        "a latency target that was given up bound the debt of writes, which nothing had asked for",
+        from_swarm("the debt of writes is bound although nothing asks for that"),
+        ("tests/unit/test_k2_debt.py::test_debt_is_bounded[off]", SWARM),
+    ),
+    Row(
+        "4a",
         "a latency target out of reach held the background back for what no bound mends",
         (("lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),),
         (f"{K2_FAULTS}a_target_out_of_reach_leaves_the_background_its_share",),

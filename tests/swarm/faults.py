@@ -99,6 +99,12 @@ K2_FAULTS = (
         "		if (owed & 1U << list)\n			return K2_LISTS;",
     ),
     Fault(
+        "the debt of writes is bound although nothing asks for that",
+        "(!debt && cap != BOUND_NONE)",
+        "!debt",
+        found_soon=True,
+    ),
+    Fault(
         "requests that cannot be split pass the bound on bytes",
         "		.sectors = k2_sectors(e),\n		.writes",
         "		.sectors = k2->piece_sectors && k2_sectors(e) > k2->piece_sectors ? 0 : k2_sectors(e),\n"

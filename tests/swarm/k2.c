@@ -271,6 +271,8 @@ static void check_knobs(void)
 		player_fail("a target is in force without real-time activity");
 	if (!kib && target_limit() == BOUND_NONE && k2->debt.on)
 		player_fail("there is a bound on the debt of writes that nothing has asked for");
+	if (k2->debt.on && (!kib || kib == KNOB_AUTO) && k2->debt.set_sectors != DEBT_AUTO)
+		player_fail("a target alone, or auto, does not choose the limit of the debt");
 }
 
 /* Did so many go in the second until now? */

@@ -185,7 +185,7 @@ def check_a_faster_drive_is_noticed(script: Script) -> None:
 
 
 def check_no_reads_no_loss(script: Script) -> None:
-    """Who has seen no read has no reason to hold more than what it knows to be owed."""
+    """Without slow reads there is no reason to hold more than what is known to be owed."""
     lab = Lab(script, rate=1.0, reads_every_us=0)
     lab.play(600_000)
     assert lab.share(100_000, 600_000) > 0.95
@@ -205,7 +205,7 @@ def check_what_is_larger_goes_alone(script: Script) -> None:
     assert lab.share(100_000, 600_000) > 0.5
 
 
-def check_who_writes_little_teaches_nothing(script: Script) -> None:
+def check_few_writes_teach_nothing(script: Script) -> None:
     """One write at a time, with a pause after each, and the drive slow with some of them."""
     lab = Lab(script, 1.0, depth=1, pause_us=2_000, slow_acks=0.3, reads_every_us=0)
     lab.play(600_000)
@@ -241,7 +241,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "no-reads": check_no_reads_no_loss,
     "both-bounds": check_reads_of_the_background_leave_room_too,
     "large": check_what_is_larger_goes_alone,
-    "idle": check_who_writes_little_teaches_nothing,
+    "idle": check_few_writes_teach_nothing,
     "auto": check_auto,
     "nothing": check_writes_of_nothing_do_not_wait,
 }

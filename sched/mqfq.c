@@ -284,7 +284,7 @@ static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e,
 		if (price != flow->price)
 			flow_break(flow);
 		WRITE_ONCE(flow->price, price);
-		smp_store_release(&flow->period, period); /* who sees it, sees the price */
+		smp_store_release(&flow->period, period); /* a CPU that sees it sees the price */
 		WRITE_ONCE(a->key, key);
 	}
 	spin_unlock(&m->shares.lock);
@@ -923,6 +923,7 @@ static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
 		if (leaves)
 			mqfq_kick(m, q->number);
 	}
+	mqfq_break(m); /* its requests do not go by share */
 }
 
 /* --- knobs and set-up ------------------------------------------------------------------------------------------ */

@@ -99,6 +99,12 @@ K2_FAULTS = (
         "		if (owed & 1U << list)\n			return K2_LISTS;",
     ),
     Fault(
+        "the background stays bounded when real-time activity is over",
+        "	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,",
+        "	inflight_change(&k2->inflight, requests,",
+        found_soon=True,
+    ),
+    Fault(
         "the debt of writes is bound although nothing asks for that",
         "(!debt && cap != BOUND_NONE)",
         "!debt",
@@ -344,6 +350,18 @@ MQFQ_FAULTS = (
         "class idle is not woken when nothing else is left",
         "mindicator_least(&m->mindicator) != MINDICATOR_NONE))\n		return WAITING_NONE;",
         "true))\n		return WAITING_NONE;",
+    ),
+    Fault(
+        "requests whose CPU is to go offline wait for their turn",
+        "urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;",
+        "urgency = level;",
+        found_soon=True,
+    ),
+    Fault(
+        "nothing runs a hardware queue whose CPU is to go offline",
+        "		if (leaves)\n			mqfq_kick(m, q->number);",
+        "		;",
+        found_soon=True,
     ),
     Fault(
         "class idle waits for ever",

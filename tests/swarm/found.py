@@ -93,4 +93,21 @@ task level=0 op=1 kib=9 depth=1 think_us=0 open=0 begin_us=0 end_us=26523 whole=
 faults requeue_pct=4 busy_pct=0 merge_pct=0
 """,
     ),
+    Found(
+        "mqfq",
+        "requests that go first because their CPU is to go offline count as unfair",
+        "	mqfq_break(m); /* its requests do not go by share */\n",
+        "",
+        """\
+seed number=0
+queues count=2
+tags count=7
+time us=33963
+drive slots=1 dies=1 read_us=1 program_us=1 buffer_kib=64 discard_us=0 \
+read_rare_us=0 write_rare_us=0 drain_kib_ns=0 stall_us=0
+task level=8 op=1 kib=4 depth=3 think_us=0 open=0 begin_us=0 end_us=33062 whole=0 cgroup=0 weight=1
+task level=8 op=0 kib=4 depth=7 think_us=0 open=0 begin_us=0 end_us=33962 whole=0 cgroup=3 weight=1
+offline at_us=18743 queue=0 for_us=45
+""",
+    ),
 )

@@ -641,6 +641,8 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	e = k2_dispatch(k2, player_now_ns, large);
 	check_activity();
 	see_waiting();
+	if (!e && !bounds_are_on() && list_empty(large) && law.background[FLOOR_REQUESTS].queued)
+		player_fail("the background is held although there is no real-time activity");
 	if (!e)
 		return NULL;
 	io = k2_io(e);

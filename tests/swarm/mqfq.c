@@ -92,6 +92,8 @@ static struct mqfq mqfq;
  * @idle_since: the period in which its first request of class idle came, or the one before that went
  * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
  * @runnable: MQFQ takes it for runnable as its hardware queue is run
+ * @leaves: its hardware queue has no online CPU
+ * @has_left: that was so, and it may still have tokens that it was given then
  * @passed: requests of other queues that went at its real-time level since it was refused
  */
 struct law_queue {
@@ -101,6 +103,7 @@ struct law_queue {
 	u32 idle_since;
 	bool idle_waited;
 	bool runnable;
+	bool leaves, has_left;
 	u64 passed;
 };
 
@@ -287,7 +290,7 @@ static void update_windows(void)
 }
 
 /* A flow is served: not too much more than those that have a window. */
-static void check_served(unsigned int flow, u64 cost)
+static void check_served(unsigned int flow, u64 cost, bool leaves)
 {
 	struct law_flow *f = &law.flows[flow], *other;
 	unsigned int i;
@@ -295,6 +298,8 @@ static void check_served(unsigned int flow, u64 cost)
 	f->served += cost;
 	for (i = 0; i < FLOWS; i++) {
 		other = &law.flows[i];
+		if (leaves) /* whatever it has had */
+			other->least[flow] += cost;
 		if (other->in_window && (s64)(f->served - other->served) - other->least[flow] >
 						(s64)(2 * law.t + f->cost_most + other->cost_most))
 			player_fail("a flow was served too much beside one that waits");
@@ -306,10 +311,11 @@ static void check_served(unsigned int flow, u64 cost)
 static void check_flow(struct io *io)
 {
 	struct law_flow *f = &law.flows[io->law_line];
+	bool leaves = law.queues[mqfq_entry(io)->queue].leaves;
 	u64 start = mqfq_entry(io)->start;
 	unsigned int i;
 
-	if (tag_after(start, law.vt + t_now()))
+	if (!leaves && tag_after(start, law.vt + t_now()))
 		player_fail("a request went that is more than T above virtual time");
 	for (i = 0; i < FLOWS; i++) {
 		struct io *other = first_in(mqfq_entry(io)->queue, i);
@@ -319,7 +325,7 @@ static void check_flow(struct io *io)
 	}
 	update_windows();
 	if (!tag_after(law.vt, start))
-		check_served(io->law_line, io->law_cost);
+		check_served(io->law_line, io->law_cost, leaves);
 	if (tag_after(start + io->law_cost, f->end))
 		f->end = start + io->law_cost;
 }
@@ -356,6 +362,8 @@ static void check_urgency(unsigned int level)
 			player_fail("a request went before a more urgent one that waits");
 		if (q->refused && q->idle_waited && level > MQFQ_URGENT)
 			player_fail("a request went before one of class idle that waited for long");
+		if (q->refused && q->leaves && top < WAITING_LEVELS && level > MQFQ_URGENT)
+			player_fail("a request went before one whose CPU is to go offline");
 		if (q->told && level == MQFQ_IDLE)
 			player_fail("a request of class idle went while a flow waits");
 	}
@@ -426,7 +434,7 @@ static void picked(struct mqfq_entry *e)
 		player_fail("%llu requests are in the drive, and another went",
 			    (unsigned long long)law.inflight);
 	check_time();
-	check_urgency(overdue ? MQFQ_URGENT : e->level);
+	check_urgency(overdue || law.queues[e->queue].leaves ? MQFQ_URGENT : e->level);
 	check_neighbours(e);
 	if (e->level == MQFQ_FAIR)
 		check_flow(io);
@@ -504,15 +512,18 @@ static void check_statistics(void)
 			player_fail("a flow counts as throttled in a queue that has none of it");
 }
 
-/* While a queue waits at an urgent level, tokens that it needs no more go to others. */
+/* While a queue waits at an urgent level, tokens that it needs no more go to others; it needs them all while its CPU is to go offline. */
 static void check_given(unsigned int queue)
 {
 	const struct mqfq_queue *q = &mqfq.queues[queue];
+	struct law_queue *of = &law.queues[queue];
 	unsigned int level, urgent = 0;
 
 	for (level = 0; level < MQFQ_FAIR; level++)
-		urgent += law.queues[queue].queued[level];
-	if (q->waits < MQFQ_FAIR && atomic_read(&q->given) > (int)max(urgent, 1U))
+		urgent += of->queued[level];
+	if (q->waits >= MQFQ_FAIR)
+		of->has_left = of->leaves;
+	else if (!of->has_left && atomic_read(&q->given) > (int)max(urgent, 1U))
 		player_fail("a queue that waits has more tokens than urgent requests");
 }
 
@@ -671,6 +682,19 @@ static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 	return e ? mqfq_io(e) : NULL;
 }
 
+static void subject_leave(u32 hctx, bool leaves)
+{
+	unsigned int i;
+
+	for (i = 0; i < mqfq.hctxs[hctx].count; i++) {
+		struct law_queue *q = &law.queues[mqfq.hctxs[hctx].queues[i]];
+
+		q->leaves = leaves;
+		q->has_left = true;
+	}
+	mqfq_leave(&mqfq, hctx, leaves);
+}
+
 static void leave(struct io *io, bool comes_back)
 {
 	const struct mqfq_queue *q = &mqfq.queues[mqfq_entry(io)->queue];
@@ -713,6 +737,7 @@ const struct subject subject_mqfq = {
 	.set = subject_set,
 	.finish = subject_finish,
 	.requeue = subject_requeue,
+	.leave = subject_leave,
 	.insert = subject_insert,
 	.has_work = subject_has_work,
 	.dispatch = subject_dispatch,

@@ -35,6 +35,8 @@ enum event_kind {
 	EVENT_SET,
 	EVENT_FREEZE,
 	EVENT_THAW,
+	EVENT_OFFLINE,
+	EVENT_ONLINE,
 	EVENT_INSERT,
 	EVENT_BUSY
 };
@@ -48,7 +50,7 @@ struct event {
 
 struct task {
 	const u64 *values;
-	u32 queue;
+	u32 queue; /* of the CPU that it runs on */
 	u32 waiting; /* requests that it wants and has no tag for */
 	bool ended;
 };
@@ -67,6 +69,7 @@ static struct {
 	struct flash *flash;
 	u32 tags_used[QUEUES_MAX];
 	unsigned long runs, kicks; /* bitmaps of hardware queues that are going to be run */
+	unsigned long offline; /* bitmap of hardware queues without an online CPU */
 	bool busy; /* the drive refused one: the queues are run after BUSY_NS */
 	struct io *held; /* which stays in flight meanwhile */
 	u64 armed_ns, in_system;
@@ -187,6 +190,16 @@ static struct io *make(u32 queue, const struct io *like, u32 sectors)
 	return &slot->io;
 }
 
+/* The hardware queue that a task submits to: of another CPU while its own is offline. */
+static u32 queue_of(const struct task *task)
+{
+	u32 queue = task->queue;
+
+	while (now.offline & BIT(queue))
+		queue = (queue + 1) % now.queues;
+	return queue;
+}
+
 static void want_more(u32 task);
 
 static void end_io(struct io *io)
@@ -212,7 +225,7 @@ static void release_tag(u32 queue)
 
 	now.tags_used[queue]--;
 	for (i = 0; i < now.task_count; i++)
-		if (now.tasks[i].waiting && now.tasks[i].queue == queue)
+		if (now.tasks[i].waiting && queue_of(&now.tasks[i]) == queue)
 			want_more(i);
 }
 
@@ -372,7 +385,7 @@ static u8 op_of(const struct task *task)
 static void want_more(u32 number)
 {
 	struct task *task = &now.tasks[number];
-	u32 submitted = 0;
+	u32 submitted = 0, queue = queue_of(task);
 
 	while (task->waiting && !now.frozen) {
 		struct io like = {
@@ -386,17 +399,17 @@ static void want_more(u32 number)
 		u32 sectors = like.op == IO_FLUSH ? 0 : 2 * task->values[TASK_KIB];
 		u32 limit = subject->limit ? subject->limit(&like, now.tags) : now.tags;
 
-		if (now.tags_used[task->queue] >= limit)
+		if (now.tags_used[queue] >= limit)
 			break;
 		task->waiting--;
-		now.tags_used[task->queue]++;
+		now.tags_used[queue]++;
 		submitted++;
-		insert(make(task->queue, &like, sectors));
+		insert(make(queue, &like, sectors));
 		if (subject->merge && dice_percent(&now.dice, now.faults[FAULTS_MERGE]))
 			merge();
 	}
 	if (submitted)
-		run_later(task->queue);
+		run_later(queue);
 }
 
 static void wake_task(u32 number)
@@ -444,6 +457,21 @@ static void thaw(void)
 		want_more(i);
 }
 
+/* The last CPU of a hardware queue goes offline, or is back online. One queue always has a CPU. */
+static void move_cpu(u32 queue, bool goes)
+{
+	u32 i;
+
+	if (goes == !!(now.offline & BIT(queue)) ||
+	    (now.offline | BIT(queue)) == BIT(now.queues) - 1)
+		return;
+	now.offline ^= BIT(queue);
+	if (subject->leave)
+		subject->leave(queue, goes);
+	for (i = 0; i < now.task_count; i++)
+		want_more(i);
+}
+
 static void happen(const struct event *event)
 {
 	struct io *io = &ios[event->argument].io;
@@ -477,6 +505,13 @@ static void happen(const struct event *event)
 		break;
 	case EVENT_THAW:
 		thaw();
+		break;
+	case EVENT_OFFLINE:
+		move_cpu(values[OFFLINE_QUEUE] % now.queues, true);
+		push(player_now_ns + 1000 * values[OFFLINE_FOR], EVENT_ONLINE, event->argument);
+		break;
+	case EVENT_ONLINE:
+		move_cpu(values[OFFLINE_QUEUE] % now.queues, false);
 		break;
 	case EVENT_INSERT:
 		if (io->parts == 0 && !io->parent && is_large(io) && !io->urgent)
@@ -600,6 +635,9 @@ static void begin(const struct scenario *s)
 			break;
 		case SCENARIO_FREEZE:
 			push(START_NS + 1000 * values[FREEZE_AT], EVENT_FREEZE, i);
+			break;
+		case SCENARIO_OFFLINE:
+			push(START_NS + 1000 * values[OFFLINE_AT], EVENT_OFFLINE, i);
 			break;
 		case SCENARIO_TASK:
 			if (now.task_count == TASKS_MAX)

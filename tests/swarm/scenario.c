@@ -47,6 +47,7 @@ static const struct {
 			      { "cgroup", 0 },
 			      { "weight", 1 } } },
 	[SCENARIO_FREEZE] = { "freeze", { { "at_us", 0 }, { "for_us", 0 } } },
+	[SCENARIO_OFFLINE] = { "offline", { { "at_us", 0 }, { "queue", 0 }, { "for_us", 0 } } },
 	[SCENARIO_FAULTS] = { "faults",
 			      { { "requeue_pct", 0 }, { "busy_pct", 0 }, { "merge_pct", 0 } } },
 };
@@ -205,6 +206,12 @@ void scenario_draw(struct scenario *s, uint64_t seed)
 	values[FAULTS_BUSY] = dice_percent(&dice, 70) ? 0 : dice_log(&dice, 1, 20);
 	values[FAULTS_MERGE] = dice_percent(&dice, 60) ? 0 : dice_log(&dice, 1, 30);
 	draw_cgroups(s, &dice);
+	for (n = dice_percent(&dice, 60) ? 0 : 1 + dice_below(&dice, 3); n; n--) {
+		values = add(s, SCENARIO_OFFLINE);
+		values[OFFLINE_AT] = dice_below(&dice, time_us);
+		values[OFFLINE_QUEUE] = dice_below(&dice, 4);
+		values[OFFLINE_FOR] = dice_log(&dice, 1, 200000);
+	}
 }
 
 static bool names_knob(enum scenario_kind kind, unsigned int field)

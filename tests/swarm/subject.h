@@ -86,6 +86,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void player_fail(const char *for
  * @insert: all are of one hardware queue; @urgent: before all levels
  * @has_work: is a hardware queue worth a dispatch?
  * @dispatch: the next request of a hardware queue, or NULL; @large gets requests that are to be split
+ * @leave: the last CPU of a hardware queue goes offline, or is back: the block layer waits until the queue has no requests left; optional
  * @piece: most sectors in a request; 0: any number; optional
  * @limit: scheduler tags of a hardware queue, of @tags, that such a request may have; optional
  * @check: the laws that are looked at after each event. @runs: a bitmap of hardware queues that are going to be run; @armed_ns: the timer,
@@ -106,6 +107,7 @@ struct subject {
 	void (*insert)(struct io **ios, unsigned int count, bool urgent);
 	bool (*has_work)(u32 queue);
 	struct io *(*dispatch)(u32 queue, struct list_head *large);
+	void (*leave)(u32 queue, bool leaves);
 	u32 (*piece)(const struct io *io);
 	u32 (*limit)(const struct io *io, u32 tags);
 	void (*check)(unsigned long runs, u64 armed_ns);

@@ -41,7 +41,9 @@ reader() { # CGROUP KIB
 read_kib() { # CGROUP
 	sed -n 's/.*rbytes=\([0-9]*\).*/\1/p' /cg/$1/io.stat | awk '{ sum += $1 } END { print int(sum / 1024) }'
 }
-shares() { # WHAT CGROUP=SHARE...: checks that each gets its share, within 5 %, for long enough that the bound is less than that
+# A kernel that looks for faults is so slow that a reader may submit nothing for longer than it counts as competing.
+OFF=$([ $SLOW -gt 1 ] && echo 0.2 || echo 0.05)
+shares() { # WHAT CGROUP=SHARE...: checks that each gets its share, but for OFF of it, for long enough that the bound is less than that
 	what=$1
 	shift
 	usleep 500000 # new weights and siblings need some time to take effect
@@ -49,10 +51,10 @@ shares() { # WHAT CGROUP=SHARE...: checks that each gets its share, within 5 %, 
 	sleep $SLOW
 	for part; do echo "$part $(read_kib ${part%=*})"; done > /tmp/after
 	echo "$what:"
-	paste /tmp/before /tmp/after | awk '{ split($1, part, "="); name[NR] = part[1]; shares += want[NR] = part[2]; all += got[NR] = $4 - $2 }
+	paste /tmp/before /tmp/after | awk -v most=$OFF '{ split($1, part, "="); name[NR] = part[1]; shares += want[NR] = part[2]; all += got[NR] = $4 - $2 }
 		END { for (i = 1; i <= NR; i++) { off = got[i] / all / (want[i] / shares)
 				printf "%s %d KiB, %.3f of its share\n", name[i], got[i], off
-				if (off < 0.95 || off > 1.05) wrong = 1 }
+				if (off < 1 - most || off > 1 + most) wrong = 1 }
 			exit wrong }' || fail "$what: not by weight"
 }
 expect "before any request" "$(cat /cg/a/io.mqfq.stat)" ""

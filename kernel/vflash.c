@@ -11,6 +11,7 @@
  */
 #define pr_fmt(fmt) "vflash: " fmt
 
+#include <linux/blk-crypto-profile.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -67,6 +68,13 @@ static unsigned int timeout_ms = 30000;
 module_param(timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "timeout of a request in ms (1 to 3600000)");
 
+#ifdef CONFIG_BLK_INLINE_ENCRYPTION
+static unsigned int keyslots;
+module_param(keyslots, uint, 0444);
+MODULE_PARM_DESC(keyslots,
+		 "slots for keys of inline encryption (0, the default: none); nothing is encrypted");
+#endif
+
 static unsigned int error_every;
 module_param(error_every, uint, 0644);
 MODULE_PARM_DESC(error_every, "one in this many requests ends with an error (0: none)");
@@ -113,6 +121,10 @@ struct vf_command {
 static struct vf_drive {
 	struct blk_mq_tag_set set;
 	struct gendisk *disk;
+#ifdef CONFIG_BLK_INLINE_ENCRYPTION
+	struct blk_crypto_profile crypto;
+	unsigned int keys; /* how often a slot was given a key */
+#endif
 	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
 	atomic_t issued; /* requests issued while faults are injected */
 	struct mutex remove_lock; /* protects present, and the number of hardware queues */
@@ -587,6 +599,70 @@ static struct gendisk *vf_alloc_disk(void)
 	return disk;
 }
 
+/* --- inline encryption --------------------------------------------------------------------------------------------
+ *
+ * A request with a key holds a slot from its submission to its end, as with the drivers of eMMC and UFS. Data stay as they are: the part
+ * that can go wrong is in the block layer and in schedulers.
+ */
+
+#ifdef CONFIG_BLK_INLINE_ENCRYPTION
+static int vf_take_key(struct blk_crypto_profile *profile, const struct blk_crypto_key *key,
+		       unsigned int slot)
+{
+	vf.keys++; /* the block layer calls with a lock held */
+	return 0;
+}
+
+static int vf_drop_key(struct blk_crypto_profile *profile, const struct blk_crypto_key *key,
+		       unsigned int slot)
+{
+	return 0;
+}
+
+static int vf_init_crypto(void)
+{
+	int error;
+
+	if (!keyslots)
+		return 0;
+	error = blk_crypto_profile_init(&vf.crypto, keyslots);
+	if (error)
+		return error;
+	vf.crypto.ll_ops.keyslot_program = vf_take_key;
+	vf.crypto.ll_ops.keyslot_evict = vf_drop_key;
+	vf.crypto.max_dun_bytes_supported = BLK_CRYPTO_MAX_IV_SIZE;
+	vf.crypto.modes_supported[BLK_ENCRYPTION_MODE_AES_256_XTS] =
+		4096; /* data units of this size */
+	blk_crypto_register(&vf.crypto, vf.disk->queue);
+	return 0;
+}
+
+static void vf_exit_crypto(void)
+{
+	if (keyslots)
+		blk_crypto_profile_destroy(&vf.crypto);
+}
+
+static ssize_t vf_show_crypto(char *buffer, ssize_t at)
+{
+	return sysfs_emit_at(buffer, at, "keys %u\n", READ_ONCE(vf.keys));
+}
+#else
+static int vf_init_crypto(void)
+{
+	return 0;
+}
+
+static void vf_exit_crypto(void)
+{
+}
+
+static ssize_t vf_show_crypto(char *buffer, ssize_t at)
+{
+	return 0;
+}
+#endif
+
 /* --- module ------------------------------------------------------------------------------------------------------ */
 
 /* Removes the disk, even while it is open; waits for requests in flight. */
@@ -649,16 +725,18 @@ static int vf_set_statistics(const char *value, const struct kernel_param *param
 static int vf_get_statistics(char *buffer, const struct kernel_param *param)
 {
 	struct flash_statistics statistics = {};
+	ssize_t bytes;
 
 	spin_lock_irq(&vf.lock);
 	if (vf.flash)
 		statistics = vf.flash->statistics;
 	spin_unlock_irq(&vf.lock);
-	return sysfs_emit(buffer,
-			  "commands %llu\nslots_used_max %llu\ndie_reads %llu\nprograms %llu\n"
-			  "erases %llu\nheld %llu\n",
-			  statistics.commands, statistics.slots_used_max, statistics.die_reads,
-			  statistics.programs, statistics.erases, statistics.held);
+	bytes = sysfs_emit(buffer,
+			   "commands %llu\nslots_used_max %llu\ndie_reads %llu\nprograms %llu\n"
+			   "erases %llu\nheld %llu\n",
+			   statistics.commands, statistics.slots_used_max, statistics.die_reads,
+			   statistics.programs, statistics.erases, statistics.held);
+	return bytes + vf_show_crypto(buffer, bytes);
 }
 
 static const struct kernel_param_ops vf_statistics_ops = {
@@ -769,11 +847,16 @@ static int __init vf_init(void)
 		error = PTR_ERR(vf.disk);
 		goto free_flash;
 	}
-	error = vf_add_disk();
+	error = vf_init_crypto();
 	if (error)
 		goto put_disk;
+	error = vf_add_disk();
+	if (error)
+		goto exit_crypto;
 	return 0;
 
+exit_crypto:
+	vf_exit_crypto();
 put_disk:
 	put_disk(vf.disk);
 free_flash:
@@ -791,6 +874,7 @@ static void __exit vf_exit(void)
 	vf_remove();
 	hrtimer_cancel(&vf.timer);
 	put_disk(vf.disk);
+	vf_exit_crypto();
 	blk_mq_free_tag_set(&vf.set);
 	vf_free_flash();
 	xa_for_each(&vf.pages, index, page)

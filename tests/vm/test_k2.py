@@ -76,6 +76,8 @@ OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags", "
 MORE_OF_OTHERS = of("mqfq", "neighbours", "paged")
 #: With failures that the kernel injects.
 INJECTING = ("nomem", "failures", "mqfq nomem")
+#: With inline encryption, which Debian's kernels are built without.
+ENCRYPTING = ("encrypted", "mqfq encrypted")
 #: On kernels that look for memory that is overwritten.
 SLAB = ("resize", "mqfq resize")
 #: Of these a kernel with PREEMPT_RT shows nothing that one without has not.
@@ -144,10 +146,14 @@ OPTIONS = "log_buf_len=4M"
 if "TAILGATE_DEBUG_KERNELS" in os.environ:
     MACHINES = {
         **{
-            f"{kernel}-smp2": (*ALL_CONDITIONS, *(INJECTING if kernel.endswith("kasan") else ()))
+            f"{kernel}-smp2": (
+                *ALL_CONDITIONS,
+                *((*INJECTING, *ENCRYPTING) if kernel.endswith("kasan") else ()),
+            )
             for kernel in labels.DEBUG
         },
-        **{f"{kernel}-icount2": ALL_TIMES for kernel in labels.DEBUG},
+        **{f"{kernel}-icount2": (*ALL_TIMES, "back") for kernel in labels.DEBUG},
+        **{f"{kernel}-icount1": ("tags",) for kernel in labels.DEBUG},
         **{f"{kernel}-slab2": SLAB for kernel in labels.DEBUG},
     }
     # Not built; only parts with another number of CPUs have them.

@@ -49,8 +49,7 @@ static void k2_apply(struct k2 *k2)
 	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_ns == TARGET_AUTO;
 	bool on = !when_active || k2->activity.active;
 	bool looks_ahead = target_ns || experiment_looks_ahead(k2);
-	u64 debt = k2_kib(k2, K2_KNOB_write_debt_kib_max), lo = AHEAD_LO_SECTORS,
-	    fallback = AHEAD_FALLBACK_SECTORS, cap;
+	u64 debt = DEBT_AUTO, lo = AHEAD_LO_SECTORS, fallback = AHEAD_FALLBACK_SECTORS, cap;
 
 	target_change(&k2->target, on && target_ns, target_ns);
 	cap = k2->target.points[k2->target.kind].limit_sectors;
@@ -63,10 +62,10 @@ static void k2_apply(struct k2 *k2)
 	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
 	ahead_change(&k2->ahead, looks_ahead, on, lo, fallback);
-	/* a target that is in reach bounds the debt as well: by the automatic limit, unless the knob sets another one */
-	if (knobs[K2_KNOB_write_debt_kib_max] == KNOB_AUTO || (!debt && cap != BOUND_NONE))
-		debt = DEBT_AUTO;
-	debt_change(&k2->debt, on && debt, debt, cap);
+	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
+		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
+	/* a target bounds the debt as well: by the automatic limit, unless the knob sets another one */
+	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : DEBT_AUTO, cap);
 	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);
 	k2_apply_pieces(k2, on, cap);
 	WRITE_ONCE(k2->discard_sectors, k2_kib(k2, K2_KNOB_discard_kib_max));

@@ -106,8 +106,8 @@ K2_FAULTS = (
     ),
     Fault(
         "the debt of writes is bound although nothing asks for that",
-        "(!debt && cap != BOUND_NONE)",
-        "!debt",
+        "on && (debt || cap != BOUND_NONE)",
+        "on",
         found_soon=True,
     ),
     Fault(

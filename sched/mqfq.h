@@ -183,7 +183,7 @@ struct mqfq_queue {
 	struct recent_ends ends;
 } ____cacheline_aligned_in_smp;
 
-/* Groups of CPUs that share something: a core, a cache, a socket. */
+/* Groups of CPUs that share something: a core, a NUMA node, a socket. */
 #define MQFQ_GROUPS 3
 
 /**

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The queues that wait for a token: the ready queues of M. Hedayati et al., "Multi-Queue Fair Queueing", ATC 2019, section 3.3. There is a
- * bitmap for each level of priority. A freed token goes to the nearest queue that waits at the most urgent level.
+ * bitmap for each level of priority. A freed token goes to a queue that waits at the most urgent level: to the nearest one where flows wait,
+ * elsewhere to the next one in turn.
  *
  * Why no token stays in the tree while a queue waits. A queue increments the count of waiting queues, sets its bit, passes a full barrier,
  * and then searches the whole tree for a token. A CPU that puts a token into the tree passes a full barrier, and then reads the count and

@@ -157,6 +157,7 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
         # Not --quick: at first the flow that begins has the drive, and children weigh as if they were alone.
         ("mqfq/fig5-four", "--loads", "weights", "--schedulers", "mqfq"),
         ("mqfq/fig5-four", "--loads", "hierarchy", "--schedulers", "mqfq"),
+        ("mqfq/fig5-four", "--quick", "--loads", "weights,hierarchy", "--schedulers", "none"),
         ("mqfq/fig6-guest", "--quick"),
     ):
         simulated = lab.run(*arguments, "--target", "sim", "--machine", "guest-6.12")
@@ -178,7 +179,7 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
 
 
 def shares_and_slowdown(
-    target: str, equal: Answer, weights: Answer, hierarchy: Answer, fig6: Answer
+    target: str, equal: Answer, weights: Answer, hierarchy: Answer, unfair: Answer, fig6: Answer
 ) -> Iterator[Figure]:
     """What flows of equal and of other weights get, Figure 5; and how much slower one is, Figure 6."""
     rates = rates_of(equal)
@@ -189,12 +190,18 @@ def shares_and_slowdown(
             yield equal.figure(f"{start}/{load}/{label}/{flows[0]}-over-{flows[1]}", ratio)
         ratio = total(rates["mqfq", load]) / total(rates["none", load])
         yield equal.figure(f"{start}/{load}/mqfq/total-over-none", ratio)
-    for answer in (weights, hierarchy):
-        yield from weighted(answer, start, rates_of(answer))
+    none = rates_of(unfair)
+    for load, answer in (("weights", weights), ("hierarchy", hierarchy)):
+        rates = rates_of(answer)
+        yield from weighted(answer, start, rates)
+        ratio = total(rates["mqfq", load]) / total(none["none", load])
+        yield answer.figure(f"{start}/{load}/mqfq/total-over-none", ratio)
     rates, app = rates_of(fig6), "graph-stand-in"
     for label in ("none", "mqfq"):
         slowed = rates["none", app][app] / rates[label, "both"][app]
         yield fig6.figure(f"mqfq-fig6-guest/{target}/both/{label}/{app}-slowed-times", slowed)
+    ratio = total(rates["mqfq", "both"]) / total(rates["none", "both"])
+    yield fig6.figure(f"mqfq-fig6-guest/{target}/both/mqfq/total-over-none", ratio)
 
 
 STEPS = (mqfq_shares, mqfq_slowdowns, mqfq_read_write, rt_over_fair, rt_over_fair_in_guest, mqfq_in_guest)

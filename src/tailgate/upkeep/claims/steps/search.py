@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""MQFQ: where the knobs end that find themselves, beside a search by bisection."""
+"""MQFQ: what its automatic knobs find, beside a search by bisection."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,6 +60,8 @@ def auto_on(drive: str, file: str, source: Source) -> Iterator[Figure]:
         yield Figure(f"{start}/d-after-{seconds}-s", exact(found), source)
         yield Figure(f"{start}/d-after-{seconds}-s-over-least", exact(found / least), source)
     long = told(file, 20)
+    found = simulation.simulate(long["mqfq-auto-t"]).found["t_kib"]
+    yield Figure(f"{start}/t-kib-after-20-s", exact(found), source)
     none = mib_s(long["none"])
     for label in ("mqfq-auto-t", "mqfq-auto"):
         yield Figure(f"{start}/{label}/throughput-over-none", exact(mib_s(long[label]) / none), source)

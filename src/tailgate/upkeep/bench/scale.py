@@ -53,11 +53,12 @@ SMALL_T_KIB = 32
 #: A T that no flow reaches: virtual time is not used.
 NO_T_KIB = 1_048_576
 MQFQ = Contender("mqfq_d128", "mqfq", D, T_KIB)
-#: Figure 8: MQFQ beside no scheduler, itself under one lock, and models of bfq and deadline.
+#: Figure 8: MQFQ beside no scheduler, itself under one lock, K2, and models of bfq and deadline.
 FAIR = (
     Contender("none", "none"),
     MQFQ,
     Contender("mqfq_one_lock", "serial", D, T_KIB),
+    Contender("k2_d128", "k2", D),
     Contender("bfq", "bfq"),
     Contender("deadline", "deadline"),
 )

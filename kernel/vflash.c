@@ -122,7 +122,7 @@ static struct vf_drive {
 	struct blk_mq_tag_set set;
 	struct gendisk *disk;
 #ifdef CONFIG_BLK_INLINE_ENCRYPTION
-	struct blk_crypto_profile crypto;
+	struct blk_crypto_profile *crypto;
 	unsigned int keys; /* how often a slot was given a key */
 #endif
 	struct xarray pages; /* PAGE_SIZE of data each; read under RCU */
@@ -625,22 +625,29 @@ static int vf_init_crypto(void)
 
 	if (!keyslots)
 		return 0;
-	error = blk_crypto_profile_init(&vf.crypto, keyslots);
-	if (error)
+	vf.crypto = kzalloc(sizeof(*vf.crypto), GFP_KERNEL);
+	if (!vf.crypto)
+		return -ENOMEM;
+	error = blk_crypto_profile_init(vf.crypto, keyslots);
+	if (error) {
+		kfree(vf.crypto);
 		return error;
-	vf.crypto.ll_ops.keyslot_program = vf_take_key;
-	vf.crypto.ll_ops.keyslot_evict = vf_drop_key;
-	vf.crypto.max_dun_bytes_supported = BLK_CRYPTO_MAX_IV_SIZE;
-	vf.crypto.modes_supported[BLK_ENCRYPTION_MODE_AES_256_XTS] =
+	}
+	vf.crypto->ll_ops.keyslot_program = vf_take_key;
+	vf.crypto->ll_ops.keyslot_evict = vf_drop_key;
+	vf.crypto->max_dun_bytes_supported = BLK_CRYPTO_MAX_IV_SIZE;
+	vf.crypto->modes_supported[BLK_ENCRYPTION_MODE_AES_256_XTS] =
 		4096; /* data units of this size */
-	blk_crypto_register(&vf.crypto, vf.disk->queue);
+	blk_crypto_register(vf.crypto, vf.disk->queue);
 	return 0;
 }
 
 static void vf_exit_crypto(void)
 {
-	if (keyslots)
-		blk_crypto_profile_destroy(&vf.crypto);
+	if (!keyslots)
+		return;
+	blk_crypto_profile_destroy(vf.crypto);
+	kfree(vf.crypto);
 }
 
 static ssize_t vf_show_crypto(char *buffer, ssize_t at)

@@ -166,7 +166,7 @@ ROWS = (
     Row(
         "16",
         "splitting a request at insertion kept a slot of the drive's inline encryption for ever",
-        reason="needs a drive with inline encryption, and Debian's kernels are built without it",
+        reason="needs inline encryption, which Debian's kernels lack: part `encrypted` of make check-debug",
     ),
     Row(
         "17",

@@ -8,6 +8,7 @@ attach vflash0 8
 Q=/sys/block/vflash0/queue
 /bin/mke2fs -q -t ext4 -O encrypt -E nodiscard,lazy_itable_init=1 /dev/vflash0 128m || fail "mke2fs"
 modprobe ext4
+mkdir -p /mnt
 mount -t ext4 -o inlinecrypt /dev/vflash0 /mnt || fail "ext4 does not mount with inlinecrypt"
 mkdir /mnt/secret
 encrypt /mnt /mnt/secret || fail "no encryption"

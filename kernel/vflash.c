@@ -17,6 +17,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
+#include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/xarray.h>
@@ -637,7 +638,7 @@ static int vf_init_crypto(void)
 	vf.crypto->ll_ops.keyslot_evict = vf_drop_key;
 	vf.crypto->max_dun_bytes_supported = BLK_CRYPTO_MAX_IV_SIZE;
 	vf.crypto->modes_supported[BLK_ENCRYPTION_MODE_AES_256_XTS] =
-		4096; /* data units of this size */
+		SZ_4K; /* size of a data unit */
 	blk_crypto_register(vf.crypto, vf.disk->queue);
 	return 0;
 }

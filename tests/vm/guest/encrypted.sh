@@ -6,7 +6,7 @@ vflash memory_backed=1 keyslots=1
 [ -e $FAULTS/keyslots ] || skip "this kernel has no inline encryption"
 attach vflash0 8
 Q=/sys/block/vflash0/queue
-/bin/mke2fs -q -t ext4 -O encrypt -E nodiscard,lazy_itable_init=1 /dev/vflash0 128m || fail "mke2fs"
+/bin/mke2fs -q -t ext4 -b 4096 -O encrypt -E nodiscard,lazy_itable_init=1 /dev/vflash0 128m || fail "mke2fs"
 modprobe ext4
 mkdir -p /mnt
 mount -t ext4 -o inlinecrypt /dev/vflash0 /mnt || fail "ext4 does not mount with inlinecrypt"

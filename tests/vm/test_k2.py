@@ -152,7 +152,7 @@ if "TAILGATE_DEBUG_KERNELS" in os.environ:
             )
             for kernel in labels.DEBUG
         },
-        **{f"{kernel}-icount2": (*ALL_TIMES, "back") for kernel in labels.DEBUG},
+        **{f"{kernel}-icount2": ALL_TIMES for kernel in labels.DEBUG},
         **{f"{kernel}-icount1": ("tags",) for kernel in labels.DEBUG},
         **{f"{kernel}-slab2": SLAB for kernel in labels.DEBUG},
     }

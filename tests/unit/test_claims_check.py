@@ -163,6 +163,24 @@ def test_misses_come_first_with_their_interval(tmp_path: Path) -> None:
     assert "  1 of 2  <= 1.1  tail: The tail is short." in said
 
 
+@pytest.mark.parametrize(("bound", "worst"), [("<= 1.1", 7), (">= 2", 0), ("2 to 8", 0), ("-9 to 2", 7)])
+def test_a_claim_over_many_results_is_shown_with_their_median_and_the_worst(
+    bound: str, worst: int, tmp_path: Path
+) -> None:
+    some = topic(tmp_path, CLAIM.replace("<= 1.1", bound))
+    figures = [figure(f"x/{i}/tail", within(i, i - 9 * (i == 3), i + 9 * (i == 4))) for i in range(8)]
+    said = list(check.lines(judged(some, *figures)))
+    (line,) = (line for line in said if line.startswith("         median "))
+    assert line == f"         median 3.5, worst {worst} ({worst} to {worst})  x/{worst}/tail"
+    assert not any("median" in line for line in check.lines(judged(some, *figures[1:])))
+
+
+def test_so_is_one_that_no_result_keeps(tmp_path: Path) -> None:
+    said = list(check.lines(judged(topic(tmp_path), *(figure(f"x/{i}/tail", exact(2)) for i in range(8)))))
+    at = said.index("  0 of 8  <= 1.1  tail: The tail is short.")
+    assert said[at + 1] == "         median 2, worst 2  x/0/tail"
+
+
 def test_why_a_claim_is_missed_is_shown_with_the_miss_and_only_there(tmp_path: Path) -> None:
     missed = '[[claim.missed]]\nresults = ["x/b/*"]\nbecause = "the drive is slow"\n'
     some = topic(tmp_path, CLAIM + missed)

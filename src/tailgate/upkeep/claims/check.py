@@ -8,11 +8,15 @@ before their law was last changed counts as not measured.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from tailgate.base.errors import UsageError
 from tailgate.upkeep.claims.model import Claim, Figures, Missed, Moved, Topic, limits, matches
 from tailgate.upkeep.claims.quantity import INTERVAL, exact, rounded
 from tailgate.upkeep.claims.results import Result, Stored
+
+#: A claim over at least this many results is shown with their median and the worst of them.
+MANY = 8
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Verdict:
     def margin(self) -> float:
         """How far the unfavourable end is from the bound; negative where it is beyond."""
         return -limits(self.claim.bound).miss(self.result.figure.quantity)
+
+    @property
+    def margin_of_value(self) -> float:
+        """How far the value is from the bound; negative where it is beyond."""
+        return -limits(self.claim.bound).miss(exact(self.result.figure.quantity.value))
 
 
 @dataclass(frozen=True)
@@ -105,7 +114,7 @@ def check(
 
 
 def _needless(verdicts: Sequence[Verdict], old: Sequence[str]) -> Iterator[tuple[Claim, Missed]]:
-    """Reasons without a miss. Who knows of a result on `old` drives whether it misses on new ones?"""
+    """Reasons without a miss. A result on `old` drives may still miss on new ones."""
     for claim, of_claim in _by_claim(verdicts).items():
         misses = [v.result.figure.id for v in of_claim if not v.holds and not v.misses_by_interval]
         for missed in claim.missed:
@@ -161,10 +170,15 @@ def lines(report: Report) -> Iterator[str]:
     yield "Holds:"
     for claim, of_claim in _by_claim(report.verdicts).items():
         held = [v for v in of_claim if v.holds]
+        if held or len(of_claim) >= MANY:
+            yield f"  {len(held)} of {len(of_claim)}  {claim.bound}  {claim.id}: {claim.sentence}"
         if held:
             closest = min(held, key=lambda v: v.margin).result.figure
-            yield f"  {len(held)} of {len(of_claim)}  {claim.bound}  {claim.id}: {claim.sentence}"
             yield f"         closest to the bound: {shown(closest)}  {closest.id}"
+        if len(of_claim) >= MANY:
+            worst = min(of_claim, key=lambda v: v.margin_of_value).result.figure
+            middle = median(v.result.figure.value for v in of_claim)
+            yield f"         median {rounded(middle)}, worst {shown(worst)}  {worst.id}"
     if report.missing:
         yield "Not measured:"
     for claim, pattern, why in report.missing:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which commit last changed what a law does."""
+"""Which commit last changed what a law does, and what was measured before."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tailgate.base.errors import UsageError
-from tailgate.upkeep.claims import history
+from tailgate.upkeep.claims import age, history
 from tailgate.upkeep.claims.history import last_commit, law_commit, without_comments
+from tailgate.upkeep.claims.results import Run, Step
 
 Commit = Callable[[str, str], str]
 
@@ -63,6 +64,47 @@ def test_a_law_that_never_changed_is_of_its_first_commit(commit: Commit) -> None
     first = commit("law/a.h", "int a;\n")
     commit("law/a.h", "int a; /* a */\n")
     assert law_commit("law") == first
+
+
+def test_a_file_that_goes_or_comes_back_is_a_change(commit: Commit, tmp_path: Path) -> None:
+    commit("law/a.h", "int a;\n")
+    commit("law/b.h", "int b;\n")
+    (tmp_path / "law/b.h").unlink()
+    subprocess.run(["git", "-C", str(tmp_path), "add", "--all"], check=True)
+    law = commit("law/a.h", "/* a */ int a;\n")
+    commit("law/a.h", "int a;\n")
+    assert law_commit("law") == law
+
+
+def measured(commit: str, *targets: str) -> Step:
+    runs = tuple(Run(command="x", target=target, clock="virtual", figures=()) for target in targets)
+    return Step(commit=commit[:7], date="2026-11-27", runs=runs)
+
+
+def test_what_was_measured_before_the_code_changed_is_listed_by_the_commits_since(commit: Commit) -> None:
+    commit("sched/a.c", "int a;\n")
+    commit("kernel/a.c", "int a;\n")
+    first = commit("flash/a.c", "int a;\n")
+    simulator = commit("sim/a.c", "int a;\n")
+    law = commit("sched/a.c", "int b;\n")
+    commit("sched/a.c", "/* b */ int b;\n")
+    commit("sched/README.md", "How b works.\n")
+    latest = commit("other.c", "")
+    steps = {
+        "one": measured(first, "sim", "vm"),
+        "two": measured(simulator, "sim"),
+        "three": measured(f"{simulator[:7]}-dirty", "vm"),
+        "new": measured(law, "sim", "vm"),
+        "newest": measured(latest, "sim"),
+        "unknown": measured("0000000", "sim"),
+        "modelled": measured(first, "model"),
+    }
+    assert list(age.lines({"x": steps})) == [
+        "Measured before the code changed, by the number of commits to it since:",
+        "  sim (sched, flash, sim): 3: one, 2: two",
+        "  vm (sched, kernel, flash): 2: one three",
+    ]
+    assert not list(age.lines({"x": {name: steps[name] for name in ("new", "newest", "modelled")}}))
 
 
 @pytest.mark.usefixtures("commit")

@@ -18,7 +18,7 @@ from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT, replace_text
 from tailgate.guest.kernels import cached_kernels
 from tailgate.guest.qemu import QEMU
-from tailgate.upkeep.claims import check, model, results, tables
+from tailgate.upkeep.claims import age, check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
 from tailgate.upkeep.claims.results import Step
@@ -114,9 +114,9 @@ def commit() -> str:
 
 def judge() -> bool:
     """Print the verdicts of what is stored. Whether all that was measured holds."""
-    stored = results.by_id(results.read())
-    report = check.check(model.read(), stored, cache(law_commit))
-    print("\n".join(check.lines(report)))
+    stored = results.read()
+    report = check.check(model.read(), results.by_id(stored), cache(law_commit))
+    print("\n".join((*check.lines(report), *age.lines(stored))))
     return not report.misses
 
 

@@ -15,7 +15,7 @@ _C_FILES = (".c", ".h")
 
 def last_commit(paths: str) -> str:
     """The commit that last changed files (a list of paths, separated by blanks). UsageError without git."""
-    return _commits(paths, "--max-count=1")[0]
+    return commits(paths, "--max-count=1")[0]
 
 
 def law_commit(paths: str) -> str:
@@ -23,13 +23,14 @@ def law_commit(paths: str) -> str:
 
     `paths` as in last_commit(). UsageError without git.
     """
-    commits = _commits(paths)
-    later = _code(commits[0], paths)
-    for commit, before in itertools.pairwise(commits):
-        if (earlier := _code(before, paths)) != later:
-            return commit
-        later = earlier
-    return commits[-1]
+    found = commits(paths)
+    pairs = itertools.pairwise(found)
+    return next((commit for commit, before in pairs if _code_differs(before, commit, paths)), found[-1])
+
+
+def order() -> dict[str, int]:
+    """All commits by their first seven digits; a later one has a larger number. UsageError without git."""
+    return {commit[:7]: i for i, commit in enumerate(reversed(commits(".")))}
 
 
 def without_comments(text: str) -> str:
@@ -37,8 +38,8 @@ def without_comments(text: str) -> str:
     return " ".join(_C.sub(lambda found: found[0] if found[0][0] == '"' else " ", text).split())
 
 
-def _commits(paths: str, *options: str) -> list[str]:
-    """The commits that changed files, the latest first; at least one."""
+def commits(paths: str, *options: str) -> list[str]:
+    """The commits that changed files, the latest first. UsageError without any, or without git."""
     try:
         found = _git("log", "--format=%H", *options, "--", *paths.split()).split()
     except subprocess.CalledProcessError:
@@ -48,11 +49,15 @@ def _commits(paths: str, *options: str) -> list[str]:
     return found
 
 
-def _code(commit: str, paths: str) -> dict[str, str]:
-    """All files below `paths` at a commit, by name; of C without comments."""
-    names = _git("ls-tree", "-r", "--name-only", "--full-tree", commit, "--", *paths.split()).split()
-    texts = {name: _git("show", f"{commit}:{name}") for name in names}
-    return {name: without_comments(t) if name.endswith(_C_FILES) else t for name, t in texts.items()}
+def _code_differs(before: str, commit: str, paths: str) -> bool:
+    """Whether two commits differ in more than comments and blanks of C files."""
+    asked = ("diff", "--no-renames", "--name-status", before, commit, "--", *paths.split())
+    for kind, name in (line.split("\t") for line in _git(*asked).splitlines()):
+        if kind != "M" or not name.endswith(_C_FILES):
+            return True
+        if len({without_comments(_git("show", f"{c}:{name}")) for c in (before, commit)}) > 1:
+            return True
+    return False
 
 
 def _git(*words: str) -> str:

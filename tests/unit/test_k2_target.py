@@ -98,6 +98,34 @@ def check_what_is_not_held_teaches_nothing(script: Script) -> None:
     assert lab.late(800_000) < 0.2
 
 
+def check_operating_points_are_remembered(script: Script) -> None:
+    """Each bound is what it was found to be: after a pause, and after a time with the other one.
+
+    Both begin with four requests. The first one after a pause meets a full drive.
+    """
+    flows = [
+        Flow(0, by_chance(400), 0, 300_000),
+        Flow(0, by_chance(400), 900_000, 950_000),
+        Flow(1, ticks(4_000), 950_000, 1_600_000),
+        Flow(0, by_chance(400), 1_600_000, 1_700_000),
+        Flow(1, ticks(4_000), 1_700_000, 1_900_000),
+    ]
+    lab = TargetLab(script, flows, {"rt_target_us": 700, "bound_when": 1})
+    for until_us, kind in ((1_590_000, "predicted"), (1_690_000, "unpredicted"), (1_890_000, "predicted")):
+        lab.play(until_us)
+        assert script.ask("target") == kind
+    found, paused, found_predicted, again, again_predicted = (
+        [sectors // SECTORS for _, sectors in lab.met[which]] for which in range(len(flows))
+    )
+    assert max(found[2:12]) <= 5
+    assert max(found_predicted[8:18]) <= 5
+    assert min(found[-20:]) >= 14
+    assert min(found_predicted[-20:]) >= 14
+    assert min(paused[1:21]) >= 14
+    assert min(again[:20]) >= 14
+    assert min(again_predicted[8:28]) >= 14
+
+
 def check_quiet_makes_up_for_some(script: Script) -> None:
     """What was in time while nothing was held counts: then some that are late do not lower the bound."""
     for quiet_us, moves_later in ((12_000, False), (600_000, True)):
@@ -253,7 +281,7 @@ def check_another_bound_raises_nothing(script: Script) -> None:
     assert [drive.dispatch() is None for _ in range(4)] == [False] * 3 + [True]
 
 
-def check_who_is_gone_limits_nothing(script: Script) -> None:
+def check_a_flow_that_is_gone_limits_nothing(script: Script) -> None:
     """A flow that was predicted is gone: its bound does not stay in force beside one by chance."""
     flows = [Flow(0, by_chance(400)), Flow(1, ticks(2_000), until_us=40_000)]
     lab = TargetLab(script, flows, {"rt_target_us": 5_000})
@@ -268,12 +296,13 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "waited": check_what_waited_is_no_idle_drive,
     "rare": check_holds_that_show_nothing_are_rare,
     "another": check_another_bound_raises_nothing,
-    "gone": check_who_is_gone_limits_nothing,
+    "gone": check_a_flow_that_is_gone_limits_nothing,
     "late": check_one_in_a_hundred_is_late,
     "soon": check_it_is_found_soon,
     "follows": check_it_follows_the_load,
     "impossible": check_a_target_out_of_reach_leaves_the_background_its_share,
     "unused": check_what_is_not_held_teaches_nothing,
+    "remembers": check_operating_points_are_remembered,
     "quiet": check_quiet_makes_up_for_some,
     "ahead": check_looking_ahead_is_used_where_it_gains,
     "auto": check_auto_is_twice_the_idle_drive,
@@ -316,11 +345,29 @@ MUTATIONS = [
         "inflight_requests(&k2->inflight) == 1 &&",
         "inflight_sectors(&k2->inflight) == e->sectors &&",
     ),
-    Mutation("who-waits-is-alone", "waited", "4 * waited_ns <= target_idle_ns(idle)", "true"),
+    Mutation("waiting-is-alone", "waited", "4 * waited_ns <= target_idle_ns(idle)", "true"),
     Mutation("no-rest", "rare", "20 * TARGET_PROBE_NS", "0"),
     Mutation("a-number-is-auto", "rare", "t->target_ns != TARGET_AUTO ||", "false ||"),
     Mutation("any-hold-counts", "another", " && r->why != K2_HOLD_BYTES", ""),
     Mutation("never-gone", "gone", "present_until_ns < arrived_ns &&", "present_until_ns < 0 &&"),
+    Mutation(
+        "forgets-in-a-pause",
+        "remembers",
+        "\tt->on = on;\n",
+        "\tif (t->on != on)\n\t\tt->points[0] = t->points[1] = first;\n\tt->on = on;\n",
+    ),
+    Mutation(
+        "forgets-the-other-kind",
+        "remembers",
+        "bool changed = t->kind != kind;",
+        "bool changed = t->kind != kind && (t->points[kind].log = TARGET_LOG_FIRST, true);",
+    ),
+    Mutation(
+        "one-point-for-both",
+        "remembers",
+        "kind = predicted ? TARGET_PREDICTED : TARGET_UNPREDICTED;",
+        "kind = TARGET_UNPREDICTED;",
+    ),
     Mutation("no-credit", "quiet", "(4 * TARGET_ODDS * TARGET_STEP)", "0"),
     Mutation("credit-for-ever", "quiet", "p->credit -= forgiven;", ""),
     Mutation(

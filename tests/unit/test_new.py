@@ -44,7 +44,7 @@ def test_what_is_written_runs_at_once(here: Path, capsys: pytest.CaptureFixture[
     points = json.loads(capsys.readouterr().out)["points"]
     rates = (0.0, 0.5, 1.0)
     assert {(p["label"], p["sweep"]["background_rate"]) for p in points} == {
-        (label, rate) for label in ("none", "mq-deadline", "k2-8") for rate in rates
+        (label, rate) for label in ("none", "mq-deadline", "k2-8", "k2-auto") for rate in rates
     }
     alone = {p["sweep"]["background_rate"]: p for p in points if p["label"] == "none"}
     [background] = (f for f in alone[1.0]["flows"] if f["flow"] == "background")

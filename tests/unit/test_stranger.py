@@ -20,7 +20,7 @@ def test_an_experiment_by_contributing_md(checkout: Checkout) -> None:
     assert not rest
     checkout.write("own/own.fio", job)
     page = checkout.report_of(new)
-    for word in ("mine", "rt", "background", "mq-deadline", "k2-8"):
+    for word in ("mine", "rt", "background", "mq-deadline", "k2-8", "k2-auto"):
         assert re.search(rf"\b{word}\b", page), word
 
     checkout.write("own/own.toml", by_hand)

@@ -29,7 +29,7 @@ RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
 WAIT_BUCKETS = 26
 EINVAL, ERANGE = -22, -34
-#: A knob that finds itself.
+#: A knob's value that stands for `auto`.
 AUTO_VALUE = 2**32 - 1
 
 

@@ -62,7 +62,7 @@ class Lab(EventLoop):
     flows: list[Flow]
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 40
-    auto: bool = False  # what may find itself does
+    auto: bool = False  # what K2 can choose is `auto`
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     background_us: list[float] = field(default_factory=list)
@@ -181,7 +181,7 @@ def check_several_flows_each_find_little(script: Script) -> None:
     assert lab.rate(50_000, 200_000) > 0.6
 
 
-def check_who_varies_is_expected_early(script: Script, jitter: float) -> None:
+def check_a_flow_that_varies_is_expected_early(script: Script, jitter: float) -> None:
     lab = Lab(script, [Flow(0, varies(random.Random(1), 2_000, jitter))])
     lab.play(300_000)
     late = sorted(sectors for us, sectors in lab.met[0] if us > 80_000)
@@ -196,7 +196,7 @@ def check_a_clock_is_told_from_a_pause(script: Script) -> None:
         assert int(script.ask("way")) == way
 
 
-def check_who_is_gone_is_not_waited_for(script: Script) -> None:
+def check_a_flow_that_is_gone_is_not_waited_for(script: Script) -> None:
     """Nothing but the timer says so where nothing is in the drive."""
     lab = Lab(script, [Flow(0, thinks(2_000), until_us=100_000)], {"ahead_lo_kib": 0, "ahead_lead_us": 900})
     lab.play(140_000)
@@ -204,7 +204,7 @@ def check_who_is_gone_is_not_waited_for(script: Script) -> None:
     assert lab.rate(104_000, 140_000) > 0.99
 
 
-def check_who_slows_down_is_predicted_again(script: Script) -> None:
+def check_a_flow_that_slows_down_is_predicted_again(script: Script) -> None:
     lab = Lab(script, [Flow(0, thinks(2_000))])
     lab.play(100_000)
     lab.flows[0].after = thinks(20_000)
@@ -269,7 +269,7 @@ def check_an_idle_drive_is_not_held_for_ever(script: Script) -> None:
 
 
 def check_the_rate_is_not_what_holding_leaves(script: Script) -> None:
-    """One request fills the bound, so that who is held looks like who is served slowly."""
+    """One request fills the bound, so that a held request looks like one that is served slowly."""
     knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 4, "ahead_fallback_kib": 4, "ahead_lead_us": 1900}
     lab = Lab(script, [Flow(0, thinks(2_000))], knobs)
     lab.play(200_000)
@@ -304,7 +304,7 @@ def check_what_finds_itself(script: Script) -> None:
     assert max(count for us, count in lab.depths if us > 100_000) <= 8
 
 
-def check_who_needs_much_is_not_predicted(script: Script) -> None:
+def check_a_flow_that_needs_much_is_not_predicted(script: Script) -> None:
     flows = [Flow(level, thinks(60), first_us=30_000 + 60 * level) for level in range(2)]
     knobs = {"ahead_lead_us": 20, "ahead_hi_kib": 8, "ahead_fallback_kib": 8}
     lab = Lab(script, flows, knobs | {"rt_target_us": 200})
@@ -363,7 +363,7 @@ def check_two_of_a_level(script: Script) -> None:
 
 
 def check_more_flows_than_places(script: Script) -> None:
-    """16 have one. Who has none is not predicted, and the constant bound holds; until one of them is gone."""
+    """16 have one. One without is not predicted, and the constant bound holds; until one of 16 is gone."""
     flows = [
         Flow(
             key % 8,
@@ -392,7 +392,7 @@ def check_more_flows_than_places(script: Script) -> None:
 
 
 def check_a_place_is_kept_while_under_way(script: Script) -> None:
-    """However long a request takes; and who takes over a place begins anew."""
+    """However long a request takes; and a flow that takes over a place begins anew."""
     script.ask("new 1")
     for name, value in {"inflight_max": 1000, "bound_mode": 1}.items():
         script.ask(f"set {name} {value}")
@@ -473,11 +473,11 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
     "several": check_several_flows_each_find_little,
-    "varies-little": lambda script: check_who_varies_is_expected_early(script, 0.05),
-    "varies": lambda script: check_who_varies_is_expected_early(script, 0.2),
+    "varies-little": lambda script: check_a_flow_that_varies_is_expected_early(script, 0.05),
+    "varies": lambda script: check_a_flow_that_varies_is_expected_early(script, 0.2),
     "way": check_a_clock_is_told_from_a_pause,
-    "gone": check_who_is_gone_is_not_waited_for,
-    "slower": check_who_slows_down_is_predicted_again,
+    "gone": check_a_flow_that_is_gone_is_not_waited_for,
+    "slower": check_a_flow_that_slows_down_is_predicted_again,
     "slow-ends": check_the_rate_counts_the_time_in_which_nothing_ended,
     "gap-in-the-rate": check_the_rate_is_not_learned_from_a_gap,
     "random": check_random_arrivals_are_not_predicted,
@@ -485,7 +485,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "shallow": check_nobody_looks_in_vain,
     "steep": check_the_lead,
     "auto": check_what_finds_itself,
-    "much": check_who_needs_much_is_not_predicted,
+    "much": check_a_flow_that_needs_much_is_not_predicted,
     "unknown-rate": check_nothing_is_predicted_before_the_rate_is_known,
     "writes": check_writes_are_not_predicted,
     "placebo": check_the_placebo_holds_as_much_and_does_not_hit,
@@ -531,7 +531,7 @@ def _flows(draw: st.DrawFn) -> list[Flow]:
         }
     ),
 )
-def test_the_background_is_back_whoever_leaves(
+def test_the_background_is_back_whichever_flow_leaves(
     script: Script, flows: list[Flow], knobs: dict[str, int]
 ) -> None:
     """Whatever came and went: with nothing real-time the constant bound holds, and nothing is stranded."""

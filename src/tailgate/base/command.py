@@ -101,7 +101,7 @@ def run(
     except typer.TyperException as e:
         return _refuse(_sentence(e, name))
     except OSError as e:
-        if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # who reads has seen enough
+        if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # the reader has seen enough
             _refuse(f"{e.filename or 'a write'}: {os.strerror(e.errno)}" if e.errno else str(e))
         if not e.filename:  # Python flushes standard output once more when it exits; that must not fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -142,7 +142,7 @@ class Process:
 
     _running: ClassVar[set["Process"]] = set()
     _lock = threading.Lock()
-    #: How often `stop_all` was called. Who starts processes later on notes it first.
+    #: How often `stop_all` was called. What starts processes later on notes it first.
     stops = 0
 
     def __init__(

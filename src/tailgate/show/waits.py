@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who waits for a file system, as rows of a table: the real-time task in fdatasync, the most blocked task."""
+"""Waits for a file system, as rows of a table: the real-time task in fdatasync, the most blocked task."""
 
 from collections.abc import Sequence
 

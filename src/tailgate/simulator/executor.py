@@ -17,7 +17,7 @@ DASK_ANSWERS_S = 5.0
 
 @contextmanager
 def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
-    """So many processes of this host, or, with the address of a Dask scheduler, its workers."""
+    """`jobs` processes of this host, or, with the address of a Dask scheduler, its workers."""
     if dask is None:
         # A fork would take along the threads' locks; started anew, a worker has none.
         fresh = multiprocessing.get_context("spawn")

@@ -30,7 +30,7 @@ from tailgate.tune.space import Setting, Space
 BATCH = 4
 #: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
 SLACK = 0.10
-#: So many fronts get further seeds at most: the next one if no setting of the one before keeps its limits.
+#: The most fronts that get further seeds: the next one if no setting of the one before keeps its limits.
 LAYERS = 3
 #: The name of Optuna's storage, for its own tools: the search itself goes on from a Memory.
 JOURNAL = "study.journal"

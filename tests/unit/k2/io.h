@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What sched/k2.c asks of an entry; who includes this has struct io with such members. */
+/* What sched/k2.c asks of an entry; the file that includes this has struct io with such members. */
 
 static struct list_head *k2_node(struct k2_entry *e)
 {

@@ -4,7 +4,7 @@
  * after an insertion, when a completion, a merge or the timer that K2 armed says so, when a freeze begins, and after a
  * knob has changed, and by nothing else: no other timer saves a lost wake-up.
  *
- * Who includes this says how its threads wait for each other:
+ * The file that includes this says how its threads wait for each other:
  *
  *	machine_enter(), machine_leave()   around accesses to struct machine
  *	machine_wait()                     inside: returns after another thread has called machine_changed(), or later

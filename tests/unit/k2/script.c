@@ -3,11 +3,11 @@
  * K2 under a script: reads commands from standard input, a line each, and answers each with a line. One thread, so that
  * a test knows after every step what must hold. Entries are named by numbers.
  *
- * A timer that is armed comes first in an answer: arm:NS. While somebody observes, so does what is seen:
+ * A timer that is armed comes first in an answer: arm:NS. During a session of observation, so does what is seen:
  * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction),
  * end:ID:MET_SECTORS:ERROR_NS for a real-time entry.
  *
- *   new CTXS                      a drive with so many hardware queues
+ *   new CTXS                      a drive with CTXS hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
  *   work [NOW]                    -> 1 or 0, as has_work
  *   dispatch NOW                  -> the entry, or -; then those that are to be split
@@ -34,7 +34,7 @@
  *   idle                          -> what the latest real-time request takes in the idle drive, as far as it was learned, in ns
  *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
  *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
- *   observe SESSION               somebody begins to look; 0: nobody does
+ *   observe SESSION               a session of observation begins; 0: it ends
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */

@@ -9,7 +9,7 @@ from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
 from tailgate.upkeep.claims.quantity import Quantity, largest, smallest
 from tailgate.upkeep.claims.results import Figure
 
-#: What decides how K2's bounds find themselves: a change of these draws new held-out drives.
+#: What decides how K2 chooses its bounds: a change of these draws new held-out drives.
 LAW = "sched/bounds"
 HELD_OUT = 3
 
@@ -137,7 +137,7 @@ NOT_FORETOLD = ("poisson", "bursts", "depth-4")
 
 
 def arrivals(lab: Lab) -> Iterator[Figure]:
-    """K2: the bound that finds itself beside fixed bounds on bytes and a placebo, on drives it never saw."""
+    """K2: the automatic bound beside fixed bounds on bytes and a placebo, on drives drawn later too."""
     found = lab.run("k2/arrivals", "--claims", "--target", "sim")
     yield from arrivals_on("970evo", (*FORETOLD, *NOT_FORETOLD), found)
     which = ("k2/arrivals", "--claims", "--loads", ",".join(FORETOLD), "--target", "sim", "--drive")

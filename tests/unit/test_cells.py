@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
-from tailgate.papers.cells import Cell
+from tailgate.papers.cells import PaperCell
 from tailgate.runs import export
 from tailgate.runs import folder as folders
 from tailgate.runs.flow import Flow
@@ -28,8 +28,8 @@ LOAD = Sweep(access="random", op="read", block_size_kib=4, full_rate_mib_s=1)
 K2, NONE = Scheduler(label="k2-8", name="k2"), Scheduler(label="none", name="none")
 
 
-def cell(key: str, paper: float, ours: float, scheduler: Scheduler = NONE, rounding: float = 0) -> Cell:
-    return Cell(LOAD, scheduler, "Table II", key, paper, rounding, {"sim": ours})
+def cell(key: str, paper: float, ours: float, scheduler: Scheduler = NONE, rounding: float = 0) -> PaperCell:
+    return PaperCell(LOAD, scheduler, "Table II", key, paper, rounding, {"sim": ours})
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def cell(key: str, paper: float, ours: float, scheduler: Scheduler = NONE, round
         (cell("lat_us.p99.9", 20, 10, rounding=5), -0.5, True),
     ],
 )
-def test_errors_are_signed_and_rounding_is_set_aside(made: Cell, error: float, off: bool) -> None:
+def test_errors_are_signed_and_rounding_is_set_aside(made: PaperCell, error: float, off: bool) -> None:
     assert made.error("sim") == pytest.approx(error)
     assert made.off("sim") == off
     assert made.error("vm") is None

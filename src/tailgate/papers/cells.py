@@ -46,7 +46,7 @@ PREDICTED = "all random reads, and reads and writes, K2"
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """One figure of the paper; `ours` by target, where one measured it. Units as the key says."""
 
     sweep: Sweep
@@ -77,7 +77,7 @@ def of(
     spec: Experiment,
     points: Iterable[tuple[str, Point]],
     published: Mapping[str | None, Sequence[paper.Published]],
-) -> list[Cell]:
+) -> list[PaperCell]:
     """Every published figure of an experiment's schedulers and loads, in the order of its file; none without
     a paper.
 
@@ -87,7 +87,7 @@ def of(
     for target, p in points:
         if p.published and p.variant is None:
             answers.setdefault((p.sweep.label, p.scheduler.label), {})[target] = p
-    out: list[Cell] = []
+    out: list[PaperCell] = []
     if spec.paper is None:
         return out
     for sweep in spec.sweeps:
@@ -102,16 +102,18 @@ def of(
                 ours = {t: v for t, p in here.items() if not math.isnan(v := figure(p, key))}
                 apart = {t: (p.rt.mib_s, p.bg.mib_s) for t, p in here.items() if p.rt and p.bg}
                 apart = apart if key == "total_mib_s" else {}
-                out.append(Cell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours, apart))
+                out.append(
+                    PaperCell(sweep, scheduler, cell.source, key, value, cell.rounding[key], ours, apart)
+                )
     return out
 
 
-def lines(cells: Iterable[Cell]) -> list[tuple[str, str, dict[str, Cell]]]:
+def lines(cells: Iterable[PaperCell]) -> list[tuple[str, str, dict[str, PaperCell]]]:
     """The cells of each load and scheduler together: (the load in words, scheduler, cells by key).
 
     It is the load's label instead where several loads have the same words.
     """
-    groups: dict[tuple[str | None, str], list[Cell]] = {}
+    groups: dict[tuple[str | None, str], list[PaperCell]] = {}
     for c in cells:
         groups.setdefault((c.sweep.label, c.scheduler.label), []).append(c)
     sweeps = {g[0].sweep.label: g[0].sweep.words for g in groups.values()}
@@ -171,9 +173,9 @@ class Summary:
     off: int
 
 
-def summaries(cells: Sequence[Cell], target: str) -> list[Summary]:
+def summaries(cells: Sequence[PaperCell], target: str) -> list[Summary]:
     """The errors of a target by load, and over all; K2's rows apart, as they are what is predicted."""
-    groups: dict[tuple[str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str], list[PaperCell]] = {}
     for c in cells:
         for title in (c.sweep.words, "all loads"):
             groups.setdefault((title, c.key), []).append(c)
@@ -194,7 +196,7 @@ def summaries(cells: Sequence[Cell], target: str) -> list[Summary]:
     return [s for s in made if s]
 
 
-def _summary(title: str, key: str, cells: Sequence[Cell], target: str) -> Summary | None:
+def _summary(title: str, key: str, cells: Sequence[PaperCell], target: str) -> Summary | None:
     errors = [e for c in cells if (e := c.error(target)) is not None]
     if not errors:
         return None

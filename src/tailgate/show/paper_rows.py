@@ -10,7 +10,7 @@ from tailgate.show.rows import Heading, Row, Table, TableCell, numbers, texts
 from tailgate.spec.plan import Run
 
 
-def of_cells(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
+def of_cells(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Table:
     """The paper's cells, and each target's beside them with the ratio; what is far off is marked."""
     keys = [k for k in papers.QUANTITIES if any(c.key == k for c in found)]
     headings = texts("scheduler", "load")
@@ -33,7 +33,7 @@ def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
     return numbers(f"{papers.QUANTITIES[key][0]}{unit}\npaper", *ours)
 
 
-def _figures(key: str, cell: papers.Cell | None, targets: Sequence[str]) -> list[TableCell]:
+def _figures(key: str, cell: papers.PaperCell | None, targets: Sequence[str]) -> list[TableCell]:
     """The columns of one quantity; empty where the paper does not have it."""
     out = [TableCell(papers.show(key, cell.paper) if cell else "", "published")]
     for target in targets:
@@ -47,7 +47,7 @@ def _figures(key: str, cell: papers.Cell | None, targets: Sequence[str]) -> list
     return out
 
 
-def of_errors(found: Sequence[papers.Cell], targets: Sequence[str]) -> Table:
+def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Table:
     """The errors by load: medians, signed and not, and the worst."""
     headings = [*texts("load", "target", "figure"), *numbers("median", "median size", "worst", "off")]
     rows = []

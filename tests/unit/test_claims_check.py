@@ -671,8 +671,8 @@ def test_each_result_in_a_table_is_declared() -> None:
         assert not [i for i in tables.ids(path.stem) if not model.matches(patterns, i)], path
 
 
-#: Tables whose rows were copied by hand, until their steps are measured.
-NOT_MEASURED = {"mqfq-in-guest"}
+#: Tables whose rows were copied by hand, or have no figures, until their steps are measured.
+NOT_MEASURED = {"k2-auto-in-guest", "mqfq-in-guest"}
 
 
 def test_each_table_is_made_from_results() -> None:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The step that judges the search beside the grid of Kyber's targets, in a small form."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from tailgate.base.errors import UsageError
 from tailgate.spec import experiment as experiments
 from tailgate.tune.evaluate import SimulatedLoad
 from tailgate.tune.space import Setting
@@ -48,10 +51,12 @@ def test_a_search_in_a_guest_is_timed_and_its_profiles_stand_beside_the_simulato
     confirmed = {"rt.lat_us.p99": 1100.0, "background.iops": 792.0}
     profiles = {"latency": {"values": values, "confirmed": confirmed}, "throughput": {"values": values}}
     asked: list[tuple[str, ...]] = []
+    fault: dict[str, object] = {}
 
-    def answered(self: Lab, *command: str) -> dict[str, object]:
+    def answered(self: Lab, *command: str, statuses: Sequence[int]) -> dict[str, object]:
         asked.append(command)
-        return {"profiles": profiles}
+        assert statuses == (0, 1), "a profile that breaks the limit is a figure"
+        return {"profiles": profiles, "confirmed_limits": [800.0]} | fault
 
     monkeypatch.setattr(Lab, "json", answered)
     made = {f.id.removeprefix("tune/vm/fig8/"): f.quantity.value for f in tune.tune_in_guest(Lab())}
@@ -59,6 +64,7 @@ def test_a_search_in_a_guest_is_timed_and_its_profiles_stand_beside_the_simulato
     assert made == {
         "latency/rt.lat_us.p99-over-sim": pytest.approx(1.1),
         "latency/background.iops-over-sim": pytest.approx(0.99),
+        "latency/background.iops-over-limit": pytest.approx(0.99),
     }
     assert len(asked) == RUNS
     # Each run is the same question, with a folder of its own: a folder that holds trials would be resumed.
@@ -66,6 +72,9 @@ def test_a_search_in_a_guest_is_timed_and_its_profiles_stand_beside_the_simulato
     assert len(set(asked)) == RUNS
     assert command[0] == "tune"
     assert {"vm", "--quick"} <= set(command)
+    fault["fault"] = "the guest panicked"
+    with pytest.raises(UsageError, match="the guest panicked"):
+        list(tune.tune_in_guest(Lab()))
 
 
 def test_the_grid_is_that_of_the_experiment() -> None:

@@ -15,11 +15,13 @@ from tests.unit.tuning import FLOWS, Law, flow, searched
 from tailgate.base.errors import UsageError
 from tailgate.show import tuned
 from tailgate.simulator.knobs import declared
-from tailgate.tune import answer
+from tailgate.tune import answer, command, workload
 from tailgate.tune.evaluate import Given, Wanted
 from tailgate.tune.front import Candidate
 from tailgate.tune.goal import question
 from tailgate.tune.space import Setting
+
+ASKED_BY = command.Asked(workload.Asked("own.fio"), (), (), None, "quick")
 
 
 def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
@@ -170,6 +172,47 @@ def test_bfq_which_is_not_simulated_stands_beside_what_was_confirmed() -> None:
     assert answer.to_json(told)["confirmed_beside"] == {
         "bfq": dict(zip(map(str, told.question.quantities), (1500.0, 90.0), strict=True))
     }
+
+
+@pytest.mark.parametrize(("iops", "kept"), [(80.0, True), (79.0, False)])
+def test_a_limit_is_a_share_of_what_the_reference_gives_in_the_guest(
+    iops: float, kept: bool, tmp_path: Path
+) -> None:
+    """In the simulator `none` gives 1000, so the limit is 800 there, and 80 where a guest gives 100."""
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+    assert found.limits == pytest.approx([800])
+    labels = set(answer.to_confirm(found)) - {"bfq"}
+    told = answer.with_confirmed(found, dict.fromkeys(labels, (200.0, iops)) | {"none": (2000.0, 100.0)})
+    assert told.confirmed_limits == pytest.approx((80,))
+    assert [p.broken_on_target for p in told.profiles] == [not kept] * 3
+    [latency, *_] = told.profiles
+    rest = "the limit is 0.0800" if kept else "1.2% beyond the limit 0.0800"
+    assert tuned.words(told, latency).endswith(
+        f"in the guest the profile {'keeps' if kept else 'breaks'} the limit: "
+        f"background k I/O/s {iops / 1000:.4f}, {rest} (background.iops >= 0.8 * none)"
+    )
+    profiles = answer.to_json(told)["profiles"]
+    assert isinstance(profiles, dict)
+    assert profiles["latency"]["confirmed_keeps"] is kept
+    for of, ok in ((found, True), (told, kept)):
+        assert command.Done(ASKED_BY, of, tmp_path, "", "", [], None).ok is ok
+
+
+def test_what_limits_refer_to_is_measured_in_the_guest_with_its_defaults() -> None:
+    """Defaults that are times are dilated there, so they are written out."""
+    asked = question(["min rt.lat_us.p99"], ["background.iops >= 0.8 * kyber"], FLOWS)
+    search, candidates_ = searched(Law(), asked=asked)
+    found = answer.answer(search, candidates_)
+    assert list(answer.to_confirm(found))[:3] == ["none", "bfq", "kyber"]
+    own = answer.to_confirm(found)["kyber"].as_scheduler("kyber")
+    assert own.knobs == {"read_lat_nsec": 2_000_000, "write_lat_nsec": 10_000_000}
+    assert set(own.dilated) == set(own.knobs)
+    values = dict.fromkeys(answer.to_confirm(found), (200.0, 90.0)) | {"kyber": (2000.0, 100.0)}
+    told = answer.with_confirmed(found, values)
+    assert told.confirmed_limits == pytest.approx((80,))
+    del values["kyber"]
+    assert not answer.with_confirmed(found, values).confirmed_limits
 
 
 def test_a_search_in_which_a_flow_completes_nothing_ends_and_is_told(tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ tailgate tune --workload own.fio --quick --target vm \\
 """
 
 
-@app.command(epilog=epilog(EXAMPLES, "nothing that was tried keeps what must be kept, or a run failed"))
+@app.command(
+    epilog=epilog(
+        EXAMPLES,
+        "nothing that was tried keeps what must be kept, a profile does not in the guest, or a run failed",
+    )
+)
 def tune(
     context: typer.Context,
     workload: Annotated[

@@ -61,20 +61,40 @@ def show(found: Answer, console: Console) -> None:
         table.add_row(*cells)
     console.print(table)
     for profile in found.profiles:
-        console.print(f"[bold]{profile.name}[/]: {escape(words(profile))}", highlight=False)
+        console.print(f"[bold]{profile.name}[/]: {escape(words(found, profile))}", highlight=False)
         for line in profile.sysfs:
             console.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
     for sentence in sentences(found):
         console.print(escape(sentence), highlight=False)
 
 
-def words(profile: Profile) -> str:
+def words(found: Answer, profile: Profile) -> str:
     """A profile's price, and what the target says of it."""
     setting = profile.candidate.setting
     text = f"{setting.scheduler}, {knobs(setting)}: {profile.price}"
     if profile.confirmed_price:
         text += f"; measured in a virtual machine: {profile.confirmed_price}"
+    if on_target := _limits_on_target(found, profile):
+        text += f"; {on_target}"
     return text
+
+
+def _limits_on_target(found: Answer, profile: Profile) -> str:
+    """Whether the profile keeps what must be kept on the target, with the values that it breaks, or all."""
+    if not profile.confirmed or not profile.confirmed_missed:
+        return ""
+    places = {q: i for i, q in enumerate(found.question.quantities)}
+    told = []
+    for keep, limit, missed in zip(
+        found.question.keeps, found.confirmed_limits, profile.confirmed_missed, strict=True
+    ):
+        if (missed > 0) == profile.broken_on_target:
+            own = value(keep.quantity, profile.confirmed[places[keep.quantity]])
+            beyond = f"{missed:.1%} beyond the limit" if missed > 0 else "the limit is"
+            of_limit = f"{beyond} {value(keep.quantity, limit)} ({keep})"
+            told.append(f"{heading(keep.quantity)} {own}, {of_limit}")
+    verb = "breaks" if profile.broken_on_target else "keeps"
+    return f"in the guest the profile {verb} the limit: {'; '.join(told)}"
 
 
 def front_headings(found: Answer) -> list[str]:
@@ -150,7 +170,7 @@ def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]
         title,
         about,
         False,
-        [("", f"{p.name}: {words(p)}.") for p in found.profiles],
+        [("", f"{p.name}: {words(found, p)}.") for p in found.profiles],
         Drawing(_legend(found), [_panel(found)], _axes(found), large=True),
         None,
         rows.Table("", [], []),

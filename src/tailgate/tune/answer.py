@@ -10,7 +10,7 @@ from tailgate.tune import dead
 from tailgate.tune.front import Candidate, front, keeps, price, profiles, sysfs
 from tailgate.tune.goal import REFERENCE, Question
 from tailgate.tune.search import Search, Tried
-from tailgate.tune.space import Setting
+from tailgate.tune.space import Setting, defaults
 
 #: The kernel's scheduler that the simulator has no model of: a target measures it with its defaults beside
 #: the profiles.
@@ -22,7 +22,11 @@ BESIDE_TIMES = {"slice_idle_us": 8000, "timeout_sync": 124, "fifo_expire_sync": 
 
 @dataclass(frozen=True)
 class Profile:
-    """A setting of the front under a name; `confirmed` are its objectives as the target measured them."""
+    """A setting of the front under a name.
+
+    `confirmed` are its objectives as the target measured them, `confirmed_missed` the share of each limit by
+    which it misses that there; 0 or less where the limit is kept.
+    """
 
     name: str
     candidate: Candidate
@@ -30,6 +34,12 @@ class Profile:
     sysfs: Sequence[str]
     confirmed: tuple[float, ...] | None = None
     confirmed_price: str = ""
+    confirmed_missed: tuple[float, ...] = ()
+
+    @property
+    def broken_on_target(self) -> bool:
+        """Whether the target measured that it does not keep what must be kept."""
+        return any(missed > 0 for missed in self.confirmed_missed)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,8 @@ class Answer:
     """What a search found. `references` are the schedulers that limits refer to, at their defaults, by name.
 
     `evaluations` is what was simulated, in whole simulations; `confirmed_reference` and `confirmed_beside`
-    are the objectives of `none` and of BESIDE on the target.
+    are the objectives of `none` and of BESIDE on the target, `confirmed_limits` what must be kept there: the
+    same shares of what the references give on the target.
     """
 
     question: Question
@@ -51,6 +62,7 @@ class Answer:
     simulated_s: float
     confirmed_reference: tuple[float, ...] | None = None
     confirmed_beside: tuple[float, ...] | None = None
+    confirmed_limits: tuple[float, ...] = ()
 
     @property
     def beside_price(self) -> str:
@@ -103,12 +115,16 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
     objectives, reference = found.question.objectives, values.get(REFERENCE)
 
     labels = {setting.label: label for label, setting in to_confirm(found).items()}
+    limits: tuple[float, ...] = ()
+    if all(name in values for name in found.question.references):
+        limits = found.question.limits({name: values[name] for name in found.question.references})
 
     def confirmed(profile: Profile) -> Profile:
         # A setting that is several profiles was measured once, under the first one's name.
         own = values.get(labels[profile.candidate.setting.label])
         words = price(own, reference, objectives) if own and reference else ""
-        return replace(profile, confirmed=own, confirmed_price=words)
+        missed = found.question.missed(own, limits) if own and limits else ()
+        return replace(profile, confirmed=own, confirmed_price=words, confirmed_missed=missed)
 
     profiles_ = [confirmed(p) for p in found.profiles]
     return replace(
@@ -116,12 +132,15 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
         profiles=profiles_,
         confirmed_reference=reference,
         confirmed_beside=values.get(BESIDE),
+        confirmed_limits=limits,
     )
 
 
 def to_confirm(found: Answer) -> dict[str, Setting]:
-    """What a target measures, by label: `none`, BESIDE, and each profile; one setting once."""
+    """What a target measures, by label: `none`, BESIDE, what limits refer to, and profiles; each once."""
     out = {REFERENCE: Setting(REFERENCE, {}), BESIDE: Setting(BESIDE, BESIDE_TIMES)}
+    # With its defaults written out, so that those which are times are dilated.
+    out |= {name: defaults(name) for name in found.question.references if name not in out}
     for profile in found.profiles:
         if profile.candidate.setting not in out.values():
             out[profile.name] = profile.candidate.setting
@@ -160,6 +179,7 @@ def to_json(found: Answer) -> dict[str, object]:
         "references": {name: values(own.values) for name, own in found.references.items()},
         **({"confirmed_reference": values(found.confirmed_reference)} if found.confirmed_reference else {}),
         **({"confirmed_beside": {BESIDE: values(found.confirmed_beside)}} if found.confirmed_beside else {}),
+        **({"confirmed_limits": list(found.confirmed_limits)} if found.confirmed_limits else {}),
         "settings": len(found.tried),
         "evaluations": found.evaluations,
         "simulated_s": found.simulated_s,
@@ -174,6 +194,7 @@ def to_json(found: Answer) -> dict[str, object]:
                 "price": p.price,
                 "sysfs": list(p.sysfs),
                 **({"confirmed": values(p.confirmed)} if p.confirmed else {}),
+                **({"confirmed_keeps": not p.broken_on_target} if p.confirmed_missed else {}),
             }
             for p in found.profiles
         },

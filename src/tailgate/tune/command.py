@@ -63,12 +63,14 @@ class Done:
 
     @property
     def ok(self) -> bool:
-        """Whether something keeps what must be kept, and every measurement ended well."""
-        return bool(self.answer.front) and self.broken is None
+        """Whether something keeps what must be kept, on the target too, and all measurements ended well."""
+        broken = any(profile.broken_on_target for profile in self.answer.profiles)
+        return bool(self.answer.front) and not broken and self.broken is None
 
     def to_json(self) -> dict[str, object]:
         """The object that `--json` prints."""
-        return {"asked": asdict(self.asked), **answer.to_json(self.answer)}
+        fault = {"fault": self.broken} if self.broken else {}
+        return {"asked": asdict(self.asked), **answer.to_json(self.answer), **fault}
 
 
 def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progress) -> Done:

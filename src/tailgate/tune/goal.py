@@ -119,6 +119,22 @@ class Question:
         """The schedulers whose defaults are measured too: `none`, and those that limits refer to."""
         return tuple(dict.fromkeys([REFERENCE, *(k.of for k in self.keeps if k.of)]))
 
+    def limits(self, references: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
+        """The limit of each thing that must be kept, from the quantities of the references, by name."""
+        places = {q: i for i, q in enumerate(self.quantities)}
+        return tuple(
+            keep.limit({name: values[places[keep.quantity]] for name, values in references.items()})
+            for keep in self.keeps
+        )
+
+    def missed(self, values: Sequence[float], limits: Sequence[float]) -> tuple[float, ...]:
+        """By which share of each limit the quantities miss it; 0 or less where it is kept."""
+        places = {q: i for i, q in enumerate(self.quantities)}
+        return tuple(
+            keep.missed(values[places[keep.quantity]], limit)
+            for keep, limit in zip(self.keeps, limits, strict=True)
+        )
+
 
 def question(goals: Sequence[str], keeps: Sequence[str], flows: Sequence[str]) -> Question:
     """What is asked by the texts of `--goal` and `--keep`. `flows` are the names there are. UsageError."""

@@ -135,26 +135,10 @@ class Search:
     def _most_proposals(self) -> int:
         return PATIENCE * self.budget.trials + len(list(self.space.starts()))
 
-    def limits(self, references: Mapping[str, Sequence[float]]) -> list[float]:
-        """The limit of each thing that must be kept."""
-        places = {q: i for i, q in enumerate(self.question.quantities)}
-        return [
-            keep.limit({name: values[places[keep.quantity]] for name, values in references.items()})
-            for keep in self.question.keeps
-        ]
-
     @property
     def last_limits(self) -> list[float]:
         """The limits by the means of the references over their seeds so far."""
-        return self.limits({name: own.values for name, own in self.references.items()})
-
-    def missed(self, values: Sequence[float], limits: Sequence[float]) -> tuple[float, ...]:
-        """By how much values miss each limit."""
-        places = {q: i for i, q in enumerate(self.question.quantities)}
-        return tuple(
-            keep.missed(values[places[keep.quantity]], limit)
-            for keep, limit in zip(self.question.keeps, limits, strict=True)
-        )
+        return list(self.question.limits({name: own.values for name, own in self.references.items()}))
 
     def _results(self, wanted: Sequence[Wanted], pool: Executor) -> list[Result]:
         """Those that are not in memory are simulated, side by side."""
@@ -221,7 +205,7 @@ class Search:
 
     def _simulate(self, settings: Sequence[Setting], pool: Executor) -> dict[str, tuple[Tried, float]]:
         """Each for a short time, those that may be of use for the whole time; with the simulated seconds."""
-        limits = {share: self.limits(of_references) for share, of_references in self._of_references.items()}
+        limits = {share: self.question.limits(given) for share, given in self._of_references.items()}
         seconds = dict.fromkeys((s.label for s in settings), 0.0)
         out: dict[str, Tried] = {}
         left = list(settings)
@@ -229,7 +213,7 @@ class Search:
             results = self._results([Wanted(s, self._seed, share) for s in left], pool)
             for setting, result in zip(left, results, strict=True):
                 values = result.values
-                missed = self.missed(values, limits[share])
+                missed = self.question.missed(values, limits[share])
                 first = out[setting.label].first if setting.label in out else values
                 out[setting.label] = Tried(setting, first, values, missed, share != WHOLE, result.flows)
                 seconds[setting.label] += result.seconds

@@ -134,6 +134,11 @@ class Space:
         return _setting(name, axes, {a.name: _suggest(trial, a) for a in axes})
 
 
+def defaults(scheduler: str) -> Setting:
+    """A scheduler as it is by default, with the values of the knobs that are searched."""
+    return Space([scheduler]).defaults()[0] if scheduler in SEARCHED else Setting(scheduler, {})
+
+
 def _suggest(trial: optuna.Trial, axis: Axis) -> int:
     if axis.knob.words:
         return int(trial.suggest_categorical(axis.name, list(range(len(axis.values)))))

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,11 +110,11 @@ class Lab:
         with tempfile.TemporaryDirectory() as folder:
             return self.run(*arguments, "--out", folder)
 
-    def json(self, *command: str) -> dict[str, Any]:
-        """The object that a command of Tailgate prints. UsageError if it fails."""
+    def json(self, *command: str, statuses: Sequence[int] = (0,)) -> dict[str, Any]:
+        """The object that a command prints. UsageError if it prints none, or ends with another status."""
         asked = [*WITH_US, str(TAILGATE), *command, "--json"]
         done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
+        if done.returncode not in statuses or not done.stdout:
             raise UsageError(f"tailgate {shlex.join(command)} failed: see what it printed above")
         result: dict[str, Any] = json.loads(done.stdout)
         return result

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tailgate.base.errors import UsageError
 from tailgate.simulator.executor import executor
 from tailgate.spec import experiment as experiments
 from tailgate.spec.experiment import Experiment
@@ -105,8 +106,9 @@ def tune_kyber(lab: Lab) -> Iterator[Figure]:
 
 
 #: A search from end to end: the real-time reader of Figure 8 of the K2 paper beside its background.
+KEPT = "background.iops"
 IN_GUEST = (
-    *("--workload", "k2/fig8", "--goal", "min rt.lat_us.p99", "--keep", "background.iops >= 0.8 * none"),
+    *("--workload", "k2/fig8", "--goal", "min rt.lat_us.p99", "--keep", f"{KEPT} >= 0.8 * none"),
     *("--target", "vm", "--quick"),
 )
 
@@ -117,17 +119,23 @@ def tune_in_guest(lab: Lab) -> Iterator[Figure]:
 
     def ask() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            answers.append(lab.json("tune", *IN_GUEST, "--out", folder))
+            # Status 1 also says that a profile breaks the limit in the guest, which is a figure here.
+            answers.append(lab.json("tune", *IN_GUEST, "--out", folder, statuses=(0, 1)))
+        if fault := answers[-1].get("fault"):
+            raise UsageError(f"tailgate tune {shlex.join(IN_GUEST)}: {fault}")
 
     minutes = seconds(ask) / 60
     command = f"tailgate tune {shlex.join(IN_GUEST)}"
     yield Figure("tune/vm/fig8/minutes", minutes, Source(command, "host", "wall"))
     source = Source(command, "vm", clock("vm"), (1,))
     measured = once if source.clock == "wall" else exact
+    [limit] = answers[-1]["confirmed_limits"]
     for name, profile in answers[-1]["profiles"].items():
         for figure, value in profile.get("confirmed", {}).items():
             over = measured(value / profile["values"][figure])
             yield Figure(f"tune/vm/fig8/{name}/{figure}-over-sim", over, source)
+            if figure == KEPT:
+                yield Figure(f"tune/vm/fig8/{name}/{figure}-over-limit", measured(value / limit), source)
 
 
 STEPS = (tune_kyber, tune_in_guest)

@@ -19,6 +19,7 @@ from tailgate.tune import answer, command, workload
 from tailgate.tune.evaluate import Given, Wanted
 from tailgate.tune.front import Candidate
 from tailgate.tune.goal import question
+from tailgate.tune.search import Tried
 from tailgate.tune.space import Setting
 
 ASKED_BY = command.Asked(workload.Asked("own.fio"), (), (), None, "quick")
@@ -213,6 +214,30 @@ def test_what_limits_refer_to_is_measured_in_the_guest_with_its_defaults() -> No
     assert told.confirmed_limits == pytest.approx((80,))
     del values["kyber"]
     assert not answer.with_confirmed(found, values).confirmed_limits
+
+
+def test_a_scheduler_that_beats_all_others_is_named_and_where_none_does_that_is_said() -> None:
+    search, candidates_ = searched(Law())
+    found = answer.answer(search, candidates_)
+
+    def said(**values: float | None) -> list[str]:
+        tried = [
+            Tried(Setting(name, {}), (v or 0, 1000.0), (v or 0, 1000.0), (-1.0 if v else 1.0,), short=False)
+            for name, v in values.items()
+        ]
+        return [s for s in tuned.sentences(replace(found, tried=tried)) if "beats" in s or "alone" in s]
+
+    assert said(kyber=200, mqfq=100, none=300) == ["mqfq beats every other scheduler; kyber is next"]
+    assert said(kyber=100.5, mqfq=100, none=300) == [
+        "no scheduler beats all others: kyber is within 1% of mqfq"
+    ]
+    assert said(kyber=100.5, none=100.2, mqfq=100) == [
+        "no scheduler beats all others: kyber, none are within 1% of mqfq"
+    ]
+    assert said(kyber=100, none=None) == [
+        "kyber alone keeps what must be kept",
+    ]
+    assert said(kyber=100) == []
 
 
 def test_a_search_in_which_a_flow_completes_nothing_ends_and_is_told(tmp_path: Path) -> None:

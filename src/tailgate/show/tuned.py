@@ -15,7 +15,7 @@ from tailgate.show.plots.legends import Entry, Legend
 from tailgate.show.plots.panel import COLOURS, GREY, Panel, Trace
 from tailgate.show.words import digits
 from tailgate.tune.answer import BESIDE, Answer, Profile
-from tailgate.tune.front import NONE_COMPLETED, Candidate
+from tailgate.tune.front import INDIFFERENT, NONE_COMPLETED, Candidate
 from tailgate.tune.goal import REFERENCE, Quantity
 from tailgate.tune.space import Setting
 
@@ -134,6 +134,7 @@ def sentences(found: Answer) -> list[str]:
         told = ", ".join(f"{name} {value(first, best[name].values[0])}" for name in order)
         without = [name for name, t in found.best.items() if not t]
         out.append(f"best {heading(first)} of each scheduler: {told}")
+        out.append(_winner(found, order))
         if without:
             out.append(f"nothing that was tried of {', '.join(without)} keeps what must be kept")
     if found.beside_price:
@@ -152,6 +153,17 @@ def sentences(found: Answer) -> list[str]:
         f"{found.simulated_s:.0f} s of simulated time"
     )
     return out
+
+
+def _winner(found: Answer, order: Sequence[str]) -> str:
+    """Whether one scheduler beats all others, by their best; `order` has the best first."""
+    first, *as_good = found.best_schedulers
+    if as_good:
+        told = f"{', '.join(as_good)} {'is' if len(as_good) == 1 else 'are'}"
+        return f"no scheduler beats all others: {told} within {INDIFFERENT:.0%} of {first}"
+    if len(order) == 1:
+        return f"{first} alone keeps what must be kept"
+    return f"{first} beats every other scheduler; {order[1]} is next"
 
 
 def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]], path: Path) -> None:

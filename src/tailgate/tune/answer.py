@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.tune import dead
-from tailgate.tune.front import Candidate, front, keeps, price, profiles, sysfs
+from tailgate.tune.front import INDIFFERENT, Candidate, front, keeps, price, profiles, sysfs
 from tailgate.tune.goal import REFERENCE, Question
 from tailgate.tune.search import Search, Tried
 from tailgate.tune.space import Setting, defaults
@@ -63,6 +63,17 @@ class Answer:
     confirmed_reference: tuple[float, ...] | None = None
     confirmed_beside: tuple[float, ...] | None = None
     confirmed_limits: tuple[float, ...] = ()
+
+    @property
+    def best_schedulers(self) -> list[str]:
+        """The scheduler whose best is the best of all, and those whose best is as good."""
+        goal = self.question.objectives[0]
+        values = {name: t.values[0] for name, t in self.best.items() if t}
+        if not values:
+            return []
+        first = (min if goal.least else max)(values, key=lambda name: values[name])
+        as_good = [n for n, v in values.items() if math.isclose(v, values[first], rel_tol=INDIFFERENT)]
+        return [first, *(name for name in as_good if name != first)]
 
     @property
     def beside_price(self) -> str:
@@ -184,6 +195,7 @@ def to_json(found: Answer) -> dict[str, object]:
         "evaluations": found.evaluations,
         "simulated_s": found.simulated_s,
         "front": [candidate(c) for c in found.front],
+        "best_schedulers": found.best_schedulers,
         "best": {
             name: {**setting(t.setting), "values": values(t.values)} if t else None
             for name, t in found.best.items()

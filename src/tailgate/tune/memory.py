@@ -40,6 +40,11 @@ class Memory:
                     self._known[about["of"]] = Result(tuple(own["values"]), own["seconds"], own["flows"])
         self._had = frozenset(self._known)
 
+    @property
+    def simulated(self) -> int:
+        """How many pairs of a setting and a seed it has, for however much of the time."""
+        return len({name.rpartition(", ")[0] for name in self._known})
+
     def had(self, wanted: Wanted) -> bool:
         """Whether the file had it when it was opened."""
         return _name(wanted) in self._had

@@ -123,6 +123,11 @@ class Search:
         return self._memory.settings(self._seed, self.load.shares[0])
 
     @property
+    def simulated(self) -> int:
+        """How many settings were simulated, once for each seed; the references are among them."""
+        return self._memory.simulated
+
+    @property
     def evaluations(self) -> float:
         """What was simulated, in whole simulations."""
         return self.simulated_s / self.whole_s if self.whole_s else 0.0

@@ -59,6 +59,19 @@ def test_the_spread_is_of_all_cells() -> None:
     assert made == {"read/highest-p99-over-lowest": 42, "write/highest-p99-over-lowest": 4}
 
 
+def test_what_is_outside_of_the_dead_space_stands_beside_it() -> None:
+    made = {f.id.removeprefix("x/"): f.quantity.value for f in kyber.outside_of_dead(GRID, "x")}
+    # The corner with two low targets is dead, and the one with two high targets gives the same.
+    assert made == {"cells-like-dead": 2, "p99-of-dead-over-lowest": 7, "most-reads-over-dead": 3}
+    [spread] = kyber.effective(GRID, "x")
+    assert spread.quantity.value == 120
+
+
+def test_equal_targets_stand_beside_the_most_of_the_corners() -> None:
+    made = {f.id: f.quantity.value for f in kyber.same_targets(ANSWER, CELLS, "x")}
+    assert made == {"x/reads-over-most": pytest.approx(1 / 3), "x/writes-over-most": 1}
+
+
 def cells_of(*loads: str | None, labels: Mapping[str, Cell]) -> Answer:
     """A run of the invented cells: all of them for each load, under these labels."""
     points = [
@@ -180,4 +193,5 @@ def test_file_systems_show_what_goes_first_gains_and_costs(monkeypatch: pytest.M
     assert made["o-10/ext4/writes-first/writes-over-most-of-others"] == 1
     assert made["o-10/ext4/writes-first/reads-over-most-of-others"] == pytest.approx(2.5 / 300)
     assert made["o-11/f2fs/reads-most-over-least"] == 120
-    assert len(made) == 3 * 8
+    assert made["o-11/f2fs/equal/reads-over-most"] == pytest.approx(1 / 3)
+    assert len(made) == 3 * 10

@@ -22,8 +22,8 @@ from tailgate.upkeep.claims import age, check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
 from tailgate.upkeep.claims.results import Step
+from tailgate.upkeep.claims.steps import OF_RESULTS, bounds, by_topic, search
 from tailgate.upkeep.claims.steps import Step as Measure
-from tailgate.upkeep.claims.steps import bounds, by_topic, search
 
 #: What decides a figure, in the checkout: sources, and the versions of what they are built and run with.
 SOURCES = ("sched", "flash", "kernel", "sim", "machines", "drives", "experiments", "src", "setup")
@@ -78,7 +78,7 @@ def measure(names: Sequence[str], fresh: bool) -> None:
     for i, (topic, name, step) in enumerate(steps, 1):
         before = sources_key()
         file = KEPT / before / f"{name}.json"
-        if not fresh and file.is_file():
+        if not fresh and file.is_file() and name not in OF_RESULTS:
             store(topic, name, Step.model_validate_json(file.read_text()))
             continue
         print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)

@@ -79,10 +79,14 @@ class Moved(BaseModel, extra="forbid", frozen=True):
 
 
 class Missed(BaseModel, extra="forbid", frozen=True):
-    """The reason, once it is known, why the values of some results miss the bound."""
+    """The reason, once it is known, why the values of some results miss the bound.
+
+    `property`: the parameter of the drive that is the reason, where it is one.
+    """
 
     results: Patterns
     because: str
+    property: str = ""
 
 
 class Claim(BaseModel, extra="forbid", frozen=True):
@@ -100,6 +104,10 @@ class Claim(BaseModel, extra="forbid", frozen=True):
     def because(self, name: str) -> str:
         """The reason that is known for a miss of this result; else empty."""
         return next((m.because for m in self.missed if matches(m.results, name)), "")
+
+    def property_of(self, name: str) -> str:
+        """The parameter of the drive that explains a miss of this result; else empty."""
+        return next((m.property for m in self.missed if matches(m.results, name)), "")
 
 
 class Figures(BaseModel, extra="forbid", frozen=True):

@@ -7,7 +7,8 @@
 `claims/tables/<name>.toml` says what stands there. A cell is text with places for results: {id} is a result
 with its interval, {value:id} the result alone, {short:id} with three digits, {ms:id} and {k:id} over 1000,
 {million:id} over a million, {percent:id} a deviation with its sign, {command:id} the command that measured
-it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds. {judged:id} is
+it, {step:id} the `tailgate claims` that does, {holds:id} whether it keeps its claims' bounds, {verdict:id}
+the verdict on an observation (observations.py) in words. {judged:id} is
 the result with its interval, and says so if it misses a bound; {judged:id & id2} if either does. {maybe:id}
 is the result with three digits, or "-" if its step had none to give. What claims do not measure, a table
 names a run for: {./run/load/scheduler/rate/flow/figure}, or {value:./...}, is one point's `mib_s` or
@@ -28,7 +29,7 @@ from pydantic import BaseModel
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.spec.toml import load_toml
-from tailgate.upkeep.claims import check, model, results
+from tailgate.upkeep.claims import check, model, observations, results
 from tailgate.upkeep.claims.lab import Answer, Lab, us
 from tailgate.upkeep.claims.quantity import Quantity, largest, rounded
 from tailgate.upkeep.claims.results import Figure, Result
@@ -50,6 +51,7 @@ _FORMS: Mapping[str, Callable[[Result], str]] = {
     "percent": lambda result: _percent(result.figure.value),
     "command": lambda result: f"`{result.run.command}`",
     "step": lambda result: f"`tailgate claims {result.step_name}`",
+    "verdict": lambda result: _verdict(result),
     "holds": lambda result: "yes" if all(v.holds for v in check.judged(model.read(), result)) else "no",
 }
 _JUDGED = "judged"
@@ -174,6 +176,11 @@ def _judged(found: Sequence[Result]) -> str:
             " by the interval's end" if all(v.misses_by_interval for v in misses) else ""
         )
     return text
+
+
+def _verdict(result: Result) -> str:
+    name = result.figure.id.removeprefix(f"{observations.START}/").removesuffix("/verdict")
+    return observations.words(model.read(), name, round(result.figure.value))
 
 
 def _percent(deviation: float) -> str:

@@ -26,6 +26,9 @@ from tailgate.upkeep.claims.steps import (
 
 Step = Callable[[Lab], Iterator[Figure]]
 
+#: Steps that judge stored results and measure nothing. They take a moment, and nothing of them is kept.
+OF_RESULTS = frozenset({kyber.kyber_observations.__name__})
+
 
 def by_topic() -> Mapping[str, Mapping[str, Step]]:
     """Steps by topic and name. That of a function is its own; those of tables are `table-<name>`."""
@@ -35,7 +38,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "bounds": bounds.STEPS,
         "target": target.STEPS,
         "tuning": (*auto.STEPS, *multiples.STEPS),
-        "kyber": (*kyber.STEPS, *kyber_stated.STEPS, *tune.STEPS, *watch.STEPS),
+        "kyber": (*kyber.STEPS, *kyber_stated.STEPS, *tune.STEPS, *watch.STEPS, kyber.kyber_observations),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
         "simulator": (*simulator.STEPS, *probed.STEPS),
         "code": code.STEPS,

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kyber: what its paper observes, on the simulator's grids and in guests."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
 
 from tailgate.spec.grid import words
+from tailgate.upkeep.claims import model, observations, results
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
 from tailgate.upkeep.claims.quantity import Quantity, exact, largest, seconds, smallest
 from tailgate.upkeep.claims.results import Figure, Source
 
 #: Targets of reads and writes, ns: Section 5's least and greatest.
 READ_LEAST, WRITE_LEAST, MOST = 50_000, 20_000, 100_000_000
+#: The kernel's own target of reads (block/kyber-iosched.c), ns.
+READ_DEFAULT = 2_000_000
 #: Below these nothing changes any more (O-6), ns.
 DEAD_READ, DEAD_WRITE = 10_000_000, 5_000_000
 
@@ -19,8 +23,10 @@ Cell = tuple[int, int]
 
 CORNERS: tuple[Cell, ...] = tuple(product((READ_LEAST, MOST), (WRITE_LEAST, MOST)))
 #: The corners, and the kernel's own targets of 2 and 10 ms.
-COARSE: tuple[Cell, ...] = tuple(product((READ_LEAST, 2_000_000, MOST), (WRITE_LEAST, 10_000_000, MOST)))
+COARSE: tuple[Cell, ...] = tuple(product((READ_LEAST, READ_DEFAULT, MOST), (WRITE_LEAST, 10_000_000, MOST)))
 READS_FIRST, WRITES_FIRST = (READ_LEAST, MOST), (MOST, WRITE_LEAST)
+#: Section 6: targets that are the same, or nearly, for reads and writes.
+EQUAL = ((READ_LEAST, WRITE_LEAST), (MOST, MOST))
 
 
 @dataclass(frozen=True)
@@ -90,11 +96,17 @@ def kyber_none(lab: Lab) -> Iterator[Figure]:
 
 
 def kyber_grids(lab: Lab) -> Iterator[Figure]:
-    """Kyber, Figures 2 and 3: the two targets over 90 cells, for four loads (O-4 to O-6, G-1)."""
+    """Kyber, Figures 2 and 3: the two targets over 90 cells, for four loads (O-4 to O-6, G-1 to G-3, G-5)."""
     yield from without_effect(grid(lab, "r1-w1"))
-    yield from reads_protected(grid(lab, "r1-w256"))
-    yield from shares(grid(lab, "r256-w256"))
+    one, many = grid(lab, "r1-w256"), grid(lab, "r256-w256")
+    yield from reads_protected(one)
+    yield from shares(many)
     yield from one_write(grid(lab, "r256-w1"))
+    for load, g in (("r1-w256", one), ("r256-w256", many)):
+        yield from effective(g, f"kyber/sim/g-1/{load}")
+        yield from outside_of_dead(g, f"kyber/sim/g-3/{load}")
+        yield from chosen(g, load)
+    yield from same_targets(many.answer, {cell: many.cells[cell] for cell in CORNERS}, "kyber/sim/g-5")
 
 
 def without_effect(g: Grid) -> Iterator[Figure]:
@@ -127,7 +139,7 @@ def shares(g: Grid) -> Iterator[Figure]:
     ]
     yield g.answer.figure("kyber/sim/o-6/least-step", exact(min(steps)))
     for name in ("read", "write"):
-        dead = [g.iops(cell, name) for cell in g.cells if cell[0] < DEAD_READ and cell[1] < DEAD_WRITE]
+        dead = [g.iops(cell, name) for cell in g.cells if is_dead(cell)]
         spread = largest(dead) / smallest(dead)
         yield g.answer.figure(f"kyber/sim/o-6/dead/{name}/most-over-least", spread)
 
@@ -139,6 +151,56 @@ def one_write(g: Grid) -> Iterator[Figure]:
     p99s = [g.p99(cell, "write") for cell in g.cells]
     spread = largest(p99s) / smallest(p99s)
     yield g.answer.figure("kyber/sim/g-1/write-highest-p99-over-lowest", spread)
+
+
+def effective(g: Grid, start: str) -> Iterator[Figure]:
+    """G-1: do the targets move the reads where more than one request is outstanding?"""
+    rates = [g.iops(cell, "read") for cell in g.cells]
+    yield g.answer.figure(f"{start}/reads-most-over-least", largest(rates) / smallest(rates))
+
+
+def is_dead(cell: Cell) -> bool:
+    """Whether it is in what Section 5 calls the dead configuration space."""
+    return cell[0] < DEAD_READ and cell[1] < DEAD_WRITE
+
+
+def outside_of_dead(g: Grid, start: str) -> Iterator[Figure]:
+    """G-3: how many cells are like the dead ones, and how much better the best cell is than these."""
+    dead = g.cells[READ_LEAST, WRITE_LEAST]
+
+    def like_dead(point: Point) -> bool:
+        pairs = [
+            (of(point, name).value, of(dead, name).value)
+            for name in ("read", "write")
+            for of in (g.answer.iops, lambda p, flow: us(p, flow, "p99"))
+        ]
+        return all(math.isclose(own, its, rel_tol=0.05) for own, its in pairs)
+
+    yield g.answer.figure(f"{start}/cells-like-dead", exact(sum(map(like_dead, g.cells.values()))))
+    lowest = smallest([g.p99(cell, "read") for cell in g.cells])
+    of_dead = smallest([g.p99(cell, "read") for cell in g.cells if is_dead(cell)])
+    yield g.answer.figure(f"{start}/p99-of-dead-over-lowest", of_dead / lowest)
+    most = largest([g.iops(cell, "read") for cell in g.cells])
+    of_dead = largest([g.iops(cell, "read") for cell in g.cells if is_dead(cell)])
+    yield g.answer.figure(f"{start}/most-reads-over-dead", most / of_dead)
+
+
+def chosen(g: Grid, load: str) -> Iterator[Figure]:
+    """What `none`, the corners, and the kernel's own target of reads give: thousands, and p99 in us."""
+    points = {label(cell): g.cells[cell] for cell in (*CORNERS, (READ_DEFAULT, MOST))}
+    for name, point in {"none": g.none, **points}.items():
+        start = f"kyber/sim/cells/{load}/{name}"
+        yield g.answer.figure(f"{start}/read/thousands", g.answer.iops(point, "read"))
+        yield g.answer.figure(f"{start}/read/p99", us(point, "read", "p99"))
+        yield g.answer.figure(f"{start}/write/thousands", g.answer.iops(point, "write"))
+
+
+def same_targets(found: Answer, points: Mapping[Cell, Point], start: str) -> Iterator[Figure]:
+    """G-5: what the worse of the two corners with equal targets gives, over the most of all corners."""
+    for name in ("read", "write"):
+        equal = smallest([found.iops(points[cell], name) for cell in EQUAL])
+        most = largest([found.iops(point, name) for point in points.values()])
+        yield found.figure(f"{start}/{name}s-over-most", equal / most)
 
 
 def kyber_minutes(lab: Lab) -> Iterator[Figure]:
@@ -201,7 +263,7 @@ def reader_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
 
 
 def one_kind_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
-    """256 reads beside 256 writes: what the kind that goes first gains, and what the other one loses."""
+    """256 reads beside 256 writes: what a kind that goes first gains, and the other loses; equal targets."""
     points = corners(found, load)
     for first, who in ((READS_FIRST, "reads-first"), (WRITES_FIRST, "writes-first")):
         for name in ("read", "write"):
@@ -210,6 +272,7 @@ def one_kind_first(found: Answer, load: str, start: str) -> Iterator[Figure]:
             yield found.figure(f"{start}/{who}/{name}s-over-most-of-others", over)
     reads = [found.iops(point, "read") for point in points.values()]
     yield found.figure(f"{start}/reads-most-over-least", largest(reads) / smallest(reads))
+    yield from same_targets(found, points, f"{start}/equal")
 
 
 def corners(found: Answer, load: str) -> dict[Cell, Point]:
@@ -242,6 +305,17 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
                     yield measured.figure(f"{start}/{setting}/{name}/tokens", tokens)
                     over = exact(point["state"][f"{name}_tokens"] / model["state"][f"{name}_tokens"])
                     yield measured.figure(f"{start}/{setting}/{name}/tokens-over-sim", over)
+
+
+def kyber_observations(lab: Lab) -> Iterator[Figure]:
+    """How many of O-1 to O-11 are reproduced, or explained by a property of the drive; measures nothing."""
+    del lab
+    source = Source("tailgate claims kyber_observations", "results", "model")
+    found = observations.verdicts(model.read(), results.by_id(results.read()))
+    for name, verdict in found.items():
+        yield Figure(f"{observations.START}/{name}/verdict", exact(verdict), source)
+    count = exact(sum(verdict != observations.NEITHER for verdict in found.values()), len(found))
+    yield Figure(f"{observations.START}/reproduced-or-explained", count, source)
 
 
 STEPS = (kyber_none, kyber_grids, kyber_minutes, kyber_optane, kyber_files, kyber_unfilled, kyber_agreement)

@@ -2,6 +2,7 @@
 """The fit of a drive file, in a reduced form, and what the drive file of the K2 paper's drive is off by."""
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,8 +157,8 @@ def test_the_drives_of_mqfq_reach_their_peaks(loop: ClosedLoop, name: str, reach
 def test_the_drive_of_the_kyber_paper_is_as_near_as_the_documents_say() -> None:
     """What is fitted; and beside reads a lone writer has the p99 that it has alone, unlike the paper's."""
     facts = FACTS["980pro"]
-    with calibrate.model_of(facts, "980pro") as model:
-        found = calibrate.residuals(model, values_of("980pro"), facts.cells, facts.published(), samples=0)
+    with calibrate.model_of(facts, "980pro") as simulated:
+        found = calibrate.residuals(simulated, values_of("980pro"), facts.cells, facts.published(), samples=0)
     for residual in found:
         if residual.cell.group:
             assert abs(math.log(residual.ratio)) < math.log(1.12), residual
@@ -166,6 +167,22 @@ def test_the_drive_of_the_kyber_paper_is_as_near_as_the_documents_say() -> None:
     assert writer["w1"] == pytest.approx(writer["r256-w1"], rel=0.05)
     text = calibrate.report(found, facts)
     assert "contradiction in the paper: Table 2: R256-W256, writes, a second: 93 k; Table 2: W256" in text
+
+
+def test_all_residuals_of_the_optane_drive_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of it is fitted, and a lone reader beside 256 writes has half of the paper's p99."""
+    path, _ = drive.load("optane900p")
+    assert main(["calibrate", str(path), "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "fitted" not in said
+    ratios = {
+        title.strip(): float(ratio)
+        for title, ratio in re.findall(r"^(Section \S.*?)  +[\d.]+ +[\d.]+ +([\d.]+)", said, re.MULTILINE)
+    }
+    assert len(ratios) == len(FACTS["optane900p"].cells) == 8
+    low = ratios.pop("Section 5 O-7: R1-W256, none: reads, p99")
+    assert low == pytest.approx(0.44, abs=0.05)
+    assert all(0.8 < ratio < 1.2 for ratio in ratios.values()), ratios
 
 
 def test_two_commands_of_one_slot_take_turns(loop: ClosedLoop) -> None:
@@ -191,7 +208,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path: Path, capsys: pytest.Capture
         (
             'name = "970evo"',
             'name = "other"',
-            "no figures of a drive other; expected 970evo, foresee-emmc, p3700, nvmf or 980pro",
+            "no figures of a drive other; expected 970evo, foresee-emmc, p3700, nvmf, 980pro or optane900p",
         ),
     ):
         (tmp_path / "drive.toml").write_text(text.replace(old, new), encoding="utf-8")

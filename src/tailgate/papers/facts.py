@@ -26,8 +26,8 @@ class CalibrationCell:
     """A figure of the paper, and the load on the model that gives the same figure.
 
     `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive, or
-    `label` is that of a load of the experiment (Facts.experiment); `figure` is a key of the output. `group`
-    is the group of `free` that is fitted to it, "" if none is.
+    `label` is that of a load of the experiment (Facts.experiment) and `scheduler` that of a scheduler;
+    `figure` is a key of the output. `group` is the group of `free` that is fitted to it, "" if none is.
     """
 
     title: str
@@ -36,6 +36,7 @@ class CalibrationCell:
     figure: str
     group: str = ""
     label: str = ""
+    scheduler: str = "none"
 
     def like(self, other: "CalibrationCell", value: float) -> float:
         """This cell's value as one of the other's kind: a throughput as commands a second, or as the time
@@ -60,8 +61,8 @@ class Facts:
 
     `free` are parameters that are fitted together, group by group, in this order. `contradictions` are
     cells that no one drive can meet together, by title, and why; if one of them is fitted, it is the second.
-    `experiment`: the figures are those of its simulation without a scheduler, on its machine: where the
-    paper's figures are the processor's as much as the drive's. Otherwise closed_loop.c gives them.
+    `experiment`: the figures are those of its simulation on its machine, where the paper's figures are the
+    processor's as much as the drive's. Otherwise closed_loop.c gives them.
     """
 
     paper: Path

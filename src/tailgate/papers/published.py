@@ -340,6 +340,47 @@ _PRO = Facts(
     experiment="kyber/table2",
 )
 
+# --- drives/optane900p.toml ---------------------------------------------------------------------------------
+#
+# Nothing is fitted: the manufacturer's rates and the p99 of R1 decide the drive. The text does not say which
+# targets of Kyber it took, and of the 202.5 thousand writes a second of R256-W256 not what they are without.
+
+_READS_FIRST, _EQUAL = "kyber-10us-100ms", "kyber-10us-10us"
+
+
+def _optane(source: str, load: str, setting: str, words: str, flow: str, metric: str) -> CalibrationCell:
+    row = {"scheduler": words, "workload": f"{load}, Intel Optane 900P", "metric": f"{flow}_{metric}"}
+    figure = "iops" if metric == "throughput" else "p99"
+    what = f"{flow}s, {'a second' if figure == 'iops' else figure}"
+    return CalibrationCell(
+        f"{source.partition(' (')[0]}: {load}, {words}: {what}",
+        {"source": source, "access_pattern": f"random {flow}", **row},
+        {},
+        f"{flow}.{figure}",
+        label=load.lower(),
+        scheduler=setting,
+    )
+
+
+_SECTION_4, _O_7, _O_8 = "Section 4 (Optane)", "Section 5 O-7 (Optane)", "Section 5 (Optane)"
+_KYBER_READS, _KYBER_EQUAL = "Kyber (reads prioritised)", "Kyber equal targets"
+_OPTANE = Facts(
+    paper=ROOT / "experiments" / "kyber" / "paper.csv",
+    cells=(
+        _optane(_SECTION_4, "R1", "none", "none", "read", "latency"),
+        _optane(_O_7, "R1-W256", "none", "none", "read", "p99_latency"),
+        _optane(_O_7, "R1-W256", "none", "none", "write", "throughput"),
+        _optane(_O_7, "R1-W256", _READS_FIRST, _KYBER_READS, "read", "p99_latency"),
+        _optane(_O_7, "R1-W256", _READS_FIRST, _KYBER_READS, "write", "throughput"),
+        _optane(_O_8, "R256-W256", _READS_FIRST, _KYBER_READS, "write", "throughput"),
+        _optane(_O_8, "R256-W256", _EQUAL, _KYBER_EQUAL, "read", "throughput"),
+        _optane(_O_8, "R256-W256", _EQUAL, _KYBER_EQUAL, "write", "throughput"),
+    ),
+    free={},
+    contradictions=(),
+    experiment="kyber/optane",
+)
+
 #: By the drive's name.
 FACTS: Mapping[str, Facts] = {
     "970evo": _EVO,
@@ -347,4 +388,5 @@ FACTS: Mapping[str, Facts] = {
     "p3700": _P3700,
     "nvmf": _NVMF,
     "980pro": _PRO,
+    "optane900p": _OPTANE,
 }

@@ -94,18 +94,17 @@ class ClosedLoop:
 
 
 class Simulated:
-    """The loads of an experiment without a scheduler."""
+    """The loads of an experiment, by their labels and those of their schedulers."""
 
     def __init__(self, experiment: str, drive: str) -> None:
         self._loads = {
-            load: simulated
+            (load, scheduler): simulated
             for (load, scheduler, _), simulated in simulations.of(experiment, drive, "quick").items()
-            if scheduler == "none"
         }
 
     def figures(self, cell: CalibrationCell, parameters: Mapping[str, int], _: int) -> dict[str, float]:
         """One load: requests a second and the p99 in us of each flow, as "read.iops" and "read.p99"."""
-        simulated = self._loads[cell.label]
+        simulated = self._loads[cell.label, cell.scheduler]
         drive = {**simulated.drive, **parameters}
         outcome = simulation.simulate(dataclasses.replace(simulated, drive=drive))
         found: dict[str, float] = {}
@@ -137,18 +136,15 @@ def residuals(
     samples: int,
 ) -> list[Residual]:
     """The model beside the paper; loads with real-time requests have `samples` of them."""
-    loads: list[tuple[Mapping[str, int], str]] = []
-    asked: list[CalibrationCell] = []
-    for cell in cells:
-        if (cell.load, cell.label) not in loads:
-            loads.append((cell.load, cell.label))
-            asked.append(cell)
+    loads = [(cell.load, cell.label, cell.scheduler) for cell in cells]
+    asked = [cell for i, cell in enumerate(cells) if loads.index(loads[i]) == i]
     drive = {k: v for k, v in parameters.items() if k != "queues" and k not in OF_DRIVER}  # one a process
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda cell: model.figures(cell, drive, samples), asked))
+    of_load = {loads.index((c.load, c.label, c.scheduler)): r for c, r in zip(asked, results, strict=True)}
     return [
-        Residual(cell, paper[cell.title], results[loads.index((cell.load, cell.label))][cell.figure])
-        for cell in cells
+        Residual(cell, paper[cell.title], of_load[loads.index(load)][cell.figure])
+        for cell, load in zip(cells, loads, strict=True)
     ]
 
 

@@ -15,6 +15,8 @@ from tailgate.papers.published import FACTS
 from tailgate.spec import drive
 from tailgate.upkeep import calibrate
 from tailgate.upkeep.calibrate import ClosedLoop
+from tailgate.upkeep.claims import model
+from tailgate.upkeep.claims.steps import simulator
 
 EVO, FORESEE = FACTS["970evo"], FACTS["foresee-emmc"]
 
@@ -183,6 +185,13 @@ def test_all_residuals_of_the_optane_drive_are_printed(capsys: pytest.CaptureFix
     low = ratios.pop("Section 5 O-7: R1-W256, none: reads, p99")
     assert low == pytest.approx(0.44, abs=0.05)
     assert all(0.8 < ratio < 1.2 for ratio in ratios.values()), ratios
+
+
+def test_what_is_promised_of_the_drive_of_the_kyber_paper_is_what_was_fitted() -> None:
+    """The claim names each figure, as others of the same table were left out of the fit."""
+    [claim] = [c for c in model.read()["simulator"].claim if c.id == "drives-980pro"]
+    fitted = {simulator.title(cell) for cell in FACTS["980pro"].cells if cell.group}
+    assert set(claim.results) == {f"drives/980pro/{title}/error" for title in fitted}
 
 
 def test_two_commands_of_one_slot_take_turns(loop: ClosedLoop) -> None:

@@ -11,6 +11,7 @@ from tailgate.papers import agreement as agreements
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.papers.cells import Summary
+from tailgate.papers.facts import CalibrationCell
 from tailgate.papers.published import FACTS
 from tailgate.runs.folder import read_run
 from tailgate.spec.drive import load as load_drive
@@ -60,6 +61,11 @@ def errors(folder: Path) -> dict[tuple[str, str], Summary]:
 SAMPLES = 8000
 
 
+def title(cell: CalibrationCell) -> str:
+    """A paper's figure as a part of an id."""
+    return re.sub(r"[^a-z0-9.]+", "-", cell.title.lower())
+
+
 def drives(lab: Lab) -> Iterator[Figure]:
     """The models of drives beside what papers measured on them: each figure, and its error."""
     for name, facts in FACTS.items():
@@ -67,9 +73,9 @@ def drives(lab: Lab) -> Iterator[Figure]:
         parameters = values(load_drive(name)[1], {})
         with model_of(facts, name) as of_drive:
             for found in residuals(of_drive, parameters, facts.cells, facts.published(), SAMPLES):
-                title = re.sub(r"[^a-z0-9.]+", "-", found.cell.title.lower())
-                yield Figure(f"drives/{name}/{title}/model", exact(found.model), source)
-                yield Figure(f"drives/{name}/{title}/error", exact(found.ratio - 1), source)
+                start = f"drives/{name}/{title(found.cell)}"
+                yield Figure(f"{start}/model", exact(found.model), source)
+                yield Figure(f"{start}/error", exact(found.ratio - 1), source)
 
 
 def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source) -> Iterator[Figure]:
@@ -79,10 +85,10 @@ def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source
         summary = found[cells.PREDICTED, key]
         figure = exact(summary.median_size, summary.count)
         yield Figure(f"{start}/predicted/{key}-median-error-size", figure, source)
-        for (title, of), s in found.items():
-            if of == key and title != cells.PREDICTED:
-                load = title.removesuffix(", K2").replace(",", "").replace(" ", "-")
-                rows = "" if title.endswith(", K2") else "-of-all"
+        for (summarised, of), s in found.items():
+            if of == key and summarised != cells.PREDICTED:
+                load = summarised.removesuffix(", K2").replace(",", "").replace(" ", "-")
+                rows = "" if summarised.endswith(", K2") else "-of-all"
                 yield Figure(f"{start}/{load}/{key}-median-error{rows}", exact(s.median, s.count), source)
 
 

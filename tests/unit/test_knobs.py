@@ -2,11 +2,13 @@
 """The declaration of every scheduler's knobs, and the experiments that set them."""
 
 import json
+import re
 
 import pytest
+from tests.unit.programs import ROOT
 
 from tailgate import main as cli
-from tailgate.simulator.knobs import declared
+from tailgate.simulator.knobs import AUTO, declared
 from tailgate.spec import experiment
 from tailgate.spec.scheduler import Scheduler
 
@@ -50,6 +52,22 @@ def test_defaults_are_values_that_the_knob_accepts() -> None:
                 assert knob.least <= knob.default <= knob.most
             else:
                 assert knob.default is None or (knob.default == "auto" and knob.automatic)
+
+
+def test_page_of_mqfq_describes_the_knobs_of_the_code() -> None:
+    """Names, units, ranges and defaults, and which knobs take `auto`; test_k2.py holds k2's page."""
+    page = (ROOT / "docs/mqfq.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| ([^|]+) \| ([^|]+) \| (.*) \|$", page, re.MULTILINE)
+    documented = []
+    for name, unit, range_, default, what in rows:
+        words = tuple(re.findall(r"`(\w+)`", range_))
+        least, most = (0, len(words) - 1) if words else map(int, range_.split(" to "))
+        initial = default.strip("`") if words or default == AUTO else int(default)
+        documented.append((name, unit, least, most, words, initial, f"`{AUTO}`:" in what))
+    assert documented == [
+        (k.name, k.unit, k.least, k.most, k.words, k.default, bool(k.automatic))
+        for k in declared()["mqfq"].values()
+    ]
 
 
 def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:

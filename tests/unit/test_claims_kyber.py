@@ -43,8 +43,13 @@ GRID = Grid(ANSWER, CELLS, point((60, 70), (16_000, 16_000)))
 
 
 def test_a_protected_reader_has_its_gain_and_its_price() -> None:
-    made = {f.id.removeprefix("kyber/sim/o-5/"): f.quantity.value for f in kyber.reads_protected(GRID)}
-    assert made == {"p99-over-none": 0.125, "p99-over-lowest": 1.0, "writes-over-most": 0.5}
+    made = {f.id.removeprefix("kyber/sim/"): f.quantity.value for f in kyber.reads_protected(GRID)}
+    assert made == {
+        "o-5/p99-over-none": 0.125,
+        "o-5/writes-over-most": 0.5,
+        "g-2/p99-over-lowest": 1.0,
+        "g-2/writes-over-most": 0.5,
+    }
 
 
 def test_shares_move_with_the_read_target() -> None:

@@ -118,14 +118,15 @@ def without_effect(g: Grid) -> Iterator[Figure]:
 
 
 def reads_protected(g: Grid) -> Iterator[Figure]:
-    """O-5: a low target of reads and a high one of writes protect the reader, and cost writes."""
+    """O-5 and G-2: a low target of reads and a high one of writes protect the reader, and cost writes."""
     cell = READS_FIRST
     p99 = g.p99(cell, "read")
     yield g.answer.figure("kyber/sim/o-5/p99-over-none", p99 / us(g.none, "read", "p99"))
     lowest = smallest([g.p99(other, "read") for other in g.cells])
-    yield g.answer.figure("kyber/sim/o-5/p99-over-lowest", p99 / lowest)
+    yield g.answer.figure("kyber/sim/g-2/p99-over-lowest", p99 / lowest)
     most = largest([g.iops(other, "write") for other in g.cells])
-    yield g.answer.figure("kyber/sim/o-5/writes-over-most", g.iops(cell, "write") / most)
+    for name in ("o-5", "g-2"):
+        yield g.answer.figure(f"kyber/sim/{name}/writes-over-most", g.iops(cell, "write") / most)
 
 
 def shares(g: Grid) -> Iterator[Figure]:

@@ -38,8 +38,15 @@ def test_a_phase_counts_where_the_limit_is_kept(monkeypatch: pytest.MonkeyPatch)
     found = {f.id.removeprefix("watch/sim/k2/600/"): f.quantity.value for f in watch.watch_phases(Lab())}
     assert found["least-over-best-of-a-phase"] == pytest.approx(0.95)
     assert found["over-best-of-all-phases"] == pytest.approx((200 + 95 + 190 + 210) / 400)
+    assert found["one-setting-over-best-of-each-phase"] == pytest.approx(400 / 600)
     assert found["mean-over-limit"] == pytest.approx(620 / 600)
     assert found["four/write-mib-s"] == 210
+
+
+def test_the_settings_that_stay_are_each_another_one() -> None:
+    for case in watch.CASES.values():
+        assert all(case.fixed.count(knobs) == 1 for knobs in case.fixed)
+        assert set(case.always) <= {knob for knobs in case.fixed for knob in knobs}
 
 
 def test_the_job_has_the_phases() -> None:

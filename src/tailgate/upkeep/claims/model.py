@@ -18,21 +18,21 @@ from tailgate.upkeep.claims.quantity import Quantity
 FOLDER = ROOT / "claims"
 
 _NUMBER = r"(-?[0-9.]+(?:e[0-9]+)?)"
-_BOUND = re.compile(rf"<= {_NUMBER}|>= {_NUMBER}|{_NUMBER} to {_NUMBER}")
+_BOUND = re.compile(rf"<=? {_NUMBER}|>=? {_NUMBER}|{_NUMBER} to {_NUMBER}")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a bound allows; None: no limit at this end."""
+    """What a bound allows; None: no limit at this end. `strict`: the limits themselves are not allowed."""
 
     least: float | None
     most: float | None
+    strict: bool = False
 
     def hold(self, quantity: Quantity) -> bool:
         """Whether the unfavourable end of the interval is within the limits."""
-        return (self.least is None or quantity.low >= self.least) and (
-            self.most is None or quantity.high <= self.most
-        )
+        miss = self.miss(quantity)
+        return miss < 0 if self.strict else miss <= 0
 
     def miss(self, quantity: Quantity) -> float:
         """How far the unfavourable end is beyond a limit; negative: how far it is from the next one."""
@@ -48,9 +48,10 @@ def limits(bound: str) -> Limits:
     """A bound as numbers. ValueError if it is none."""
     found = _BOUND.fullmatch(bound)
     if not found:
-        raise ValueError(f"expected a bound such as '<= 1.1', '>= 2' or '0.95 to 1.05', got '{bound}'")
+        raise ValueError(f"expected a bound such as '<= 1.1', '> 2' or '0.95 to 1.05', got '{bound}'")
     most, least, low, high = (None if g is None else float(g) for g in found.groups())
-    return Limits(least if low is None else low, most if high is None else high)
+    strict = bound[:2] in ("< ", "> ")
+    return Limits(least if low is None else low, most if high is None else high, strict)
 
 
 def _checked(bound: str) -> str:

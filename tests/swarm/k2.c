@@ -488,12 +488,13 @@ static void check_gone(const struct k2_entry *e)
 	}
 }
 
-/* docs/k2/bounds.md: a prediction and a grace end within seconds, a pause of the debt within one, and its bucket drains. */
-static u64 longest_hold_ns(void)
+/* docs/k2/bounds.md: a prediction and, for discards, a grace end within seconds, a pause of the debt within one, and its bucket drains. */
+static u64 longest_hold_ns(unsigned int list)
 {
+	u64 gaps = list == K2_LIST_DISCARDS ? ACTIVITY_GAPS : 2;
 	u64 most = 2 * max_t(u64, law.debt_limit_most, DEBT_WINDOW_SECTORS) + law.write_most;
 
-	return 2 * ACTIVITY_PERIOD_NS_MAX + 2 * DEBT_PAUSE_NS_MAX +
+	return gaps * ACTIVITY_PERIOD_NS_MAX + 2 * DEBT_PAUSE_NS_MAX +
 	       (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
 }
 
@@ -510,7 +511,7 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 			"a background request waits that may go, and nothing runs a hardware queue");
 	if (until_ns == BOUND_AT_END && !law.requests && !armed_ns)
 		player_fail("a background request waits for an end, and nothing is in the drive");
-	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns())
+	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns(list))
 		player_fail("a background request is held for %llu us",
 			    (unsigned long long)(until_ns - player_now_ns) / 1000);
 	/* else its end asks again; a bound may name a time at which another one refuses */
@@ -612,7 +613,7 @@ static bool subject_has_work(u32 queue)
 /* Looks at activity as far as the law on its end needs: from arrivals alone. */
 static void check_activity(void)
 {
-	u64 grace_ns = max_t(u64, 2 * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
+	u64 grace_ns = max_t(u64, ACTIVITY_GAPS * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
 	unsigned int level, rt = atomic_read(&k2->rt_inflight_all);
 
 	for (level = 0; level < K2_RT_LEVELS; level++)

@@ -383,7 +383,7 @@ def test_auto_is_compared_with_the_smallest_d_that_is_enough(
     # Throughput in percent of the drive's peak: it grows with D up to 97 at D = `needed`, and then to 100.
     monkeypatch.setattr(search, "mib_s", lambda _, d=512: min(100.0, 97.0 * d / needed))
     monkeypatch.setattr(
-        "tailgate.simulator.simulation.simulate", lambda _: SimpleNamespace(found={"d": found})
+        "tailgate.simulator.simulation.simulate", lambda _: SimpleNamespace(found={"d": found, "t_kib": 4})
     )
     made = list(search.mqfq_auto(Invented(lambda *_: [])))
     values = by_id(iter(made))

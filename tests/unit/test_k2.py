@@ -639,19 +639,19 @@ def check_activity(script: Script) -> None:
 
 
 def check_grace(script: Script) -> None:
-    """It is twice the longest of the latest gaps; one long gap among short ones is forgotten in time."""
+    """It is four times the longest of the latest gaps; one long gap among short ones is forgotten in time."""
     auto = Auto(script, inflight_max=1, split_kib=16)
     for period_ms in (2, 40, 300, 1000, 4900):
-        for _ in range(40):
+        for _ in range(100):
             auto.now_ms += period_ms
             auto.real_time()
         assert auto.piece == 32
-        assert auto.grace_ms() == pytest.approx(max(100, 2 * period_ms), abs=1.1)
-    for gap_ms in (400, 5, 5, 5) * 20:
+        assert auto.grace_ms() == pytest.approx(max(100, 4 * period_ms), abs=1.1)
+    for gap_ms in (400, 5, 5, 5) * 60:
         auto.now_ms += gap_ms
         auto.real_time()
-    assert auto.grace_ms() == pytest.approx(2 * 400 * (7 / 8) ** 3, abs=1.1)
-    for _ in range(60):
+    assert auto.grace_ms() == pytest.approx(4 * 400 * (63 / 64) ** 3, abs=1.1)
+    for _ in range(300):
         auto.now_ms += 3
         auto.real_time()
     auto.now_ms += 5001  # silence
@@ -1130,12 +1130,14 @@ MUTATIONS = [
     ),
     Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight_all);", ";"),
     Mutation("silence-is-a-period", "grace", " && gap_ns <= ACTIVITY_PERIOD_NS_MAX", ""),
-    Mutation("latest-gap", "grace", "max(gap_ns, a->period_ns - (a->period_ns >> 3))", "gap_ns"),
-    Mutation("longest-gap-ever", "grace", " - (a->period_ns >> 3)", ""),
+    Mutation(
+        "latest-gap", "grace", "max(gap_ns, a->period_ns - (a->period_ns >> ACTIVITY_DECAY_SHIFT))", "gap_ns"
+    ),
+    Mutation("longest-gap-ever", "grace", " - (a->period_ns >> ACTIVITY_DECAY_SHIFT)", ""),
     Mutation(
         "shortest-grace",
         "grace",
-        "max_t(u64, 2 * a->period_ns, ACTIVITY_GRACE_NS_MIN)",
+        "max_t(u64, ACTIVITY_GAPS * a->period_ns, ACTIVITY_GRACE_NS_MIN)",
         "ACTIVITY_GRACE_NS_MIN",
     ),
     Mutation("staged-stays-whole", "staged", "k2_sectors(e) <= k2->piece_sectors", "true"),

@@ -7,6 +7,7 @@ sanitizers.
 """
 
 import itertools
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -660,6 +661,19 @@ def check_grace(script: Script) -> None:
     assert script.ask("end") == "1"
 
 
+def check_random(script: Script) -> None:
+    """Of requests that come at random, fewer than one in a thousand find the activity over."""
+    auto = Auto(script, inflight_max=1, split_kib=16)
+    dice = random.Random(1)
+    late, count = 0, 10_000
+    for _ in range(count):
+        auto.now_ms += dice.expovariate(1 / 50)
+        auto.background()  # K2 sees the time
+        late += not auto.piece
+        auto.real_time()
+    assert late < count / 1000
+
+
 def check_unwatched(script: Script) -> None:
     """What comes while nothing depends on activity leaves no gap for later."""
     auto = Auto(script, inflight_max=1, split_kib=16)
@@ -701,6 +715,7 @@ def check_staged(script: Script) -> None:
 AUTO = {
     "activity": check_activity,
     "grace": check_grace,
+    "random": check_random,
     "unwatched": check_unwatched,
     "staged": check_staged,
 }
@@ -1133,6 +1148,13 @@ MUTATIONS = [
     Mutation(
         "latest-gap", "grace", "max(gap_ns, a->period_ns - (a->period_ns >> ACTIVITY_DECAY_SHIFT))", "gap_ns"
     ),
+    Mutation(
+        "gaps-are-forgotten-soon",
+        "random",
+        "#define ACTIVITY_DECAY_SHIFT 6",
+        "#define ACTIVITY_DECAY_SHIFT 3",
+    ),
+    Mutation("grace-is-short", "random", "#define ACTIVITY_GAPS 4", "#define ACTIVITY_GAPS 2"),
     Mutation("longest-gap-ever", "grace", " - (a->period_ns >> ACTIVITY_DECAY_SHIFT)", ""),
     Mutation(
         "shortest-grace",

@@ -66,7 +66,7 @@ def test_the_spread_is_of_all_cells() -> None:
 
 def test_what_is_outside_of_the_dead_space_stands_beside_it() -> None:
     made = {f.id.removeprefix("x/"): f.quantity.value for f in kyber.outside_of_dead(GRID, "x")}
-    # The corner with two low targets is dead, and the one with two high targets gives the same.
+    # Both corners with equal targets, the low ones and the high ones, give what a dead cell gives.
     assert made == {"cells-like-dead": 2, "p99-of-dead-over-lowest": 7, "most-reads-over-dead": 3}
     [spread] = kyber.effective(GRID, "x")
     assert spread.quantity.value == 120

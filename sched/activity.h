@@ -6,8 +6,9 @@
 #ifndef TAILGATE_SCHED_ACTIVITY_H
 #define TAILGATE_SCHED_ACTIVITY_H
 
-#include <linux/kernel.h>
 #include <linux/types.h>
+
+#include "bounds/estimate.h"
 
 /* Least grace period. It applies to a first request, before any gap is known, and is short enough to cost the background little. */
 #define ACTIVITY_GRACE_NS_MIN 100000000ULL
@@ -66,8 +67,7 @@ static inline bool activity_watch(struct activity *a, bool queued, bool inflight
 
 	if (queued) {
 		if (!a->queued && a->seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
-			a->period_ns =
-				max(gap_ns, a->period_ns - (a->period_ns >> ACTIVITY_DECAY_SHIFT));
+			a->period_ns = recent_max(a->period_ns, gap_ns, ACTIVITY_DECAY_SHIFT);
 		a->seen_ns = now_ns;
 		a->active = true;
 		a->begun += !was_active;

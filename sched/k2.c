@@ -358,17 +358,6 @@ static inline unsigned int k2_choose(struct k2 *k2, u64 now, struct list_head *l
 	return k2_choose_among(k2, lists, now, large);
 }
 
-static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
-{
-	/* insertion may have read the clock of another CPU, which is slightly ahead */
-	u64 waited_us = now > since_ns ? div_u64(now - since_ns, 1000) : 0;
-
-	if (!K2_STATISTICS)
-		return;
-	k2->dispatched[level]++;
-	k2->wait[level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
-}
-
 /* Dispatches the first entry of a list. */
 static __always_inline void k2_send(struct k2 *k2, struct k2_entry *e, unsigned int list, u64 now)
 {

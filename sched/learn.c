@@ -91,7 +91,7 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 		if (k2_writes(e))
 			debt_ended(&k2->debt, e->sectors, e->level == K2_BACKGROUND, took_ns);
 		else
-			debt_read_ended(&k2->debt, took_ns);
+			debt_read_ended(&k2->debt, took_ns, now);
 	}
 	if (e->list == K2_LIST_DISCARDS)
 		discard_ended(&k2->discard);

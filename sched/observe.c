@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Calls the observer's hooks: see observe.h. Included by k2.c; all but k2_note_rt_ended() run under the dispatcher's lock. */
+/* Counts, and calls the observer's hooks: see observe.h. Included by k2.c; all but k2_note_rt_ended() run under the dispatcher's lock. */
 #include <linux/kernel.h>
 
 #include "k2.h"
+
+/* Counts a dispatched request and its wait. */
+static inline void k2_count_dispatch(struct k2 *k2, unsigned int level, u64 since_ns, u64 now)
+{
+	/* insertion may have read the clock of another CPU, which is slightly ahead */
+	u64 waited_us = now > since_ns ? div_u64(now - since_ns, 1000) : 0;
+
+	if (!K2_STATISTICS)
+		return;
+	k2->dispatched[level]++;
+	k2->wait[level][min_t(int, fls64(waited_us), K2_WAIT_BUCKETS - 1)]++;
+}
 
 /* A bound refuses the next background request. Reports the first refusal after each background dispatch. */
 static noinline void k2_note_held(struct k2 *k2, const struct bound_request *r)

@@ -5,10 +5,12 @@
  * the bucket without the writes in the drive.
  *
  * Drives do not report this rate. It is learned from two observations:
- * - Pressure. If background writes are always in the drive, none is held here, and they take longer than in a buffer with room, the
- *   drive acknowledges writes at the rate at which it programs them.
+ * - Pressure. If background writes are always in the drive, and its buffer is full, it acknowledges them at the rate at which it programs
+ *   them. The buffer is full if the bucket runs empty all the same, as the rate is too high then, or if none is held here, and they take
+ *   longer than in a buffer with room. The first rate is learned without these signs: it may be too high, which they will show.
  * - Real-time reads. While writes are held here, real-time reads wait for little but the write debt. If most of them are slow, twice in
- *   a row, the debt is larger than computed: the rate is lowered, and writes pause. If few are slow, the rate is raised a little.
+ *   a row, the debt is larger than computed: the rate is lowered, and writes pause. If few are slow, the rate is raised a little, unless
+ *   the bucket runs empty: where other bounds hold writes, too, fast reads do not show that the drive could program more of them.
  */
 #ifndef TAILGATE_SCHED_DEBT_H
 #define TAILGATE_SCHED_DEBT_H
@@ -45,10 +47,12 @@
 #define DEBT_WINDOW_SECTORS 8192
 /* Writes wait for room in the buffer if they take DEBT_WAITING_HALVES / 2 times the least time of a write. */
 #define DEBT_WAITING_HALVES 3
+/* The bucket runs empty if it is empty for more than 1/DEBT_SPARE of a window. */
+#define DEBT_SPARE 8
 /* The least time of a write is the minimum of about the latest 2^DEBT_LEAST_MEMORY. */
 #define DEBT_LEAST_MEMORY 10
 
-/* The rate changes by 1/n of itself. Values of n: up; up near a rate that was too high; up without reads; down. */
+/* The rate changes by 1/n of itself. Values of n: up; up near a rate that was too high; up without reads for DEBT_PAUSE_NS_MAX; down. */
 #define DEBT_RISE 256
 #define DEBT_RISE_SLOWLY 1024
 #define DEBT_RISE_BLINDLY 64
@@ -71,13 +75,15 @@
  * @pause_ns: half of the next pause, at least; 0: reads have not been slow since the latest one
  * @read_ns: typical time of a real-time read: the median while the rate is not too high
  * @least_write_ns: recent minimum of the time of a background write
- * @window_ns: when the present window of acknowledgements began
+ * @window_ns: when the present window of acknowledgements began; 0: it says nothing
+ * @spare_ns: time in this window in which the bucket was empty
+ * @read_ended_ns: when the latest real-time read ended
  * @on: the bound is in force
  * @settled: the rate is safely low, or at its minimum
  * @were_slow: the previous group of reads was slow, and the rate has not been lowered for it
  * @held: background writes were held in this window
  * @held_reads: this bound has refused a write since reads were judged; reads during a pause are not judged
- * @saw_reads: a real-time read has completed in this window
+ * @spare: the bucket ran empty in the previous window
  * @written: sectors of writes in the drive
  * @acked: sectors of background writes acknowledged in this window
  * @acks: number of background writes acknowledged in this window
@@ -89,8 +95,8 @@ struct debt {
 	u64 set_sectors, limit_sectors, cap_sectors;
 	u32 rate, seen, high;
 	u64 empty_ns, held_until_ns, pause_ns;
-	u64 read_ns, least_write_ns, window_ns;
-	bool on, settled, were_slow, held, held_reads, saw_reads;
+	u64 read_ns, least_write_ns, window_ns, spare_ns, read_ended_ns;
+	bool on, settled, were_slow, held, held_reads, spare;
 	atomic_t written, acked, acks, ack_us, reads, slow_reads;
 };
 
@@ -180,6 +186,7 @@ static void debt_set_rate(struct debt *d, u64 rate)
  */
 static void debt_charge(struct debt *d, u64 ns, u64 now_ns)
 {
+	d->spare_ns += now_ns - min(d->empty_ns, now_ns);
 	if (debt_in_bucket(d, now_ns) < max_t(u64, d->limit_sectors, DEBT_WINDOW_SECTORS))
 		WRITE_ONCE(d->empty_ns, max(d->empty_ns, now_ns) + ns);
 }
@@ -197,6 +204,7 @@ static void debt_fall(struct debt *d, u64 now_ns)
 	pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors), 2 * d->pause_ns);
 	d->pause_ns = min_t(u64, pause_ns, DEBT_PAUSE_NS_MAX);
 	debt_charge(d, d->pause_ns, now_ns);
+	d->window_ns = 0;
 }
 
 /* Is the rate well below the latest rate that was too high? */
@@ -217,7 +225,7 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 	d->were_slow = are_slow && !were_slow;
 	if (are_slow && were_slow)
 		debt_fall(d, now_ns);
-	if (4 * slow > reads)
+	if (4 * slow > reads || d->spare)
 		return;
 	debt_set_rate(d,
 		      (u64)d->rate + d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
@@ -227,25 +235,26 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 }
 
 /*
- * At the end of a window of acknowledgements: if nothing was held, several writes were in the drive on average, and they took longer than
- * in a buffer with room, then the drive acknowledges writes at the rate at which it programs them. The rate of the window is learned.
- * The buffer is full then: if reads are slow next, writes pause twice as long as the window took, at least.
+ * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, and the buffer was full,
+ * or no rate is known. If reads are slow next, writes pause twice as long as the window took, at least.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {
-	u64 sectors = atomic_xchg(&d->acked, 0), took_ns = now_ns - d->window_ns;
-	u64 ack_ns = 1000ULL * atomic_xchg(&d->ack_us, 0);
+	u64 sectors = atomic_xchg(&d->acked, 0), ack_ns = 1000ULL * atomic_xchg(&d->ack_us, 0);
 	u64 least_ns = atomic_xchg(&d->acks, 0) * READ_ONCE(d->least_write_ns);
-	bool held = d->held, is_first = !d->window_ns;
+	u64 took_ns = d->window_ns ? now_ns - d->window_ns : 0;
+	bool held = d->held;
 
+	d->spare = DEBT_SPARE * d->spare_ns > took_ns;
+	d->spare_ns = 0;
 	d->window_ns = now_ns;
 	d->held = false;
-	if (is_first || !took_ns)
+	if (!took_ns)
 		return;
-	if (held && !READ_ONCE(d->saw_reads))
+	if (held && !d->spare && now_ns > READ_ONCE(d->read_ended_ns) + DEBT_PAUSE_NS_MAX)
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
-	WRITE_ONCE(d->saw_reads, false);
-	if (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * max(took_ns, least_ns)) {
+	if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
+	    (d->spare || !d->rate || (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * least_ns))) {
 		d->seen = max(rate_of(sectors, took_ns), 1U);
 		WRITE_ONCE(d->read_ns, rate_ns(d->seen, DEBT_SECTORS_FIRST / DEBT_READ_TIMES));
 		d->pause_ns = 0;
@@ -280,18 +289,19 @@ static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns
 }
 
 /* Accounts for a real-time read that completed @took_ns after its arrival; any context. */
-static void debt_read_ended(struct debt *d, u64 took_ns)
+static void debt_read_ended(struct debt *d, u64 took_ns, u64 now_ns)
 {
 	u64 typical_ns = READ_ONCE(d->read_ns);
 
-	if (!READ_ONCE(d->rate))
+	/* reads beside which nothing is written are never judged: their count must not overflow */
+	if (!READ_ONCE(d->rate) || atomic_read(&d->reads) > INT_MAX / 2)
 		return;
 	if (READ_ONCE(d->settled))
 		WRITE_ONCE(d->read_ns, running_median(typical_ns, took_ns, DEBT_READ_MEMORY));
 	if (took_ns > DEBT_SLOW_TIMES * typical_ns)
 		atomic_inc(&d->slow_reads);
 	atomic_inc(&d->reads);
-	WRITE_ONCE(d->saw_reads, true);
+	WRITE_ONCE(d->read_ended_ns, now_ns);
 }
 
 #endif

@@ -55,24 +55,6 @@ task level=0 op=0 kib=4 depth=1 think_us=4962 open=0 begin_us=0 end_us=356799 wh
 """,
     ),
     Found(
-        "k2",
-        "one write both judges reads and ends a window, and is charged with two pauses",
-        "	else if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)\n",
-        "	if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)\n",
-        """\
-seed number=516
-queues count=2
-tags count=32
-time us=400000
-drive slots=32 dies=8 read_us=20 program_us=51 buffer_kib=1024 discard_us=0 \
-read_rare_us=0 write_rare_us=0 drain_kib_ns=0 stall_us=0
-knob knob=write_debt_kib_max value=512
-task level=8 op=1 kib=64 depth=6 think_us=0 open=0 begin_us=0 end_us=340000 whole=0 cgroup=0 weight=1
-task level=0 op=1 kib=64 depth=1 think_us=500 open=0 begin_us=0 end_us=399999 whole=0 cgroup=0 weight=1
-task level=0 op=0 kib=4 depth=2 think_us=2000 open=0 begin_us=133333 end_us=399999 whole=0 cgroup=0 weight=1
-""",
-    ),
-    Found(
         "mqfq",
         "a flow whose end is raised, as tags wrap, seems to have used its share",
         "atomic64_try_cmpxchg(&f->flows[i].end, &end, to))\n			flow_break(&f->flows[i]);",

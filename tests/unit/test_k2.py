@@ -1145,9 +1145,7 @@ MUTATIONS = [
     ),
     Mutation("real-time-count-drifts", "activity", "atomic_dec(&k2->rt_inflight_all);", ";"),
     Mutation("silence-is-a-period", "grace", " && gap_ns <= ACTIVITY_PERIOD_NS_MAX", ""),
-    Mutation(
-        "latest-gap", "grace", "max(gap_ns, a->period_ns - (a->period_ns >> ACTIVITY_DECAY_SHIFT))", "gap_ns"
-    ),
+    Mutation("latest-gap", "grace", "recent_max(a->period_ns, gap_ns, ACTIVITY_DECAY_SHIFT)", "gap_ns"),
     Mutation(
         "gaps-are-forgotten-soon",
         "random",
@@ -1155,7 +1153,12 @@ MUTATIONS = [
         "#define ACTIVITY_DECAY_SHIFT 3",
     ),
     Mutation("grace-is-short", "random", "#define ACTIVITY_GAPS 4", "#define ACTIVITY_GAPS 2"),
-    Mutation("longest-gap-ever", "grace", " - (a->period_ns >> ACTIVITY_DECAY_SHIFT)", ""),
+    Mutation(
+        "longest-gap-ever",
+        "grace",
+        "recent_max(a->period_ns, gap_ns, ACTIVITY_DECAY_SHIFT)",
+        "max(a->period_ns, gap_ns)",
+    ),
     Mutation(
         "shortest-grace",
         "grace",

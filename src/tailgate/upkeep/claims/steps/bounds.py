@@ -111,15 +111,15 @@ def writes(lab: Lab) -> Iterator[Figure]:
     """
     loads = ("preconditioned-4k-100", "preconditioned-64k-100")
     large = ("preconditioned-8m-4k-100", "preconditioned-8m-64k-100")
-    some = ("--schedulers", "k2-8,k2-32-debt", "--loads")
+    some = ("--schedulers", "k2-8,k2-32-debt,auto", "--loads")
     for target, tail, arguments in (
         ("sim", "p99.9", ("k2/writes", "--claims", "--target", "sim", *some, ",".join(loads + large))),
         ("vm", "p99", ("k2/writes", "--quick", *some, ",".join(loads))),
     ):
         found = lab.run(*arguments)
-        points = {key[:2]: p for key, p in found.by("label", "load", "rate").items() if key[2]}
-        for load in dict.fromkeys(load for _, load in points):
-            ours, fixed = points["k2-32-debt", load], points["k2-8", load]
+        points = found.by("label", "load", "rate")
+        for load in dict.fromkeys(load for _, load, _ in points):
+            ours, fixed, auto = (points[label, load, 1.0] for label in ("k2-32-debt", "k2-8", "auto"))
             start = f"writes/{target}/{load}/debt-auto"
             for name in ("p50", tail):
                 ratio = us(ours, "rt", name) / us(fixed, "rt", name)
@@ -129,6 +129,10 @@ def writes(lab: Lab) -> Iterator[Figure]:
                 yield found.figure(f"{start}/{tail}-over-erase-program-read", ratio)
             ratio = found.mib_s(ours, "background") / found.mib_s(fixed, "background")
             yield found.figure(f"{start}/background-over-k2-8", ratio)
+            start, idle = f"writes/{target}/{load}/auto", points["auto", load, 0.0]
+            yield found.figure(f"{start}/p99-over-idle", us(auto, "rt", "p99") / us(idle, "rt", "p99"))
+            ratio = found.mib_s(auto, "background") / found.mib_s(ours, "background")
+            yield found.figure(f"{start}/background-over-debt-auto", ratio)
 
 
 #: Loads of k2/arrivals whose next request can be told from those before, and those where it cannot.

@@ -12,7 +12,7 @@ from tailgate.upkeep.claims.quantity import exact
 from tailgate.upkeep.claims.results import Figure, Source
 
 #: What decides what `auto` finds: a change of these draws new held-out drives.
-LAW = "sched/fair sched/mqfq.c"
+LAW = "sched/fair sched/mqfq*.c"
 HELD_OUT = 2
 #: The drive that `auto` was made with, and two of the MQFQ paper.
 DRIVES = ("970evo", "p3700", "nvmf")

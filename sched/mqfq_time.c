@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * MQFQ: virtual time, which follows the least start tag of all queues, and wakes those that wait for it; the tokens that queues give back,
+ * and who gets them. Included by mqfq.c.
+ */
+#include "mqfq.h"
+
+/* Rounds a tag down to a span, the resolution of virtual time. */
+static inline u64 mqfq_round(const struct mqfq *m, u64 tag)
+{
+	unsigned int shift = READ_ONCE(m->span_shift); /* read once: it may change */
+
+	return tag >> shift << shift;
+}
+
+static void mqfq_kick(struct mqfq *m, unsigned int number)
+{
+	struct mqfq_queue *q = &m->queues[number];
+
+	if (!test_and_set_bit(q->bit, q->runnable))
+		mqfq_run(m, q->hctx);
+}
+
+/* For wheel_turn() and wheel_empty(). */
+static void mqfq_kick_throttled(void *m, unsigned int number)
+{
+	mqfq_kick(m, number);
+}
+
+/*
+ * A queue that waits at the most urgent level, for a token that queue @number frees; WAITING_NONE: none waits any more. Of those with fairly
+ * shared requests it is the nearest: none of them gets far ahead of the others. Of those at another level it is the next by number, so that
+ * tokens go round: the nearest one might keep them for ever.
+ */
+static noinline unsigned int mqfq_find_waiter(const struct mqfq *m, unsigned int number)
+{
+	unsigned int level = waiting_level(&m->waiting, WAITING_LEVELS);
+
+	/* class idle gets no token while fairly shared requests wait */
+	if (level == WAITING_LEVELS ||
+	    (level == MQFQ_IDLE && mindicator_least(&m->mindicator) != MINDICATOR_NONE))
+		return WAITING_NONE;
+	if (level != MQFQ_FAIR)
+		return waiting_in(waiting_map(&m->waiting, level), 0, m->queue_count,
+				  (number + 1) % m->queue_count);
+	return waiting_nearest(&m->waiting, &m->tokens, number, level);
+}
+
+/* The queue that gets a token which queue @number frees; WAITING_NONE: no queue waits for one. */
+static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int number)
+{
+	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
+}
+
+/*
+ * Gives a token to a waiting queue. An urgent one needs no more than it has urgent requests. Others must not wait for its CPU to say so, as the
+ * drive would run out of work.
+ */
+static inline void mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
+{
+	unsigned int given = atomic_inc_return(&q->given), level = READ_ONCE(q->waits);
+
+	if (unlikely(level < MQFQ_FAIR) && given >= max(READ_ONCE(q->urgent), 1U) &&
+	    !READ_ONCE(q->leaves))
+		waiting_remove(&m->waiting, q->number, level);
+	mqfq_kick(m, q->number);
+}
+
+/* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
+static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
+{
+	unsigned int to;
+
+	do {
+		if (tokens_drop(&m->tokens))
+			return;
+		to = mqfq_next_waiter(m, number);
+		if (to != WAITING_NONE) {
+			mqfq_give_to(m, &m->queues[to]);
+			return;
+		}
+		tokens_put(&m->tokens, number);
+		smp_mb(); /* pairs with the barrier after waiting_add() */
+	} while (unlikely(mqfq_next_waiter(m, number) != WAITING_NONE) && tokens_steal(&m->tokens));
+}
+
+/* Gives tokens in the tree to waiting queues, after what they had to yield to is gone. */
+static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
+{
+	smp_mb(); /* pairs with the barrier after waiting_add() */
+	while (mqfq_next_waiter(m, number) != WAITING_NONE && tokens_steal(&m->tokens))
+		mqfq_give(m, number);
+}
+
+/* Publishes a queue's first tag, @number, or MINDICATOR_NONE, and advances virtual time to the least of all. */
+static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 number)
+{
+	s64 vt = atomic64_read(&m->vt);
+	u64 least;
+
+	mqfq_account_near(m, q);
+	q->published = number;
+	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
+	if (least == MINDICATOR_NONE) {
+		if (unlikely(waiting_any(&m->waiting))) /* class idle need not yield any more */
+			mqfq_give_all(m, q->number);
+		return;
+	}
+	least <<= MINDICATOR_VERSION_BITS;
+	while (tag_after(least, vt)) {
+		if (!atomic64_try_cmpxchg(&m->vt, &vt, least))
+			continue;
+		wheel_turn(&m->wheel, vt, least, READ_ONCE(m->span_shift), mqfq_kick_throttled, m);
+		flows_raise(&m->flows, vt, least);
+		return;
+	}
+}
+
+static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
+{
+	return q->first ? mqfq_round(m, q->first->start) >> MINDICATOR_VERSION_BITS :
+			  MINDICATOR_NONE;
+}

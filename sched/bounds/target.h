@@ -2,10 +2,11 @@
 /*
  * A target for real-time latency. The target finds the bound on background bytes with which 99 of 100 real-time requests meet it.
  *
- * A request that was late moves the bound down by a step, one that was in time up by a 99th of a step, so that both cancel out when one in
- * a hundred is late (H. Robbins, S. Monro, "A stochastic approximation method", 1951; steps are of the logarithm, as a bound is
- * wrong by factors). The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones:
- * the percentile is that of all requests, with and without background. Of a new bound the first steps are larger.
+ * A request that was late moves the bound down by a step, one that was in time up by a 105th of a step, so that both cancel out when one
+ * in 106 is late; with one in a hundred, chance would decide whether the percentile meets the target (H. Robbins, S. Monro, "A stochastic
+ * approximation method", 1951; steps are of the logarithm, as a bound is wrong by factors). The bound does not rise while it holds nothing.
+ * Requests in time are then saved as a credit for a few late ones: the percentile is that of all requests, with and without background. Of
+ * a new bound the first steps are larger.
  *
  * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
  * never falls below it; elsewhere it is the limit. Both are remembered.
@@ -66,7 +67,7 @@
 #define TARGET_LOG_GRAIN (1 << TARGET_LOG_SHIFT >> 6)
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 4) / 100)
-#define TARGET_ODDS 99
+#define TARGET_ODDS 105
 /*
  * A new operating point does not know its bound: its first step is TARGET_FIRST_TIMES as large. The steps then shrink as one over the
  * number of its requests, in whole numbers of the usual size, which they have after about TARGET_FIRST / 2 requests.

@@ -27,7 +27,7 @@ static void k2_learn_times(struct k2 *k2, struct k2_entry *e, bool rt, u64 now)
 	bool writes = k2_writes(e), alone;
 
 	if (k2->target.on && rt) {
-		alone = inflight_requests(&k2->inflight) == 1 && !debt_owed(&k2->debt, now);
+		alone = inflight_requests(&k2->inflight) == 1 && now >= k2->debt.empty_ns;
 		if (target_rt_went(&k2->target, e->sectors, writes, alone, now - e->since_ns, now))
 			e->marks |= K2_MARK_ALONE;
 		e->marks |= k2->target.kind == TARGET_PREDICTED ? K2_MARK_PREDICTED : 0;

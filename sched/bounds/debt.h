@@ -40,6 +40,9 @@
 #define DEBT_PAUSE 4
 #define DEBT_PAUSE_NS_MAX 1000000000ULL
 
+/* Before a rate is known, the drive is taken to program for this long after a write: what most buffers take, and less than a probe (target.h). */
+#define DEBT_UNKNOWN_NS 40000000ULL
+
 /* A held write waits until there is room for it and 1/DEBT_BATCH of the limit, so that one timer releases several writes. */
 #define DEBT_BATCH 16
 
@@ -70,7 +73,7 @@
  * @rate: rate at which the bucket drains (RATE_SHIFT); 0: not known, and nothing is held
  * @seen: rate of acknowledgements under pressure, or a higher one at which reads were not slow
  * @high: the latest rate that was too high
- * @empty_ns: when the bucket will be empty
+ * @empty_ns: when the bucket will be empty; while the rate is unknown, DEBT_UNKNOWN_NS after the latest write
  * @held_until_ns: background writes are held until this time
  * @pause_ns: half of the next pause, at least; 0: reads have not been slow since the latest one
  * @read_ns: typical time of a real-time read: the median while the rate is not too high
@@ -207,17 +210,12 @@ static void debt_fall(struct debt *d, u64 now_ns)
 	d->window_ns = 0;
 }
 
-/* Is the rate well below the latest rate that was too high? */
-static inline bool debt_is_low(const struct debt *d)
-{
-	return d->rate < d->high - d->high / DEBT_CAUTION;
-}
-
 /* Judges the latest real-time reads: if writes were held meanwhile, slow reads mean that the rate is too high. */
 static void debt_judge_reads(struct debt *d, u64 now_ns)
 {
 	int reads = atomic_xchg(&d->reads, 0), slow = atomic_xchg(&d->slow_reads, 0);
 	bool were_slow = d->were_slow, are_slow = 2 * slow >= reads, held = d->held_reads;
+	u32 low = d->high - d->high / DEBT_CAUTION;
 
 	d->held_reads = false;
 	if (!held)
@@ -228,10 +226,10 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 	if (4 * slow > reads || d->spare)
 		return;
 	debt_set_rate(d,
-		      (u64)d->rate + d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
+		      (u64)d->rate + d->rate / (d->rate < low ? DEBT_RISE : DEBT_RISE_SLOWLY) + 1);
 	d->seen = max(d->seen, d->rate);
 	d->pause_ns = 0;
-	WRITE_ONCE(d->settled, debt_is_low(d));
+	WRITE_ONCE(d->settled, d->rate < low);
 }
 
 /*
@@ -255,6 +253,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
 	if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
 	    (d->spare || !d->rate || (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * least_ns))) {
+		d->empty_ns = d->rate ? d->empty_ns : now_ns;
 		d->seen = max(rate_of(sectors, took_ns), 1U);
 		WRITE_ONCE(d->read_ns, rate_ns(d->seen, DEBT_SECTORS_FIRST / DEBT_READ_TIMES));
 		d->pause_ns = 0;
@@ -274,6 +273,8 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 		debt_end_window(d, now_ns);
 	if (d->rate)
 		debt_charge(d, rate_ns(d->rate, sectors), now_ns);
+	else
+		WRITE_ONCE(d->empty_ns, now_ns + DEBT_UNKNOWN_NS);
 }
 
 /* Accounts for a write that completed after @took_ns; any context. */

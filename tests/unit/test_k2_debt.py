@@ -320,7 +320,7 @@ MUTATIONS = [
         "pause_ns = max(rate_ns(d->rate, DEBT_PAUSE * d->limit_sectors), 2 * d->pause_ns);",
         "pause_ns = min(rate_ns(d->rate, d->limit_sectors), 2 * d->pause_ns);",
     ),
-    Mutation("never-rises", "faster", "d->rate / (debt_is_low(d) ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
+    Mutation("never-rises", "faster", "d->rate / (d->rate < low ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation("idle-counts", "idle", "if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&", "if (took_ns &&"),
     Mutation("first-rate-stays", "first-rate", "(d->spare || !d->rate ||", "(!d->rate ||"),
     Mutation("a-pause-counts", "first-rate", "\td->window_ns = 0;\n", ""),

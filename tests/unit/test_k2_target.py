@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import RT, Drive, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import BACKGROUND, RT, Drive, Mutation, Script, assert_noticed
 from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
 #: Seven of the background and the request itself, 40 us each.
@@ -182,6 +182,33 @@ def check_the_aim_settles_and_follows(script: Script) -> None:
     assert abs(serve(400, 1)[-1] - 1) < 0.1
 
 
+def check_a_read_after_a_write_is_not_alone(script: Script) -> None:
+    """The drive programs after it has acknowledged a write, for how long is not known."""
+    drive = Drive(script, rt_target_us=AUTO)
+
+    def serve(level: int, ms: float, *marks: str) -> None:
+        number = drive.insert(level, 8, *marks)
+        assert drive.dispatch() == number
+        drive.now_ms += ms
+        drive.finish(number)
+
+    for _ in range(30):
+        serve(RT, 0.04)
+        drive.now_ms += 1
+    drive.now_ms += 100  # the background was held
+    for _ in range(100):
+        serve(BACKGROUND, 0.01, "writes")
+        drive.now_ms += 5
+        serve(RT, 3)
+        drive.now_ms += 1
+        assert int(script.ask("idle")) < 50_000
+    drive.now_ms += 50
+    for _ in range(100):
+        serve(RT, 3)
+        drive.now_ms += 1
+    assert int(script.ask("idle")) > 50_000, "nor is it ever again"
+
+
 def check_a_reader_that_is_always_busy_keeps_its_rate(script: Script) -> None:
     """The next request is due at the end of the last, or waits for it: there is no time to look ahead."""
     lab = TargetLab(script, [Flow(0, ticks(80))], {"rt_target_us": AUTO})
@@ -306,6 +333,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "quiet": check_quiet_makes_up_for_some,
     "ahead": check_looking_ahead_is_used_where_it_gains,
     "auto": check_auto_is_twice_the_idle_drive,
+    "after-a-write": check_a_read_after_a_write_is_not_alone,
     "settles": check_the_aim_settles_and_follows,
     "busy": check_a_reader_that_is_always_busy_keeps_its_rate,
     "slow": check_slow_requests_do_not_hold_the_background,
@@ -347,6 +375,7 @@ MUTATIONS = [
     ),
     Mutation("waiting-is-alone", "waited", "4 * waited_ns <= target_idle_ns(idle)", "true"),
     Mutation("no-rest", "rare", "20 * TARGET_PROBE_NS", "0"),
+    Mutation("alone-after-a-write", "after-a-write", "now_ns + DEBT_UNKNOWN_NS", "now_ns"),
     Mutation("a-number-is-auto", "rare", "t->target_ns != TARGET_AUTO ||", "false ||"),
     Mutation("any-hold-counts", "another", " && r->why != K2_HOLD_BYTES", ""),
     Mutation("never-gone", "gone", "present_until_ns < arrived_ns &&", "present_until_ns < 0 &&"),

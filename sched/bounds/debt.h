@@ -40,13 +40,16 @@
 #define DEBT_PAUSE 4
 #define DEBT_PAUSE_NS_MAX 1000000000ULL
 
-/* Before a rate is known, the drive is taken to program for this long after a write: what most buffers take, and less than a probe (target.h). */
+/*
+ * Before a rate is known, the drive is taken to program for this long after a write: most buffers take less. While the target holds the
+ * background to measure the idle drive, which is for TARGET_PROBE_NS, it is over.
+ */
 #define DEBT_UNKNOWN_NS 40000000ULL
 
 /* A held write waits until there is room for it and 1/DEBT_BATCH of the limit, so that one timer releases several writes. */
 #define DEBT_BATCH 16
 
-/* Window for the rate of acknowledgements, in sectors: several times the size of a drive's buffer. */
+/* Window for the rate of acknowledgements, in sectors. One in which a buffer filled shows a rate that is too high. */
 #define DEBT_WINDOW_SECTORS 8192
 /* Writes wait for room in the buffer if they take DEBT_WAITING_HALVES / 2 times the least time of a write. */
 #define DEBT_WAITING_HALVES 3

@@ -41,8 +41,8 @@
 #define DEBT_PAUSE_NS_MAX 1000000000ULL
 
 /*
- * Before a rate is known, the drive is taken to program for this long after a write: most buffers take less. While the target holds the
- * background to measure the idle drive, which is for TARGET_PROBE_NS, it is over.
+ * While no rate is known, the drive is assumed to program for this long after a write: most full buffers take less. It is less than
+ * TARGET_PROBE_NS, for which the target holds the background to measure the idle drive.
  */
 #define DEBT_UNKNOWN_NS 40000000ULL
 
@@ -256,6 +256,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
 	if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
 	    (d->spare || !d->rate || (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * least_ns))) {
+		/* what was assumed while no rate was known is over */
 		d->empty_ns = d->rate ? d->empty_ns : now_ns;
 		d->seen = max(rate_of(sectors, took_ns), 1U);
 		WRITE_ONCE(d->read_ns, rate_ns(d->seen, DEBT_SECTORS_FIRST / DEBT_READ_TIMES));

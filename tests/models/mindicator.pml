@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The least of many numbers: mindicator_set(), mindicator_refresh() and mindicator_least() in sched/fair/mindicator.h; and
- * mqfq_publish() in sched/mqfq.c, which moves virtual time to it.
+ * mqfq_publish() in sched/mqfq_time.c, which moves virtual time to it.
  *
  * The tree has a fan of 2. Leaves 0 and 1 are below a node; that node and leaf 2 are below the root. The leaves begin with
  * any numbers, the nodes with the least of those. Three writers, each with a leaf of its own, publish one number each: it may

@@ -2,7 +2,7 @@
 /*
  * Tokens and the queues that wait for them: sched/fair/tokens.h and sched/fair/waiting.h, with mqfq_next(), mqfq_take_token(),
  * mqfq_wait(), mqfq_stop_waiting(), mqfq_give(), mqfq_give_to(), mqfq_give_all(), mqfq_give_back(), mqfq_dispatch_from() and
- * mqfq_end() in sched/mqfq.c. The inlines below have the names of the functions.
+ * mqfq_end() in sched/mqfq*.c. The inlines below have the names of the functions.
  *
  * Two queues have a leaf each, below the root. The process queue is all that happens under the lock of a queue: its requests
  * are inserted, at any time and in any order of levels, and it dispatches when blk-mq runs it. The process drive ends

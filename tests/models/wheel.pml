@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Queues that wait for virtual time: sched/fair/wheel.h, with mqfq_throttle(), the part of mqfq_publish() that moves virtual
- * time, mqfq_kick() and mqfq_set_t() in sched/mqfq.c.
+ * time, mqfq_kick() and mqfq_set_t() in sched/mqfq*.c.
  *
  * One queue has a request that may go when virtual time has come to its start tag less T. The process queue is
  * mqfq_dispatch() with mqfq_throttle(): it starts where blk-mq runs the hardware queue. Two publishers move virtual time on,

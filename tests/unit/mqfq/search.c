@@ -18,7 +18,7 @@
 #include "../../../sched/fair/search.h"
 #include "seeds.h"
 
-/* As in sched/mqfq.c. */
+/* As in sched/mqfq_period.c. */
 static const struct search_limits d_limits = { 32, 0, 112, 1, 32 },
 				  t_limits = { 64, 16, 144, 4, 12 };
 #define T_LEAST 4

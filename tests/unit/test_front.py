@@ -2,6 +2,7 @@
 """The search for the best settings by hand, and what is set beside it."""
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -9,7 +10,7 @@ from tailgate.simulator.simulation import Simulation
 from tailgate.upkeep.claims import front, simulations
 from tailgate.upkeep.claims.quantity import EXACT, INTERVAL
 from tailgate.upkeep.claims.simulations import Reader, reader, with_knobs
-from tailgate.upkeep.claims.steps import auto
+from tailgate.upkeep.claims.steps import auto, starts
 
 LOAD = "64k-poisson"
 TRIALS = len(front.BY_HAND) + 4
@@ -113,6 +114,14 @@ def test_the_place_is_found_when_the_background_has_its_share(monkeypatch: pytes
 
     monkeypatch.setattr(auto, "mib_until", read)
     assert auto.found_after_s(None) == 1.0 + auto.WINDOW_S  # type: ignore[arg-type]
+
+
+def test_a_guest_finds_its_place_as_the_simulator_does() -> None:
+    """Sectors at the ends of windows: two slow ones, then as many as later."""
+    read = [10, 89, *[100] * (starts.WINDOWS - 2)]
+    assert starts.found_after_s([0, *accumulate(read)]) == 3 * auto.WINDOW_S
+    never = [*[10] * (starts.WINDOWS // 2), *[100] * (starts.WINDOWS // 2)]
+    assert starts.found_after_s([0, *accumulate(never)]) == starts.WINDOWS * auto.WINDOW_S
 
 
 def test_a_reader_that_would_fall_behind_its_clock_has_no_such_target() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import pairwise
 from statistics import median
 
 from tailgate.base.command import log
@@ -187,14 +188,18 @@ def mib_until(simulated: Simulation, end_s: float) -> float:
     return outcome.flows["background"][1][0].bytes / 2**20
 
 
+def place_s(read: Iterable[float], steady: float, never_s: float) -> float:
+    """The end of the first window in which the background read its share of what it ends with, s."""
+    ends = (i * WINDOW_S for i, of_window in enumerate(read, 1) if of_window >= PLACE * steady)
+    return next(ends, never_s)
+
+
 def found_after_s(simulated: Simulation) -> float:
-    """When the background has found its place: the end of the first window in which it has its share."""
+    """When the background has found its place, s."""
     windows = round(START_S / WINDOW_S)
     read = [0.0, *(mib_until(simulated, i * WINDOW_S) for i in range(1, windows // 2 + 1))]
     steady = (mib_until(simulated, START_S) - read[-1]) / (windows - windows // 2)
-    return next(
-        (i * WINDOW_S for i in range(1, len(read)) if read[i] - read[i - 1] >= PLACE * steady), START_S
-    )
+    return place_s((after - before for before, after in pairwise(read)), steady, START_S)
 
 
 def auto_found(lab: Lab) -> Iterator[Figure]:

@@ -17,7 +17,7 @@ from tailgate.spec import drive as drives
 from tailgate.upkeep.claims.lab import Lab
 from tailgate.upkeep.claims.quantity import exact
 from tailgate.upkeep.claims.results import Figure, Source
-from tailgate.upkeep.claims.steps.auto import PLACE, STARTS, WINDOW_S
+from tailgate.upkeep.claims.steps.auto import STARTS, WINDOW_S, place_s
 
 DRIVE, KERNEL = "970evo", "backports"
 #: Guests at a time; each has its share of the starts.
@@ -59,8 +59,7 @@ def found_after_s(sectors: Sequence[int]) -> float:
     """When the background has found its place, s, from what the drive had read at the ends of windows."""
     read = [after - before for before, after in pairwise(sectors)]
     steady = sum(read[WINDOWS // 2 :]) / (WINDOWS - WINDOWS // 2)
-    place = (i for i, of_window in enumerate(read[: WINDOWS // 2], 1) if of_window >= PLACE * steady)
-    return next(place, WINDOWS) * WINDOW_S
+    return place_s(read[: WINDOWS // 2], steady, WINDOWS * WINDOW_S)
 
 
 def starts_of(kernel: Kernel, guest: int) -> list[float]:

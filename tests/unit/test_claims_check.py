@@ -558,6 +558,23 @@ def test_a_cell_may_ask_for_a_result_that_was_not_found() -> None:
     assert table.places() == ["x/a"]
 
 
+def test_a_row_has_the_words_of_a_template_or_all_its_cells() -> None:
+    table = tables.Table(
+        columns=("x", "y", "z"),
+        template=("$1", "{value:$2/a}", "{value:$2/b} of $1"),
+        rows=(("one", "x"), ("two", "", "{value:x/b}")),
+    )
+    _, _, *rows = tables.rendered(table, stored(figure("x/a", exact(1)), figure("x/b", exact(2))), "sample")
+    assert rows == ["| one | 1 | 2 of one |", "| two |  | 2 |"]
+    assert table.places() == ["x/a", "x/b"]
+
+
+@pytest.mark.parametrize("row", [("one",), ("one", "x", "y", "z")])
+def test_a_row_with_other_words_than_its_template_is_told(row: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="row 'one': expected 2 words or 3 cells, got"):
+        tables.Table(columns=("x", "y", "z"), template=("$1", "{value:$2/a}", ""), rows=(row,))
+
+
 @pytest.mark.parametrize(("value", "text"), [(1.1, "yes"), (1.2, "no")])
 def test_a_cell_says_whether_a_result_holds(
     value: float, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

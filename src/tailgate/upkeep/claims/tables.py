@@ -16,6 +16,9 @@ percentile in us; a load without a label is "-". A flow may be a pattern: the la
 that it matches. A cell ./run/load/scheduler/rate stands for the table's `figures` of that point, a cell each,
 or one cell if they are to be `together`.
 
+Where rows differ in a few words only, `template` has their cells with $1, $2 and so on in place of these
+words, and a row has the words. A row with as many cells as `template` is complete as it is.
+
 A block stays as it is where there is no such file, and until all its results are measured.
 """
 
@@ -23,8 +26,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
@@ -57,6 +61,8 @@ _FORMS: Mapping[str, Callable[[Result], str]] = {
 _JUDGED = "judged"
 #: The form of a result that its step may not give.
 _MAYBE = "maybe"
+#: In a template, the place of a row's word.
+_WORD = re.compile(r"\$([1-9])")
 _PLACE = re.compile(rf"\{{(?:({'|'.join((*_FORMS, _MAYBE, _JUDGED))}):)?([^{{}}]+)\}}")
 
 
@@ -68,16 +74,33 @@ class Table(BaseModel, extra="forbid", frozen=True):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    template: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     together: bool = False
     runs: dict[str, tuple[str, ...]] = {}
 
     def cells(self) -> Iterator[list[str]]:
-        """The rows, with the figures of points in their place."""
+        """The rows, with the template filled in and the figures of points in their place."""
         for row in self.rows:
             yield [
-                made for cell in row for made in (self._of_point(cell) if cell.startswith("./") else [cell])
+                made
+                for cell in self._complete(row)
+                for made in (self._of_point(cell) if cell.startswith("./") else [cell])
             ]
+
+    def _complete(self, row: Sequence[str]) -> Sequence[str]:
+        if not self.template or len(row) == len(self.template):
+            return row
+        return [_WORD.sub(lambda found: row[int(found[1]) - 1], cell) for cell in self.template]
+
+    @model_validator(mode="after")
+    def _rows_have_the_words(self) -> Self:
+        words = max((int(i) for cell in self.template for i in _WORD.findall(cell)), default=0)
+        for row in self.rows:
+            if self.template and len(row) not in (words, len(self.template)):
+                expected = f"expected {words} words or {len(self.template)} cells"
+                raise ValueError(f"row '{row[0]}': {expected}, got {len(row)}")
+        return self
 
     def _of_point(self, point: str) -> list[str]:
         asked = [figure.rpartition(":") for figure in self.figures]

@@ -136,7 +136,7 @@ unit: sim ## everything that needs no virtual machine
 swarm: ## random knobs, loads and faults against the laws of SCHEDULER, until stopped; SEED=N begins there
 	$(BIN)/python -m tests.swarm play $(SCHEDULER) $(SEED)
 
-swarm-faults: ## faults that K2 once had, put back, and some of mqfq: which law finds each, and how soon
+swarm-faults: ## faults that K2 once had, put back, and invented ones of the others: which law finds each, and how soon
 	$(BIN)/python -m tests.swarm faults
 
 faults: ## faults that K2 once had, put back one by one: what finds each (half an hour, with virtual machines)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Faults put back: which law of the swarm test finds each, and after how many scenarios.
 
-K2 once had its faults; those of MQFQ are invented.
+K2 once had its faults; those of MQFQ and fifo are invented.
 
 `make swarm-faults` prints a table; exit status 1 if one is not found.
 """
@@ -410,8 +410,25 @@ MQFQ_FAULTS = (
     ),
 )
 
+FIFO_FAULTS = (
+    Fault("the newest goes first", "entry = f->list.next;", "entry = f->list.prev;", found_soon=True),
+    Fault(
+        "a request too many goes",
+        "atomic_read(&f->inflight) < (int)",
+        "atomic_read(&f->inflight) <= (int)",
+        found_soon=True,
+    ),
+    Fault(
+        "nothing runs a hardware queue at an end",
+        "return READ_ONCE(f->queued);",
+        "return false;",
+        found_soon=True,
+    ),
+    Fault("what the driver gave back goes last", "if (at_head)", "if (false)", found_soon=True),
+)
+
 #: By scheduler.
-FAULTS = {"k2": K2_FAULTS, "mqfq": MQFQ_FAULTS}
+FAULTS = {"k2": K2_FAULTS, "mqfq": MQFQ_FAULTS, "fifo": FIFO_FAULTS}
 
 
 def compile_swarm(

@@ -6,6 +6,7 @@
 
 /* clang-format off */
 #define SUBJECTS(subject) \
+	subject(fifo) \
 	subject(k2) \
 	subject(mqfq)
 /* clang-format on */

@@ -97,6 +97,14 @@ def test_starts_are_defaults_first_and_then_one_knob_at_either_end() -> None:
     assert space.defaults()[0].changed == {}
 
 
+def test_of_a_scheduler_with_two_knobs_both_start_at_an_end_too() -> None:
+    space = Space(["kyber", "k2"])
+    corners = list(space.starts())[-4:]
+    ends = [[c[a.name] for a in space.axes["kyber"]] for c in corners]
+    most = [len(a.values) - 1 for a in space.axes["kyber"]]
+    assert ends == [[0, 0], [0, most[1]], [most[0], 0], most]
+
+
 def test_values_are_in_the_order_in_which_a_knob_lets_more_pass() -> None:
     [latency, *_] = Space(["kyber"]).axes["kyber"]
     assert list(latency.values) == sorted(latency.values, key=int)

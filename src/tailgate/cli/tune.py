@@ -67,7 +67,7 @@ def tune(
     trials: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Settings that are tried.", show_default="120; 40 with --quick"
+            min=1, metavar="N", help="Settings that are tried.", show_default="120; 44 with --quick"
         ),
     ] = None,
     repeats: Annotated[

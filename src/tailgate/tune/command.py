@@ -23,7 +23,7 @@ from tailgate.tune.search import Budget, Search
 from tailgate.tune.space import SEARCHED, Space
 
 #: By mode: settings, and seeds of a setting near the front.
-TRIALS: Mapping[str, tuple[int, int]] = {"quick": (40, 3), "full": (120, 8)}
+TRIALS: Mapping[str, tuple[int, int]] = {"quick": (44, 3), "full": (120, 8)}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import optuna
 
@@ -57,6 +58,11 @@ class Axis:
     def start(self) -> int:
         """The default's place among the values."""
         return self.values.index(LEFT if self.knob.default is None else self.knob.default)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The places of the first and the last value."""
+        return 0, len(self.values) - 1
 
 
 @dataclass(frozen=True)
@@ -117,15 +123,22 @@ class Space:
         return [_setting(name, axes, {}) for name, axes in self.axes.items()]
 
     def starts(self) -> Iterator[dict[str, object]]:
-        """What is tried first, as parameters of a trial: all defaults, then one knob at either end."""
+        """What is tried first, as parameters of a trial: all defaults, then one knob at either end.
+
+        Last both knobs at an end, where a scheduler has two.
+        """
         for name, axes in self.axes.items():
             yield _parameters(name, axes, {})
         longest = max((len(axes) for axes in self.axes.values()), default=0)
         for i in range(longest):
             for name, axes in self.axes.items():
-                for end in (0, len(axes[i].values) - 1) if i < len(axes) else ():
+                for end in axes[i].ends if i < len(axes) else ():
                     if end != axes[i].start:
                         yield _parameters(name, axes, {axes[i].name: end})
+        for name, axes in self.axes.items():
+            for ends in product(*(axis.ends for axis in axes)) if len(axes) == 2 else ():
+                if all(end != axis.start for axis, end in zip(axes, ends, strict=True)):
+                    yield _parameters(name, axes, {a.name: end for a, end in zip(axes, ends, strict=True)})
 
     def suggest(self, trial: optuna.Trial) -> Setting:
         """The setting of a trial."""

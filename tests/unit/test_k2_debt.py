@@ -170,8 +170,8 @@ def check_a_large_buffer_that_was_full_is_worked_off(script: Script) -> None:
 
 def check_without_it_the_buffer_is_full(script: Script) -> None:
     lab = Lab(script, 1.0, {"write_debt_kib_max": 0})
-    lab.play(60_000)
-    assert lab.typical_debt(20_000, 60_000) > BUFFER_SECTORS
+    lab.play(200_000)
+    assert lab.typical_debt(60_000, 200_000) > BUFFER_SECTORS
 
 
 def check_a_slower_drive_is_noticed(script: Script) -> None:
@@ -301,6 +301,7 @@ def test_debt_is_bounded(script: Script, check: Callable[[Script], None]) -> Non
 
 
 MUTATIONS = [
+    Mutation("on-unasked", "off", "on && (debt || cap != BOUND_NONE)", "on"),
     Mutation(
         "never-drains-by-the-clock",
         "large",

@@ -12,6 +12,11 @@ __all__ = ["pytest_runtest_protocol", "pytest_terminal_summary", "same_twice"]
 T = TypeVar("T")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A long test that shares no guest comes first: last, it would keep one worker busy and no other."""
+    items.sort(key=lambda item: item.path.name != "test_watch.py")
+
+
 def run_twice(measure: Callable[[], T]) -> T:
     """What two runs in virtual time give, which must be the same.
 

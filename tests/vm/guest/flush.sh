@@ -28,7 +28,7 @@ JOBS
 # FIO_OPTION: the place; for k2 with a write-back cache without faults and with each kind of fault, else with all faults at once
 writes() {
 	troubles=" ,requeue_every=3,requeue_every=3 dontprep=1,busy_every=3 devbusy_every=5"
-	[ $SCHEDULER$cache = k21 ] || troubles="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
+	[ $SCHEDULER = k2 ] && [ $cache = 1 ] || troubles="requeue_every=3 dontprep=1 busy_every=4 devbusy_every=5"
 	IFS=,
 	set -- "$1" $troubles
 	unset IFS

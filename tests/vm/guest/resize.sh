@@ -4,7 +4,6 @@
 # and switches it on again. No lock covers all three steps, so another scheduler may be set in between. Needs slub_debug=FZP on the
 # kernel command line, which detects memory that is overwritten.
 grep -q 'slub_debug=FZP' /proc/cmdline || skip "this machine does not check memory"
-ROUNDS=25
 modprobe null_blk nr_devices=0 || fail "null_blk does not load"
 load_module $MODULE
 forever() { # NAME COMMANDS: repeats them until /tmp/NAME.end exists
@@ -19,7 +18,7 @@ without_io() { # DISK FILE: where its number of hardware queues is set
 	Q=/sys/block/$1/queue
 	forever reads "cat /proc/tailgate-$SCHEDULER > /dev/null"
 	forever switches "for s in none $SCHEDULER mq-deadline $SCHEDULER; do echo \$s > $Q/scheduler; done"
-	for round in $(seq $ROUNDS); do
+	for round in $(seq 25); do
 		echo 2 > $2 || fail "$1 does not take two hardware queues"
 		echo 1 > $2 || fail "$1 does not take one hardware queue"
 	done

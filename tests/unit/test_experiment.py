@@ -12,6 +12,7 @@ from tailgate.load import fiojob
 from tailgate.runs import statistics as analysis
 from tailgate.spec import drive, experiment, paper
 from tailgate.spec.grid import words
+from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import expand
 
 FIG8 = paths.EXPERIMENTS / "k2" / "fig8.toml"
@@ -84,7 +85,7 @@ def test_paper_rows() -> None:
             'labl = "k2-16"',
             "schedulers[5].labl: unknown key; expected cgroups, dilated, knobs, label",
         ),
-        ("[paper]", "[papr]", "papr: unknown key; expected drive, flows, job, machine"),
+        ("[paper]", "[papr]", "papr: unknown key; expected drive, extends, flows, job"),
         (
             'role = "real-time"',
             'role = "rt"',
@@ -94,7 +95,7 @@ def test_paper_rows() -> None:
         ('["read_lat', '["rd_lat', "schedulers[2]: dilated: rd_lat_nsec is not one of the integer knobs"),
         ("seeds = [1]", "seeds = 1", "modes.quick.seeds: expected an array, got 1"),
         ("seeds = [1]", "seeds = []", "modes.quick.seeds: expected at least 1 of them, got []"),
-        ("[machine]", "machine = 1\n[machin]", "machin: unknown key; expected drive, flows, job, machine"),
+        ("[machine]", "machine = 1\n[machin]", "machin: unknown key; expected drive, extends, flows, job"),
         (
             'rt = { section = "rt", role = "real-time" }',
             'section = { rol = "real-time" }',
@@ -121,6 +122,69 @@ def test_paper_rows() -> None:
 def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     (tmp_path / "fig8.fio").touch()
     assert_refused(tmp_path, FIG8, old, new, message)
+
+
+def extended(folder: Path, text: str, other: str = FIG8.read_text()) -> experiment.Experiment:
+    """An experiment that extends a file."""
+    for name in ("fig8.fio", "paper.csv"):
+        (folder / name).write_bytes((FIG8.parent / name).read_bytes())
+    (folder / "other.toml").write_text(other)
+    own = folder / "own.toml"
+    own.write_text(text)
+    return experiment.load(own)
+
+
+def test_extends(tmp_path: Path) -> None:
+    own = extended(
+        tmp_path,
+        """
+        extends = "other.toml"
+        title = "Own"
+        variants = []
+        [queue]
+        nomerges = 1
+        [modes.quick]
+        seeds = [7]
+        [[schedulers]]
+        label = "k2-8"
+        knobs = { inflight_max = 9 }
+        [[schedulers]]
+        label = "mine"
+        name = "none"
+        """,
+    )
+    other = experiment.load(FIG8)
+    [k2] = [s for s in other.schedulers if s.label == "k2-8"]
+    assert own.model_copy(update={"schedulers": other.schedulers}) == other.model_copy(
+        update={
+            "extends": "other.toml",
+            "title": "Own",
+            "variants": (),
+            "queue": {**other.queue, "nomerges": 1},
+            "modes": {**other.modes, "quick": other.modes["quick"].model_copy(update={"seeds": (7,)})},
+        }
+    )
+    knobs = {**k2.knobs, "inflight_max": 9}
+    assert own.schedulers == (k2.model_copy(update={"knobs": knobs}), Scheduler(label="mine", name="none"))
+    assert ("extends", "other.toml") in own.files_beside
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('extends = "no.toml"', "extends: expected the name of a file beside the experiment, got 'no.toml'"),
+        (
+            'extends = "../a.toml"',
+            "extends: expected the name of a file beside the experiment, got '../a.toml'",
+        ),
+        ("extends = 1", "extends: expected the name of a file beside the experiment, got 1"),
+        ('extends = "own.toml"', "extends: expected a file that extends none itself, got own.toml"),
+        ('extends = "other.toml"\nmachine = 1', "machine: expected a table, got 1"),
+    ],
+)
+def test_extends_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with refused(f"{tmp_path / 'own.toml'}: {message}"):
+        extended(tmp_path, text)
 
 
 INVERSION = paths.EXPERIMENTS / "k2" / "inversion.toml"

@@ -256,6 +256,13 @@ def test_a_written_experiment_is_the_one_that_was_meant(job: Path, tmp_path: Pat
     assert (path.parent / "own.fio").read_text() == JOB.replace("/dev/nvme0n1", "/dev/vflash0")
 
 
+def test_a_written_experiment_extends_none(tmp_path: Path) -> None:
+    spec, folder = workload.experiment_of(workload.Asked("kyber/r1-w256"))
+    path = workload.write(spec, [Setting("none", {}).as_scheduler()], folder, tmp_path / "confirm")
+    assert experiments.load(path).queue == spec.queue
+    assert {p.name for p in path.parent.iterdir()} == {"workload.toml", "flows.fio"}
+
+
 def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: Path) -> None:
     job.write_text(JOB.replace("/dev/nvme0n1", "${DEV}") + "write_lat_log=${LOG}\n")
     given = {"DEPTH": "16", "DEV": "/dev/nvme0n1", "LOG": "/dev/shm/log"}

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, model_validator
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import EXPERIMENTS
 from tailgate.spec import cgroups
+from tailgate.spec.extends import expand_extends
 from tailgate.spec.grid import expand_grids
 from tailgate.spec.scheduler import Knob, Label, Scheduler
 from tailgate.spec.sweep import Share, Sweep, expand
@@ -116,11 +117,13 @@ class Paper(BaseModel, extra="forbid", frozen=True):
 class Experiment(BaseModel, extra="forbid", frozen=True):
     """A whole experiment file. `name` is `family/name`; `path` is the file.
 
-    In the file `axes` may stand for sweeps, and a scheduler may have a grid; `load` writes both out. An
-    experiment that repeats no published figure has no `paper`; then neither its loads nor its schedulers
-    name anything of a paper's.
+    In the file `axes` may stand for sweeps, and a scheduler may have a grid; `load` writes both out. It also
+    adds what the file that it `extends` has. An experiment that repeats no published figure has no `paper`;
+    then neither its loads nor its schedulers name anything of a paper's.
     """
 
+    #: The file beside it that has what this one does not say.
+    extends: str | None = None
     title: str
     drive: str
     job: str
@@ -217,8 +220,12 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
     @property
     def files_beside(self) -> tuple[tuple[str, str], ...]:
         """The files beside the experiment's that it names: (key, name), jobs first."""
-        jobs = tuple(("job", job) for job in self.jobs)
-        return (*jobs, ("paper.file", self.paper.file)) if self.paper else jobs
+        files = [("job", job) for job in self.jobs]
+        if self.paper:
+            files.append(("paper.file", self.paper.file))
+        if self.extends:
+            files.append(("extends", self.extends))
+        return tuple(files)
 
 
 def _once(key: str, labels: list[str]) -> list[str]:
@@ -254,7 +261,7 @@ def find(name: str) -> Path:
 
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
-    spec = parse_toml(path, Experiment, lambda data: expand_grids(expand(data)))
+    spec = parse_toml(path, Experiment, lambda data: expand_grids(expand(expand_extends(data, path.parent))))
     for key, file in spec.files_beside:
         if not (path.parent / file).is_file():
             raise UsageError(

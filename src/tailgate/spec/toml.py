@@ -24,6 +24,16 @@ def load_toml(folder: Path, kind: str, name: str, model: type[Model]) -> tuple[P
     return path, parse_toml(path, model)
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file. UsageError if it cannot be read, or is not valid."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise UsageError(f"{path}: expected a readable TOML file ({e.strerror})") from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: not valid TOML: {e}") from e
+
+
 def parse_toml(
     path: Path, model: type[Model], prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> Model:
@@ -31,12 +41,7 @@ def parse_toml(
 
     `prepare` writes out what the file may have in a shorter form; ValueError for what is not right in that.
     """
-    try:
-        written = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise UsageError(f"{path}: expected a readable TOML file ({e.strerror})") from e
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path}: not valid TOML: {e}") from e
+    written = read_toml(path)
     try:
         data = prepare(written)
     except ValueError as e:

@@ -22,11 +22,11 @@ PACKAGE = Path(__file__).resolve().parents[1]
 #: Packages and modules that decide no figure although modules that do import them: errors, paths and
 #: progress; where records lie; what a target is; the reading of files whose content is in the identity.
 DECIDE_NOTHING = frozenset(
-    {"base", "runs/folder.py", "targets/protocol.py", "spec/toml.py", "guest/kernels.py"}
+    {"base", "guest/kernels.py", "runs/folder.py", "spec/extends.py", "spec/toml.py", "targets/protocol.py"}
 )
 #: Of an experiment: how it is shown; and what `asked` has by itself, as far as it is asked for.
 NOT_OF_EXPERIMENT: Mapping[str, Any] = {
-    **dict.fromkeys(("title", "paper", "drive", "modes", "schedulers", "variants"), True),
+    **dict.fromkeys(("extends", "title", "paper", "drive", "modes", "schedulers", "variants"), True),
     "sweeps": {"__all__": {"keys", "row", "lines", "in_tables"}},
     "machine": {"simulated"},
 }

@@ -83,6 +83,7 @@ def _chosen(spec: Experiment, asked: Asked) -> Experiment:
     cpus = {} if asked.cpus is None else {"smp": asked.cpus}
     return spec.model_copy(
         update={
+            "extends": None,
             "drive": asked.drive or spec.drive,
             "paper": None,
             "sweeps": tuple(s.model_copy(update={"row": {}, "lines": {}}) for s in spec.sweeps),

@@ -2,6 +2,7 @@
 """The command line: help, refusals, exit statuses, completion, closed pipes; what each command is told."""
 
 import json
+import resource
 import subprocess
 import sys
 import tomllib
@@ -158,6 +159,25 @@ def test_a_full_disk_is_told_in_one_line() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "tailgate: a write: No space left on device\n"
+
+
+def test_a_job_that_is_too_large_is_told_in_one_line(tmp_path: Path) -> None:
+    job = tmp_path / "large.fio"
+    job.write_text(
+        "[a]\nfilename=/dev/nvme0n1\ndirect=1\nioengine=libaio\nrw=randread\nruntime=1\ntime_based\n"
+    )
+    with job.open("a") as file:
+        file.write("numjobs=4096\niodepth=65535\n")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "simulate", str(job)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("tailgate: out of memory; expected ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["when it ends", "at the first line"])

@@ -100,6 +100,9 @@ def run(
         return _refuse(str(e))
     except typer.TyperException as e:
         return _refuse(_sentence(e, name))
+    except MemoryError:
+        _refuse("out of memory; expected fewer processes, a smaller iodepth, fewer requests or --jobs 1")
+        return FAILED
     except OSError as e:
         if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # the reader has seen enough
             _refuse(f"{e.filename or 'a write'}: {os.strerror(e.errno)}" if e.errno else str(e))

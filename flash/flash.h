@@ -72,7 +72,7 @@ enum flash_admission { FLASH_IN_ORDER, FLASH_FREE };
 		"the buffer frees room no faster than this: garbage collection makes room for what is programmed; " \
 		"0: as soon as it is programmed") \
 	parameter(stall_kib, "KiB", 0, 16777216, 0, \
-		"each time that this much was programmed, the buffer frees no room for stall_ns; 0 never") \
+		"each time that programs took this much, full or not, the buffer frees no room for stall_ns; 0 never") \
 	parameter(stall_ns, "ns", 0, 1000000000, 0, "time for which the buffer frees no room") \
 	parameter(slc_mib, "MiB", 0, 16777216, 0, "size of the SLC cache; 0 none") \
 	parameter(slc_full_program_ns, "ns", 0, 1000000000, 0, \

@@ -236,6 +236,7 @@ static inline void split_submit_rest(struct bio *bio, gfp_t gfp)
  */
 static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sectors)
 {
+	blk_opf_t opf = bio->bi_opf;
 	unsigned int first;
 	struct bio *piece;
 
@@ -260,8 +261,10 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 	}
 	bio_clear_polled(bio);
 	piece = split_front(bio, first, GFP_NOWAIT | __GFP_NOWARN);
-	if (!piece)
+	if (!piece) {
+		bio->bi_opf = opf;
 		return false;
+	}
 	atomic_long_inc(&s->pieces);
 	submit_bio_noacct(piece);
 	if (!split_point(bio, sectors)) { /* that was the last split */

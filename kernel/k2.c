@@ -38,6 +38,8 @@ static inline unsigned int k2_sectors(struct k2_entry *e)
 {
 	struct request *rq = k2_request(e);
 
+	if (req_op(rq) == REQ_OP_ZONE_APPEND)
+		return blk_rq_sectors(rq);
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ? blk_rq_sectors(rq) : 0;
 }
 

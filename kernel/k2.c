@@ -168,15 +168,12 @@ static bool k2_is_new(struct request *rq)
 static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct instance *instance = instance_of(data->q);
-	struct k2 *k2 = &instance->algorithm;
-	bool discards = (opf & REQ_OP_MASK) == REQ_OP_DISCARD && READ_ONCE(k2->discard_sectors);
+	const struct k2 *k2 = &instance->algorithm;
+	bool discards = (opf & REQ_OP_MASK) == REQ_OP_DISCARD;
+	unsigned int tags = data->q->nr_requests;
 
-	/* set no limit that has no effect: it would cost a search for a shallow tag, and prevent the allocation of tags in batches */
-	if (!discards && !READ_ONCE(k2->levels.filled) &&
-	    data->q->nr_requests >= READ_ONCE(k2->tags_enough))
-		return;
-	if (!k2_is_rt(get_current_ioprio()))
-		tags_limit(instance, data, k2_limit(k2, data->q->nr_requests, discards));
+	if (k2_limits_tags(k2, discards, tags))
+		tags_limit(instance, data, k2_limit_for(k2, get_current_ioprio(), discards, tags));
 }
 
 static void k2_begin(struct instance *instance)

@@ -37,6 +37,16 @@ static inline unsigned int k2_piece_for(const struct k2 *k2, unsigned int ioprio
 	return k2_piece(k2, k2_level(ioprio), discards);
 }
 
+/*
+ * Must k2_limit_for() be applied now? A limit costs a search for a tag, and prevents the block layer from allocating tags in batches. While
+ * lists are blocked, requests may be queued that no dispatcher has collected.
+ */
+static inline bool k2_limits_tags(const struct k2 *k2, bool discards, unsigned int tags)
+{
+	return tags < READ_ONCE(k2->tags_enough) || READ_ONCE(k2->levels.filled) ||
+	       atomic_read(&k2->blocked) || (discards && READ_ONCE(k2->discard_sectors));
+}
+
 /* Most scheduler tags of a hardware queue that tasks of this priority may hold together. */
 static inline unsigned int k2_limit_for(const struct k2 *k2, unsigned int ioprio, bool discards,
 					unsigned int tags)

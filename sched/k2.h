@@ -90,8 +90,8 @@ enum k2_knob {
 
 enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
 
-/* Tags held by the plugs of two tasks, with the most requests that the block layer keeps in a plug (BLK_MAX_REQUEST_COUNT). */
-#define K2_TAGS_IN_PLUGS (2 * 32)
+/* Tags held by the plugs of two tasks, with the most requests that the block layer keeps in a plug (twice BLK_MAX_REQUEST_COUNT). */
+#define K2_TAGS_IN_PLUGS (2 * 64)
 /* Waiting discards keep their scheduler tags, so discards may take at most this fraction, 1/8, of the tags. */
 #define K2_DISCARD_TAGS_SHARE 8
 /* Largest piece, in sectors: the maximum of split_kib. */
@@ -113,7 +113,7 @@ enum k2_bound_when { K2_BOUND_ALWAYS, K2_BOUND_ACTIVE };
  * @piece_sectors: most sectors in a background request; 0: any number
  * @granule_sectors: piece sizes are multiples of this
  * @discard_sectors: most sectors in a background discard; 0: any number
- * @tags_enough: from this many scheduler tags on, k2_limit() need not be applied while nothing is queued
+ * @tags_enough: from this many scheduler tags on, k2_limit() need not be applied while nothing is queued or blocked
  * @inflight: the requests and sectors in the drive, and the bounds on them
  * @blocked: bitmap of lists that may not dispatch now
  * @rt_inflight: real-time requests in the drive, by level

@@ -32,11 +32,10 @@ static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
  */
 static void k2_apply_tags(struct k2 *k2)
 {
-	u64 held = k2->inflight.requests_max + K2_TAGS_IN_PLUGS, tags = BOUND_NONE;
+	/* without a bound: more than there can be */
+	u64 held = min_t(u64, k2->inflight.requests_max, U32_MAX) + K2_TAGS_IN_PLUGS;
 
-	if (k2->inflight.requests_max != BOUND_NONE)
-		tags = div_u64(100 * held, 100 - k2->knobs[K2_KNOB_rt_tags]) + 1;
-	WRITE_ONCE(k2->tags_enough, tags);
+	WRITE_ONCE(k2->tags_enough, div_u64(100 * held, 100 - k2->knobs[K2_KNOB_rt_tags]) + 1);
 }
 
 /* Recomputes the bounds in force from the knobs, real-time activity and the latency target. */

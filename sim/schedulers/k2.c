@@ -244,6 +244,8 @@ static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	struct k2_drive *d = s;
 
 	(void)sync;
+	if (!k2_limits_tags(&d->k2, op == SIM_DISCARD, tags))
+		return tags;
 	return k2_limit_for(&d->k2, ioprio, op == SIM_DISCARD, tags);
 }
 

@@ -740,7 +740,11 @@ static u32 subject_piece(const struct io *io)
 
 static u32 subject_limit(const struct io *io, u32 tags)
 {
-	return io->level != K2_BACKGROUND ? tags : k2_limit(k2, tags, io->op == IO_DISCARD);
+	bool discards = io->op == IO_DISCARD;
+
+	return io->level == K2_BACKGROUND && k2_limits_tags(k2, discards, tags) ?
+		       k2_limit(k2, tags, discards) :
+		       tags;
 }
 
 static void subject_destroy(void)

@@ -785,16 +785,40 @@ def check_limits(script: Script) -> None:
             if percent and tags > 1:
                 assert limit < tags, "no tag is kept for real-time tasks"
             assert limit >= tags * (100 - percent) // 100
-        # from so many on, what is in the drive (32) and in two plugs (64) leaves the share free by itself
+        # from so many on, what is in the drive (32) and in two plugs (128) leaves the share free by itself
         enough = int(script.ask("enough"))
-        assert int(script.ask(f"limit {enough}")) >= 32 + 64 > int(script.ask(f"limit {enough - 2}"))
+        assert int(script.ask(f"limit {enough}")) >= 32 + 128 > int(script.ask(f"limit {enough - 2}"))
+        assert script.ask(f"limits {enough}") == "0"
+        assert script.ask(f"limits {enough - 1}") == "1"
     assert script.ask("set bound_when 1") == "0 1"
-    assert int(script.ask("enough")) == 2**64 - 1, "without a bound on requests no number is enough"
+    assert int(script.ask("enough")) > 2**32, "without a bound on requests no number is enough"
     assert script.ask("end") == "1"
 
 
 def test_share_of_tags(script: Script) -> None:
     check_limits(script)
+
+
+def check_limits_while_full(script: Script) -> None:
+    """While the drive is full, nothing collects what is inserted: the tags that it takes must be limited."""
+    script.ask("new 1")
+    assert script.ask("limits 256") == "0"
+    for n in range(32):
+        script.ask(f"insert 0 0 {n}:8:0:8")
+        assert script.ask("dispatch 0") == str(n)
+    script.ask("insert 0 0 32:8:0:8")
+    assert script.ask("work") == "0"
+    assert script.ask("limits 256") == "1"
+    assert script.ask("finish 0 0") == "0"
+    assert script.ask("dispatch 0") == "32"
+    for n in range(1, 33):
+        script.ask(f"finish {n} 0")
+    assert script.ask("limits 256") == "0"
+    assert script.ask("end") == "1"
+
+
+def test_tags_are_limited_while_the_drive_is_full(script: Script) -> None:
+    check_limits_while_full(script)
 
 
 def check_ranges(script: Script) -> None:
@@ -968,13 +992,14 @@ MUTATIONS = [
     Mutation("no-least-value", "ranges", "value < knob->least || ", ""),
     Mutation("no-largest-value", "ranges", " || value > knob->most", ""),
     Mutation("any-step", "ranges", "knob->step > 1 &&", "false &&"),
-    Mutation("plugs-hold-no-tags", "limits", "requests_max + K2_TAGS_IN_PLUGS", "requests_max"),
+    Mutation("plugs-hold-no-tags", "limits", "U32_MAX) + K2_TAGS_IN_PLUGS", "U32_MAX)"),
     Mutation(
         "without-a-bound-any-number-is-enough",
         "limits",
-        "if (k2->inflight.requests_max != BOUND_NONE)\n\t\ttags = div",
-        "tags = div",
+        "k2->inflight.requests_max, U32_MAX)",
+        "32, U32_MAX)",
     ),
+    Mutation("no-limit-while-full", "limits-full", "atomic_read(&k2->blocked) || (discards", "(discards"),
     Mutation("no-tag-left", "limits", "tags > kept ? tags - kept : 1", "tags - kept"),
     Mutation(
         "no-tag-kept",
@@ -1198,6 +1223,7 @@ def check_promises(script: Script, plan: tuple[int, int, list[tuple[object, ...]
 CHECKS: dict[str, Callable[[Script], None]] = {
     "script": check_promises,
     "limits": check_limits,
+    "limits-full": check_limits_while_full,
     "visits": check_visits,
     "sizes": check_sizes,
     "urgent": check_urgent,

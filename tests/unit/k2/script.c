@@ -24,6 +24,7 @@
  *   set KNOB VALUE                -> 0 or an error
  *   limit TAGS                    -> tags for others than real-time tasks
  *   enough                        -> scheduler tags from which on no limit is needed while nothing waits
+ *   limits TAGS                   -> 1 if the limit must be applied now, else 0
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due -> run if a hardware queue should be run
@@ -145,6 +146,7 @@ static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const str
 }
 
 #include "../../../sched/k2.c"
+#include "../../../sched/binding.h"
 
 #define IOS 4096
 
@@ -357,6 +359,8 @@ static void obey(char *line)
 		printf("%u", k2_limit(k2, a, false));
 	} else if (!strcmp(line, "enough\n")) {
 		printf("%llu", (unsigned long long)k2->tags_enough);
+	} else if (sscanf(line, "limits %u", &a) == 1) {
+		printf("%d", k2_limits_tags(k2, false, a));
 	} else if (!strcmp(line, "counters\n")) {
 		counters();
 	} else if (sscanf(line, "wait %u", &a) == 1) {

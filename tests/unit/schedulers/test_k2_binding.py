@@ -84,10 +84,12 @@ def test_tags_are_kept_for_real_time_tasks(play: Play) -> None:
     play(
         [
             ("new k2 1 256", ""),
-            (f"limit {READ} 1 {BE} 256", "192"),
-            (f"limit {READ} 1 {RT} 256", "256"),
+            (f"limit {READ} 1 {BE} 128", "96"),
+            (f"limit {READ} 1 {RT} 128", "128"),
+            # so many are enough while nothing waits
+            (f"limit {READ} 1 {BE} 256", "256"),
             ("set rt_tags 0", "0"),
-            (f"limit {WRITE} 0 0 256", "256"),
+            (f"limit {WRITE} 0 0 128", "128"),
             ("end", "1"),
         ]
     )

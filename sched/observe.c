@@ -53,7 +53,8 @@ static noinline void k2_note_released(struct k2 *k2, unsigned int list, u64 now)
 	if (list < K2_LIST_BACKGROUND)
 		return;
 	if (k2->held == k2_observer())
-		k2_observe_release(k2, READ_ONCE(k2->released_by), now - k2->held_ns);
+		k2_observe_release(k2, READ_ONCE(k2->released_by),
+				   max_t(s64, now - k2->held_ns, 0));
 	k2->held = 0;
 }
 

@@ -41,11 +41,9 @@ static inline u64 activity_quiet_ns(const struct activity *a)
 	return a->seen_ns + max_t(u64, ACTIVITY_GAPS * a->period_ns, ACTIVITY_GRACE_NS_MIN) + 1;
 }
 
-/* Time in ns, later than @now_ns, at which activity may have ended; 0: there is no activity. */
+/* Time in ns, later than @now_ns, at which activity may have ended. */
 static inline u64 activity_until_ns(const struct activity *a, u64 now_ns)
 {
-	if (!a->active)
-		return 0;
 	/* a real-time request in the drive may prolong activity */
 	return activity_quiet_ns(a) > now_ns ? activity_quiet_ns(a) :
 					       now_ns + ACTIVITY_GRACE_NS_MIN;

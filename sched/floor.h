@@ -2,7 +2,7 @@
 /*
  * The floor: a minimum rate of background requests (be_floor_iops), in spite of strict priority and bounds. While background requests
  * wait, one of them becomes due every 1/be_floor_iops seconds. A due request is dispatched before real-time requests, and no bound
- * holds it except inflight_max.
+ * holds it except inflight_max; a discard also waits for the discard in the drive.
  *
  * If two requests are due at once, a waiting real-time request is dispatched between them, so the floor delays a real-time request by
  * one request at most. While background requests wait, at least be_floor_iops - 1 of them are dispatched each second, provided that

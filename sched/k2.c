@@ -224,14 +224,9 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		.met = inflight_sectors(&k2->inflight) + owed,
 	};
 	if (list == K2_LIST_DISCARDS && k2->discard_sectors)
-		return discard_allows(&k2->discard, r, activity_until_ns(&k2->activity, now));
-	until_ns = debt_allows(&k2->debt, r);
-	if (!until_ns)
-		until_ns = inflight_allows(&k2->inflight, r);
-	if (!until_ns)
-		until_ns = target_allows(&k2->target, r);
-	if (!until_ns)
-		until_ns = ahead_allows(&k2->ahead, r);
+		return discard_allows(&k2->discard, r, k2->activity.active);
+	until_ns = debt_allows(&k2->debt, r) ?: inflight_allows(&k2->inflight, r);
+	until_ns = until_ns ?: target_allows(&k2->target, r) ?: ahead_allows(&k2->ahead, r);
 	if (until_ns && k2->target.on && r->why != K2_HOLD_BYTES)
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
@@ -242,9 +237,15 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 	return until_ns;
 }
 
+/* Discards go one at a time, also those that are due by the floor: do they wait for one in the drive? */
+static inline bool k2_discards_wait(const struct k2 *k2)
+{
+	return k2->discard_sectors && atomic_read(&k2->discard.inflight);
+}
+
 /*
  * May the first entry of a background list be dispatched? If not, blocks the list, and arms the timer if the bound or the floor names
- * a time.
+ * a time, and for the end of real-time activity, with which bounds may end.
  */
 static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 {
@@ -259,7 +260,9 @@ static bool k2_may_go(struct k2 *k2, unsigned int list, u64 now)
 		atomic_xchg(&k2->blocked, 0);
 		return true;
 	}
-	if (k2->floor.interval_ns)
+	if (k2->activity.watched && k2->activity.active)
+		until_ns = min(until_ns, activity_until_ns(&k2->activity, now));
+	if (k2->floor.interval_ns && !(list == K2_LIST_DISCARDS && k2_discards_wait(k2)))
 		until_ns = min(until_ns, max(k2->floor.due_ns[K2_FLOOR_KIND(list)], now + 1));
 	if (until_ns != BOUND_AT_END)
 		k2_arm_by(k2, until_ns);
@@ -321,6 +324,8 @@ static noinline unsigned int k2_choose_among(struct k2 *k2, unsigned int lists, 
 		if (background & 1U << list &&
 		    floor_owes(&k2->floor, K2_FLOOR_KIND(list), lists, now))
 			owed |= 1U << list;
+	if (k2_discards_wait(k2))
+		owed &= ~(1U << K2_LIST_DISCARDS);
 	if (lists & 1U << K2_LIST_URGENT)
 		return K2_LIST_URGENT;
 	if (lists)

@@ -20,11 +20,11 @@ struct discard {
 	u64 dispatched;
 };
 
-/* @quiet_ns: time, later than now, at which real-time activity may end; BOUND_YES: there is no activity. */
-static inline u64 discard_allows(const struct discard *b, struct bound_request *r, u64 quiet_ns)
+/* @active: there is real-time activity. The caller asks again when it ends. */
+static inline u64 discard_allows(const struct discard *b, struct bound_request *r, bool active)
 {
 	r->why = K2_HOLD_DISCARD;
-	return atomic_read(&b->inflight) ? BOUND_AT_END : quiet_ns;
+	return active || atomic_read(&b->inflight) ? BOUND_AT_END : BOUND_YES;
 }
 
 static inline void discard_went(struct discard *b)

@@ -41,6 +41,16 @@ class Fault:
 
 K2_FAULTS = (
     Fault(
+        "a discard that is due by the floor goes beside one in the drive",
+        "return k2->discard_sectors && atomic_read(&k2->discard.inflight);",
+        "return false;",
+    ),
+    Fault(
+        "nothing runs a queue when bounds end with real-time activity",
+        "	if (k2->activity.watched && k2->activity.active)\n		until_ns",
+        "	if (false)\n		until_ns",
+    ),
+    Fault(
         "a request beside discards is taken for one in the idle drive",
         "inflight_requests(&k2->inflight) == 1 &&",
         "inflight_sectors(&k2->inflight) == e->sectors &&",

@@ -139,9 +139,15 @@ static u64 floor_interval_ns(void)
 	return floor ? 1000000000 / floor : 0;
 }
 
+/* Discards go one at a time, also those that are due by the floor. */
+static bool discards_wait(enum floor_kind kind)
+{
+	return kind == FLOOR_DISCARDS && law.discards && k2->knobs[K2_KNOB_discard_kib_max];
+}
+
 static bool floor_owes_now(enum floor_kind kind)
 {
-	return floor_interval_ns() && law.background[kind].waits &&
+	return floor_interval_ns() && law.background[kind].waits && !discards_wait(kind) &&
 	       player_now_ns >= law.background[kind].owed_ns;
 }
 
@@ -317,9 +323,9 @@ static void check_went(struct k2_entry *e)
 {
 	enum floor_kind kind;
 
-	/* a drive that has no slot for so long cannot give the background its floor: the second begins anew */
+	/* a drive that has no slot, or a discard, for so long cannot give the background its floor: the second begins anew */
 	for (kind = 0; kind < FLOOR_KINDS; kind++)
-		if (player_now_ns > law.latest_ns + floor_interval_ns() / 2)
+		if (player_now_ns > law.latest_ns + floor_interval_ns() / 2 || discards_wait(kind))
 			law.background[kind].waits_ns = player_now_ns;
 	law.latest_ns = player_now_ns;
 	if (e->list == K2_LIST_URGENT)
@@ -539,9 +545,12 @@ static void check_waiting(u64 armed_ns)
 		player_fail(
 			"a background request was not collected, and nothing runs a hardware queue");
 	for (kind = 0; kind < FLOOR_KINDS; kind++)
-		if (floor_interval_ns() && law.background[kind].waits)
+		if (floor_interval_ns() && law.background[kind].waits && !discards_wait(kind))
 			wish_ns =
 				min(wish_ns, max(law.background[kind].owed_ns, player_now_ns + 1));
+	/* bounds may end with real-time activity */
+	if (k2->activity.watched && k2->activity.active && !atomic_read(&k2->rt_inflight_all))
+		wish_ns = min(wish_ns, max(activity_quiet_ns(&k2->activity), player_now_ns + 1));
 	if (wish_ns != BOUND_AT_END && (!armed_ns || armed_ns > wish_ns + rounding_ns()))
 		player_fail("the timer is due at %llu, and a wish is for %llu",
 			    (unsigned long long)armed_ns, (unsigned long long)wish_ns);

@@ -218,8 +218,8 @@ MUTATIONS = [
     Mutation(
         "real-time-does-not-hold",
         "activity",
-        "BOUND_AT_END : quiet_ns;",
-        "BOUND_AT_END : BOUND_YES;",
+        "active || atomic_read(&b->inflight)",
+        "atomic_read(&b->inflight)",
     ),
     Mutation("nobody-arms", "activity", "if (until_ns != BOUND_AT_END)\n\t\tk2_arm_by(k2, until_ns);", ""),
     Mutation(

@@ -98,14 +98,15 @@ def test_a_target_of_more_than_four_seconds(script: Script) -> None:
 
 def test_the_earliest_time_is_armed(script: Script) -> None:
     """Of two times to look again the later could be armed, while the scheduler believed in the earlier."""
-    drive = Drive(script, be_floor_iops=1, discard_kib_max=64, inflight_kib_max=4)
-    drive.serve(drive.insert(RT))
+    drive = Drive(script, be_floor_iops=1, inflight_kib_max=4)
     first = drive.insert()
     assert drive.dispatch() == first
     drive.insert()
     assert drive.dispatch() is None
     assert drive.armed_ms == pytest.approx(drive.now_ms + 1000)
-    drive.insert(BACKGROUND, 0, "discards")
+    drive.set("discard_kib_max", 64)
+    drive.real_time()
+    drive.discard()
     assert drive.dispatch() is None
     assert drive.armed_ms == pytest.approx(drive.now_ms + 100, abs=0.01), "when activity ends"
     drive.set("inflight_kib_max", 8)
@@ -121,7 +122,7 @@ def test_a_frozen_queue_holds_nothing(script: Script) -> None:
     held = [
         drive.insert(),
         drive.insert(),
-        *(drive.insert(BACKGROUND, 0, "discards") for _ in range(2)),
+        *(drive.discard() for _ in range(2)),
     ]
     assert drive.dispatch() == held[0]
     assert drive.dispatch() is None
@@ -129,3 +130,28 @@ def test_a_frozen_queue_holds_nothing(script: Script) -> None:
     for number in held[1:]:
         assert drive.works()
         assert drive.dispatch() == number
+
+
+def test_bounds_end_with_activity_by_themselves(script: Script) -> None:
+    """A request that a bound held when activity ended waited for the next completion."""
+    drive = Drive(script, be_floor_iops=0, bound_when=1, inflight_kib_max=4)
+    drive.real_time()
+    first, second = drive.insert(), drive.insert()
+    assert drive.dispatch() == first
+    assert drive.dispatch() is None
+    assert not drive.works()
+    assert drive.tick()
+    assert drive.dispatch() == second, "nothing has ended"
+
+
+def test_the_floor_sends_one_discard_at_a_time(script: Script) -> None:
+    """A discard that was due by the floor went beside one in the drive, and so did those after it."""
+    drive = Drive(script, be_floor_iops=100, discard_kib_max=1024)
+    discards = [drive.discard() for _ in range(3)]
+    for number in discards:
+        assert drive.dispatch() == number
+        drive.now_ms += 50
+        assert drive.dispatch() is None
+        assert drive.armed_ms is None, "its end runs the queue"
+        assert not drive.works()
+        assert drive.finish(number) == (number != discards[-1])

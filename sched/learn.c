@@ -75,32 +75,31 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 		k2_note(rt_went, k2, e, error_ns, now);
 }
 
-/* Undoes k2_track() when the entry leaves the drive, and learns from its service time. Any context. */
+/* Undoes k2_track() when the entry leaves the drive, and learns from its service time if it has completed. Any context. */
 static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 {
 	u64 now = k2_now(k2), took_ns = now > e->since_ns ? now - e->since_ns : 0;
+	bool background = e->level == K2_BACKGROUND, done = e->state == K2_NEW;
 
 	if (unlikely(e->note))
 		k2_note_rt_ended(k2, e);
 	if (e->marks & K2_MARK_TIMED) {
-		if (e->level != K2_BACKGROUND && e->list != K2_LIST_URGENT)
-			target_ended(&k2->target,
-				     e->marks & K2_MARK_PREDICTED ? TARGET_PREDICTED :
-								    TARGET_UNPREDICTED,
-				     e->sectors, k2_writes(e), e->marks & K2_MARK_ALONE, took_ns);
+		if (done && !background && e->list != K2_LIST_URGENT)
+			target_ended(&k2->target, !!(e->marks & K2_MARK_PREDICTED), e->sectors,
+				     k2_writes(e), e->marks & K2_MARK_ALONE, took_ns);
 		if (k2_writes(e))
-			debt_ended(&k2->debt, e->sectors, e->level == K2_BACKGROUND, took_ns);
-		else
+			debt_ended(&k2->debt, e->sectors, done && background, took_ns);
+		else if (done)
 			debt_read_ended(&k2->debt, took_ns, now);
 	}
 	if (e->list == K2_LIST_DISCARDS)
 		discard_ended(&k2->discard);
 	if (e->flow)
-		ahead_ended(&k2->ahead, e->flow - 1, now);
-	if (e->level != K2_BACKGROUND) {
+		ahead_ended(&k2->ahead, e->flow - 1, done, now);
+	if (!background) {
 		atomic_dec(&k2->rt_inflight[e->level]);
 		atomic_dec(&k2->rt_inflight_all);
-		if (K2_STATISTICS && e->state == K2_NEW) {
+		if (K2_STATISTICS && done) {
 			atomic64_inc(&k2->rt_ended);
 			atomic64_add(took_ns, &k2->rt_ns);
 		}

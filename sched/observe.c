@@ -77,9 +77,10 @@ static noinline void k2_note_rt_went(struct k2 *k2, struct k2_entry *e, s64 erro
 	e->note = i + 1;
 }
 
-/* A real-time request with a note has completed; any context. */
+/* A real-time request with a note has left the drive; reported if it has completed. Any context. */
 static noinline void k2_note_rt_ended(struct k2 *k2, struct k2_entry *e)
 {
-	k2_observe_rt_end(k2, e, &k2->notes[e->note - 1], k2_now(k2));
+	if (e->state == K2_NEW)
+		k2_observe_rt_end(k2, e, &k2->notes[e->note - 1], k2_now(k2));
 	clear_bit(e->note - 1, &k2->notes_used);
 }

@@ -270,13 +270,13 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 	return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;
 }
 
-/* A real-time request left the drive; any context. */
-static void ahead_ended(struct ahead *a, unsigned int number, u64 now_ns)
+/* A real-time request left the drive. @done: it has completed, and was not returned by the driver. Any context. */
+static void ahead_ended(struct ahead *a, unsigned int number, bool done, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
 	u64 took_ns = now_ns - smp_load_acquire(&flow->began_ns);
 
-	if (atomic_read(&flow->inflight) == 1)
+	if (done && atomic_read(&flow->inflight) == 1)
 		recent_min(&flow->least_ns, took_ns, AHEAD_DEVICE_MEMORY);
 	WRITE_ONCE(flow->arrivals.origin_ns[ARRIVALS_FROM_END], now_ns);
 	atomic_dec_return_release(&flow->inflight); /* pairs with ahead_is_idle() */

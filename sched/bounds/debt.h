@@ -281,11 +281,11 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 		WRITE_ONCE(d->empty_ns, now_ns + DEBT_UNKNOWN_NS);
 }
 
-/* Accounts for a write that completed after @took_ns; any context. */
-static void debt_ended(struct debt *d, u64 sectors, bool background, u64 took_ns)
+/* A write left the drive. @acked: it is a background write, and completed after @took_ns. Any context. */
+static void debt_ended(struct debt *d, u64 sectors, bool acked, u64 took_ns)
 {
 	atomic_sub(sectors, &d->written);
-	if (!background)
+	if (!acked)
 		return;
 	recent_min(&d->least_write_ns, took_ns, DEBT_LEAST_MEMORY);
 	atomic_add(min_t(u64, div_u64(took_ns, 1000), 1000000), &d->ack_us);

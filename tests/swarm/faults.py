@@ -170,7 +170,7 @@ K2_FAULTS = (
     ),
     Fault(
         "a real-time request that the driver returns counts as completed",
-        "K2_STATISTICS && e->state == K2_NEW",
+        "K2_STATISTICS && done",
         "K2_STATISTICS",
         found_soon=True,
     ),

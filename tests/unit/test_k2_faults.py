@@ -155,3 +155,24 @@ def test_the_floor_sends_one_discard_at_a_time(script: Script) -> None:
         assert drive.armed_ms is None, "its end runs the queue"
         assert not drive.works()
         assert drive.finish(number) == (number != discards[-1])
+
+
+def test_what_the_driver_returns_teaches_nothing(script: Script) -> None:
+    """The time until a request was returned was taken for the time that a request takes."""
+    drive = Drive(script, rt_target_us=2**32 - 1)
+
+    def read(returned: bool) -> None:
+        number = drive.insert(RT)
+        assert drive.dispatch() == number
+        if returned:
+            drive.now_ms += 0.001
+            drive.ask(f"requeue {number} 0 1")
+            drive.ask(f"insert 0 {drive.now} {number}:{RT}:1:8")
+            assert drive.dispatch() == number
+        drive.now_ms += 0.08
+        drive.finish(number)
+        drive.now_ms += 2
+
+    for n in range(400):
+        read(returned=n >= 200)
+    assert int(script.ask("idle")) == pytest.approx(80_000, rel=0.01)

@@ -162,7 +162,7 @@ def check_notes(script: Script) -> None:
     script.ask("observe 0")
     assert script.ask("dispatch 7000") == "7"
     script.ask("observe 1")
-    assert script.ask("requeue 5 0 1") == "end:5:8:-"
+    assert script.ask("requeue 5 0 1") == "", "it has not ended"
     assert script.ask("finish 6 0 8000") == "end:6:16:-"
     assert script.ask("finish 7 0 8000") == ""
     script.ask("insert 0 9000 5:0:1:8")

@@ -547,7 +547,7 @@ static void learn(void)
 		for (flow = 0; flow < 2; flow++) {
 			must(ahead_find(&k2->ahead, flow, 0, machine.now_ns) == flow);
 			ahead_rt_went(&k2->ahead, flow, false, machine.now_ns, machine.now_ns);
-			ahead_ended(&k2->ahead, flow, machine.now_ns + 100000);
+			ahead_ended(&k2->ahead, flow, true, machine.now_ns + 100000);
 		}
 	}
 	spin_unlock(&k2->lock);

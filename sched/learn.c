@@ -66,7 +66,7 @@ static noinline void k2_track(struct k2 *k2, struct k2_entry *e, u64 now)
 	if (background && k2->target.on && k2->inflight.requests_max < K2_PIECES_IN_TARGET &&
 	    k2->piece_sectors && e->sectors >= k2->piece_sectors)
 		k2->target.held = true;
-	if ((k2->target.on || k2->debt.on) && e->sectors && (rt || k2_writes(e)))
+	if (k2->debt.set_sectors && e->sectors && (rt || k2_writes(e)))
 		k2_learn_times(k2, e, rt, now);
 	/* a real-time dispatch may raise the background's bounds: an expected request has arrived, or a rate was learned */
 	if (e->list < K2_LIST_BACKGROUND && (k2->ahead.learns || k2->debt.on))

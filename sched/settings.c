@@ -27,8 +27,8 @@ static void k2_apply_pieces(struct k2 *k2, bool on, u64 cap)
 }
 
 /*
- * While nothing is queued, only requests in the drive and in plugs hold scheduler tags. Computes the number of tags from which on these
- * cannot use up the share of tasks that are not real-time.
+ * While nothing is queued or blocked, only requests in the drive and in plugs hold scheduler tags. Computes the number of tags from which
+ * on these cannot use up the share of tasks that are not real-time.
  */
 static void k2_apply_tags(struct k2 *k2)
 {
@@ -48,7 +48,7 @@ static void k2_apply(struct k2 *k2)
 	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_ns == TARGET_AUTO;
 	bool on = !when_active || k2->activity.active;
 	bool looks_ahead = target_ns || experiment_looks_ahead(k2);
-	u64 debt = DEBT_AUTO, lo = AHEAD_LO_SECTORS, fallback = AHEAD_FALLBACK_SECTORS, cap;
+	u64 debt = DEBT_AUTO, lo = 0, fallback = AHEAD_FALLBACK_SECTORS, cap;
 
 	target_change(&k2->target, on && target_ns, target_ns);
 	cap = k2->target.points[k2->target.kind].limit_sectors;
@@ -64,7 +64,7 @@ static void k2_apply(struct k2 *k2)
 	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
 		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
 	/* a target bounds the debt as well: by the automatic limit, unless the knob sets another one */
-	debt_change(&k2->debt, on && (debt || cap != BOUND_NONE), debt ? debt : DEBT_AUTO, cap);
+	debt_change(&k2->debt, on, debt || !target_ns ? debt : DEBT_AUTO, cap);
 	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);
 	k2_apply_pieces(k2, on, cap);
 	WRITE_ONCE(k2->discard_sectors, k2_kib(k2, K2_KNOB_discard_kib_max));

@@ -58,8 +58,7 @@
  * the expected request arrives. They may last longer than the gap: with a lead of all of it, the background gets next to nothing.
  */
 #define AHEAD_LEAD_SECTORS 16
-/* lo and the fallback without a target. */
-#define AHEAD_LO_SECTORS 0
+/* The fallback without a target. */
 #define AHEAD_FALLBACK_SECTORS 128
 
 /* The rate is taken over this many times what is in the drive. It is the largest of about the latest 2^AHEAD_RATE_MEMORY. */

@@ -70,7 +70,7 @@
 
 /**
  * struct debt - the bound on one drive's write debt
- * @set_sectors: limit from the knob, or DEBT_AUTO
+ * @set_sectors: limit from the knob, or DEBT_AUTO; 0: nothing is accounted for
  * @limit_sectors: most sectors that may be in the bucket
  * @cap_sectors: upper limit of @limit_sectors
  * @rate: rate at which the bucket drains (RATE_SHIFT); 0: not known, and nothing is held
@@ -123,12 +123,16 @@ static void debt_apply(struct debt *d)
 /**
  * debt_change() - set the parameters from the knobs and the latency target
  * @d: the drive's write debt
- * @on: the bound is in force
- * @set_sectors: limit from the knob, or DEBT_AUTO
+ * @on: the bound is in force, if there is one; writes are accounted for in any case
+ * @set_sectors: limit from the knob, or DEBT_AUTO; 0: there is no bound
  * @cap_sectors: upper limit from the latency target; values below DEBT_SECTORS_MIN are raised to it
  */
 static void debt_change(struct debt *d, bool on, u64 set_sectors, u64 cap_sectors)
 {
+	on = on && set_sectors;
+	/* a window in which the bound was in force for a part of the time would show the rate of neither */
+	if (on != d->on || !set_sectors)
+		d->window_ns = 0;
 	d->on = on;
 	d->set_sectors = set_sectors;
 	d->cap_sectors = max_t(u64, cap_sectors, DEBT_SECTORS_MIN);

@@ -116,8 +116,8 @@ K2_FAULTS = (
     ),
     Fault(
         "the debt of writes is bound although nothing asks for that",
-        "on && (debt || cap != BOUND_NONE)",
-        "on",
+        "debt || !target_ns ? debt : DEBT_AUTO",
+        "debt ?: DEBT_AUTO",
         found_soon=True,
     ),
     Fault(

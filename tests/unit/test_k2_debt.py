@@ -236,14 +236,40 @@ def check_a_rate_from_before_the_buffer_was_full_is_corrected(script: Script) ->
 
 
 def check_a_drive_whose_buffer_was_full_before(script: Script) -> None:
-    """In force only beside reads, which come late: no write has met a buffer with room."""
-    lab = Lab(script, 1.0, {"bound_when": 1}, reads_every_us=50_000)
+    """The bound is set under load: no write that it sees meets a buffer with room."""
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 0})
     lab.play(49_000)
     assert lab.owed() > BUFFER_SECTORS
-    lab.reads_every_us = 2_000
+    lab.ask(f"set write_debt_kib_max {DEBT_KIB}")
     lab.play(300_000)
     assert 0.9 < lab.drain() < 1.1
     assert lab.typical_debt(100_000, 300_000) < 2 * DEBT_KIB * 1.5
+
+
+def check_reads_in_bursts(script: Script) -> None:
+    """In force only beside reads, a fifth of the time; but writes are accounted for all the time."""
+    lab = Lab(script, 0.1, {"bound_when": 1}, reads_every_us=0)
+    lab.play(1_000_000)
+    for second in range(1, 7):
+        lab.reads_every_us = 2_000
+        lab.arrive()
+        lab.play(second * 1_000_000 + 100_000)
+        lab.reads_every_us = 0
+        lab.play((second + 1) * 1_000_000)
+    assert 0.8 < lab.drain() < 1.2
+    assert lab.share(1_000_000, 7_000_000) > 0.9
+
+
+def check_a_window_is_of_one_kind(script: Script) -> None:
+    """The bound comes into force while the buffer is full, and few writes come from then on."""
+    lab = Lab(script, 1.0, {"bound_when": 1}, reads_every_us=0)
+    lab.play(43_000)
+    lab.pause_us = 20_000
+    lab.reads_every_us = 2_000
+    lab.arrive()
+    lab.play(120_000)
+    assert lab.share(60_000, 120_000) < 0.5
+    assert 0.9 < lab.drain() < 1.1
 
 
 def check_writes_that_are_held_elsewhere_teach_nothing(script: Script) -> None:
@@ -289,6 +315,8 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "auto": check_auto,
     "first-rate": check_a_rate_from_before_the_buffer_was_full_is_corrected,
     "full-before": check_a_drive_whose_buffer_was_full_before,
+    "bursts": check_reads_in_bursts,
+    "one-kind": check_a_window_is_of_one_kind,
     "held-elsewhere": check_writes_that_are_held_elsewhere_teach_nothing,
     "rare-reads": check_rare_reads_are_not_no_reads,
     "nothing": check_writes_of_nothing_do_not_wait,
@@ -301,7 +329,10 @@ def test_debt_is_bounded(script: Script, check: Callable[[Script], None]) -> Non
 
 
 MUTATIONS = [
-    Mutation("on-unasked", "off", "on && (debt || cap != BOUND_NONE)", "on"),
+    Mutation("on-unasked", "off", "debt || !target_ns ? debt : DEBT_AUTO", "debt ?: DEBT_AUTO"),
+    Mutation(
+        "accounts-while-in-force", "bursts", "if (k2->debt.set_sectors && e->s", "if (k2->debt.on && e->s"
+    ),
     Mutation(
         "never-drains-by-the-clock",
         "large",
@@ -324,7 +355,8 @@ MUTATIONS = [
     Mutation("never-rises", "faster", "d->rate / (d->rate < low ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
     Mutation("idle-counts", "idle", "if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&", "if (took_ns &&"),
     Mutation("first-rate-stays", "first-rate", "(d->spare || !d->rate ||", "(!d->rate ||"),
-    Mutation("a-pause-counts", "first-rate", "\td->window_ns = 0;\n", ""),
+    Mutation("a-pause-counts", "first-rate", "now_ns);\n\td->window_ns = 0;\n", "now_ns);\n"),
+    Mutation("windows-mix", "one-kind", "if (on != d->on || !set_sectors)", "if (!set_sectors)"),
     Mutation("needs-room-once", "full-before", "!d->rate || (!held", "(!held"),
     Mutation("rises-while-empty", "held-elsewhere", "4 * slow > reads || d->spare", "4 * slow > reads"),
     Mutation(

@@ -137,3 +137,14 @@ def test_what_is_asked_for() -> None:
     assert changed(lambda run: replace(run, mode=run.mode.model_copy(update={"seeds": (3,)}))) == {"mode"}
     assert changed(lambda run: replace(run, schedulers=run.schedulers[:1])) == {"schedulers"}
     assert changed(of_spec(drive="noisy")) == {"drive"}
+
+
+def test_the_order_of_flows_decides() -> None:
+    """The first real-time flow ends a point."""
+    path = experiment.find("k2/fig11")
+    run = resolve(path, "quick", ["k2-8"], None)
+    swapped = dict(reversed(run.spec.flows.items()))
+    other = replace(run, spec=run.spec.model_copy(update={"flows": swapped}))
+    assert swapped == run.spec.flows
+    assert identity.key(asked(run, path)) == identity.key(asked(run, path))
+    assert identity.key(asked(run, path)) != identity.key(asked(other, path))

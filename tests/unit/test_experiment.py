@@ -117,10 +117,22 @@ def test_paper_rows() -> None:
             'job = "none.fio"',
             "job: expected a file beside the experiment, but there is no",
         ),
+        (
+            'job = "fig8.fio"',
+            'job = "../fig8.fio"',
+            "job: expected the name of a file beside the experiment, got '../fig8.fio'",
+        ),
+        (
+            'file = "paper.csv"',
+            'file = "other/fig8.fio"',
+            "paper.file: expected another file name; another file is called fig8.fio",
+        ),
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    (tmp_path / "fig8.fio").touch()
+    (tmp_path / "other").mkdir()
+    for name in ("fig8.fio", "other/fig8.fio", "../fig8.fio"):
+        (tmp_path / name).touch()
     assert_refused(tmp_path, FIG8, old, new, message)
 
 

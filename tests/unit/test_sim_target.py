@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 
 from tailgate import main as cli
-from tailgate.base.paths import EXPERIMENTS
+from tailgate.base.paths import DRIVES, EXPERIMENTS, MACHINES
 from tailgate.base.progress import Progress
 from tailgate.load import fiojob, workload
 from tailgate.runs.folder import read_measurements, read_run
@@ -193,6 +193,18 @@ def test_run_leaves_a_complete_directory(small: Path, here: None, capsys: pytest
     record = json.loads((chunk / "p2.json").read_text())
     assert record["settings"]["iosched/inflight_max"] == "4"
     assert record["counters"]["drive.slots_used_max"] >= 1
+
+
+def test_a_drive_and_a_machine_may_be_called_like_the_experiment(small: Path, here: None) -> None:
+    """Then the run keeps all three files."""
+    own = small.rename(small.with_name("paper.toml"))  # as the machine
+    drive = own.parents[1] / "paper.toml"
+    drive.write_text((DRIVES / "970evo.toml").read_text())
+    assert run(own, "--drive", str(drive)) == 0
+    [kept] = own.parents[1].glob("runs/own/paper/*/sources")
+    files = [kept / name for name in ("paper.toml", "other-paper.toml", "other-other-paper.toml")]
+    wanted = [own, drive, MACHINES / "paper.toml"]
+    assert [file.read_text() for file in files] == [file.read_text() for file in wanted]
 
 
 def test_figures(small: Path, here: None) -> None:

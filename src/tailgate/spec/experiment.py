@@ -262,9 +262,17 @@ def find(name: str) -> Path:
 def load(path: Path) -> Experiment:
     """Read and check an experiment file. UsageError names file, key and what was expected."""
     spec = parse_toml(path, Experiment, lambda data: expand_grids(expand(expand_extends(data, path.parent))))
+    kept = {path.name}  # in the folder of a run, by name
     for key, file in spec.files_beside:
+        if key != "paper.file" and Path(file).name != file:
+            raise UsageError(
+                f"{path}: {key}: expected the name of a file beside the experiment, got {file!r}"
+            )
         if not (path.parent / file).is_file():
             raise UsageError(
                 f"{path}: {key}: expected a file beside the experiment, but there is no {path.parent / file}"
             )
+        if (name := Path(file).name) in kept:
+            raise UsageError(f"{path}: {key}: expected another file name; another file is called {name}")
+        kept.add(name)
     return spec

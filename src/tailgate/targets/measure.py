@@ -174,8 +174,12 @@ def _sources(target: Target) -> dict[str, bytes]:
     """What the folder of a run keeps of what was read, by name."""
     beside = target.path.parent
     names = [beside / name for _, name in target.run.spec.files_beside]
-    read = {file.name: file.read_bytes() for file in (target.path, *names, target.drive_path)}
-    return read | dict(target.sources)
+    kept = {file.name: file.read_bytes() for file in (target.path, *names)}
+    # A drive or a machine may be called like an experiment.
+    for name, data in [(target.drive_path.name, target.drive_path.read_bytes()), *target.sources.items()]:
+        while kept.setdefault(name, data) != data:
+            name = f"other-{name}"
+    return kept
 
 
 def _write_sources(target: Target, folder: Path) -> None:

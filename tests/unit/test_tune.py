@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from rich.console import Console
+from tests.unit.refusal import refused
 from tests.unit.tuning import ASKED, FLOWS, MEMBERS, flow
 
 from tailgate import main as cli
 from tailgate.base.errors import UsageError
 from tailgate.base.progress import Progress
+from tailgate.load import template
 from tailgate.load.loads import Loads
 from tailgate.spec import experiment as experiments
 from tailgate.spec import plan
@@ -261,6 +263,18 @@ def test_a_written_experiment_extends_none(tmp_path: Path) -> None:
     path = workload.write(spec, [Setting("none", {}).as_scheduler()], folder, tmp_path / "confirm")
     assert experiments.load(path).queue == spec.queue
     assert {p.name for p in path.parent.iterdir()} == {"workload.toml", "flows.fio"}
+
+
+def test_a_job_file_elsewhere_is_refused_and_stays(tmp_path: Path) -> None:
+    """It would be written by its name, and ../ from the folder of the search is a file of the user's."""
+    job, own = tmp_path / "own.fio", tmp_path / "own/own.toml"
+    template.write("own", None, own.parent)
+    job.write_text(text := (own.parent / "own.fio").read_text())
+    for name in ("../own.fio", str(job)):
+        own.write_text(re.sub(r"(?m)^job = .*", f'job = "{name}"', own.read_text()))
+        with refused(f"{own}: job: expected the name of a file beside the experiment"):
+            workload.experiment_of(workload.Asked(str(own)))
+    assert job.read_text() == text
 
 
 def test_a_drive_that_a_variable_names_is_the_guest_s_too(job: Path, tmp_path: Path) -> None:

@@ -322,6 +322,11 @@ def test_axes_are_every_combination() -> None:
     [
         ("[lines.random-read-4m]\nsource = 'Table 3'\n", "lines: there is no load random-read-4m; expected"),
         ("[[sweeps]]\nop = 'read'\n", "sweeps: expected either these or axes"),
+        ("[[axes.other]]\nlabel = 4\n", "axes: label: expected a string, got 4"),
+        (
+            "[[axes.other]]\nlabel = 'a'\nop = {x = 1}\n",
+            "axes: op: expected a table, as in another part, got 'read'",
+        ),
     ],
 )
 def test_axes_refused_in_one_line(tmp_path: Path, more: str, message: str) -> None:

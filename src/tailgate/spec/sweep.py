@@ -116,8 +116,13 @@ def expand(data: Mapping[str, Any]) -> dict[str, Any]:
     for parts in itertools.product(*axes.values()):
         sweep: dict[str, Any] = {}
         for part in (data.get("sweep", {}), *parts):
+            if not isinstance(part.get("label", ""), str):
+                raise ValueError(f"axes: label: expected a string, got {part['label']!r}")
             for key, value in part.items():
-                sweep[key] = {**sweep.get(key, {}), **value} if isinstance(value, dict) else value
+                below = sweep.get(key, {})
+                if isinstance(value, dict) and not isinstance(below, dict):
+                    raise ValueError(f"axes: {key}: expected a table, as in another part, got {below!r}")
+                sweep[key] = {**below, **value} if isinstance(value, dict) else value
         sweep["label"] = "-".join(part["label"] for part in parts if part.get("label"))
         if sweep["label"] in lines:
             sweep["lines"] = lines.pop(sweep["label"])

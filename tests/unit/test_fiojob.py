@@ -135,6 +135,9 @@ def test_traces_are_found_beside_the_job_and_dilated(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r":2: read_iolog: expected the name of a file beside the job file"):
         fiojob.traces(job(tmp_path, "[a]\nread_iolog=other.log\n"))
+    (tmp_path / "binary.log").write_bytes(b"\x07\xff\xfe")  # as blktrace writes them
+    with refused(f"{tmp_path}/job.fio:2: read_iolog: expected a readable trace, as text ("):
+        fiojob.traces(job(tmp_path, "[a]\nread_iolog=binary.log\n"))
 
 
 def test_one_process_of_several_samples_the_machine(tmp_path: Path) -> None:

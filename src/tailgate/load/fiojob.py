@@ -220,16 +220,19 @@ def integer(job: JobFile, section: Section, key: str, default: int, least: int =
     return int(option.value)
 
 
-def traces(job: JobFile) -> list[Path]:
-    """The traces that a job replays, beside the job file. UsageError for one that is not there."""
-    out = []
+def traces(job: JobFile) -> dict[Path, str]:
+    """The traces that a job replays, beside the job file, and their texts. UsageError for what is none."""
+    out = {}
     for section in job.sections:
         if option := section.options.get("read_iolog"):
             for name in option.value.split(":"):
                 path = job.path.parent / name
                 if "/" in name or not path.is_file():
                     raise job.fail("read_iolog", option, "the name of a file beside the job file")
-                out.append(path)
+                try:
+                    out[path] = path.read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError) as e:
+                    raise job.fail("read_iolog", option, f"a readable trace, as text ({e})") from e
     return out
 
 

@@ -57,7 +57,7 @@ class Loads:
     @cached_property
     def recorded(self) -> dict[str, str]:
         """The traces that lie beside the job files, by name."""
-        return {p.name: p.read_text() for job in self.jobs.values() for p in fiojob.traces(job)}
+        return {p.name: text for job in self.jobs.values() for p, text in fiojob.traces(job).items()}
 
     @cached_property
     def traces(self) -> dict[str, str]:

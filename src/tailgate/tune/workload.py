@@ -128,8 +128,7 @@ def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folde
             if variables.get(variable, "").startswith("/dev/"):
                 variables[variable] = DEVICE
         (folder / name).write_text(_DEVICE.sub(rf"\1{DEVICE}", text), encoding="utf-8")
-    for trace in fiojob.traces(fiojob.parse(source / spec.job_of(sweep), sweep.variables)):
-        told = trace.read_text(encoding="utf-8")
+    for trace, told in fiojob.traces(fiojob.parse(source / spec.job_of(sweep), sweep.variables)).items():
         (folder / trace.name).write_text(_TRACED.sub(rf"\1{DEVICE}", told), encoding="utf-8")
     modes = {
         name: m.model_copy(update={"background_rates": (rate_of(sweep, m),)})

@@ -128,6 +128,13 @@ def test_processes_take_the_requests_in_turn(tmp_path: Path) -> None:
     assert {(io.direction, io.bytes) for io in writes} == {(1, 4096)}
 
 
+def test_other_names_of_options_count(tmp_path: Path) -> None:
+    text = JOB.replace("bs=8k", "blocksize=8k\nreadwrite=randrw\nrwmixread=60\nrwmixwrite=100")
+    found = traces(read(tmp_path, text), "rt1")
+    ios = [io for one in found for io in read_trace(tmp_path / "t", one.splitlines(), 64 * MIB)]
+    assert {(io.direction, io.bytes) for io in ios} == {(1, 8192)}
+
+
 def test_seed_and_section_decide(tmp_path: Path) -> None:
     job = read(tmp_path)
     assert traces(job, "rt1") == traces(job, "rt1")
@@ -142,6 +149,10 @@ def test_seed_and_section_decide(tmp_path: Path) -> None:
         ("bs=8k", "thinktime=5", "job.fio:11: [rt1]: thinktime: expected none, as arrivals are generated"),
         ("bs=8k", "rate_iops=5", "job.fio:11: [rt1]: rate_iops: expected none"),
         ("bs=8k", "bs=8k,4k", "job.fio:11: [rt1]: bs: expected one size in whole sectors"),
+        ("bs=8k", "bsrange=4k-64k", "job.fio:11: [rt1]: bsrange: expected none"),
+        ("bs=8k", "random_distribution=zipf", "job.fio:11: [rt1]: random_distribution: expected none"),
+        ("bs=8k", "fileoffset=1g", "job.fio:11: [rt1]: offset: expected none"),
+        ("bs=8k", "bs=8k\nblocksize=100", "job.fio:12: [rt1]: bs: expected one size in whole sectors"),
         ("bs=8k", "rw=read", "job.fio:11: [rt1]: rw: expected randread, randwrite or randrw"),
         (
             "ioengine=psync\nnum",

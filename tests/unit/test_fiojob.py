@@ -118,6 +118,31 @@ def test_a_mix_with_steps_has_two_shares_of_the_rate(tmp_path: Path) -> None:
     assert derived["background"]["rate"] == f"{25 * 2**20},{75 * 2**20}"
 
 
+def test_options_have_their_first_names(tmp_path: Path) -> None:
+    """Of two names of an option the later one counts, as in fio."""
+    parsed = job(
+        tmp_path, "[global]\nbs=4k\nrw=randread\n[background]\nblocksize=8k\nreadwrite=randrw\n[rt]\n"
+    )
+    derived = options(derive(parsed, replace(LOAD, background_mib_s=2)))["background"]
+    assert (derived["bs"], derived["rw"], derived["rate"]) == ("8k", "randrw", f"{2**20},{2**20}")
+    assert not {"blocksize", "readwrite"} & derived.keys()
+
+
+@pytest.mark.parametrize(
+    ("shares", "reads"),
+    [
+        ("rwmixread=70", 70),
+        ("rwmixwrite=70", 30),
+        ("rwmixread=70\nrwmixwrite=80", 20),
+        ("rwmixwrite=80\nrwmixread=70", 70),
+    ],
+)
+def test_of_two_shares_of_a_mix_the_later_one_counts(tmp_path: Path, shares: str, reads: int) -> None:
+    parsed = job(tmp_path, f"[background]\nrw=randrw\n{shares}\n[rt]\n")
+    derived = options(derive(parsed, replace(LOAD, background_mib_s=100)))
+    assert derived["background"]["rate"] == f"{reads * 2**20},{(100 - reads) * 2**20}"
+
+
 @pytest.mark.parametrize("option", ["startdelay=1s", "loops=2"])
 def test_what_the_lab_decides_for_a_real_time_section_is_refused(option: str, tmp_path: Path) -> None:
     parsed = job(tmp_path, f"[background]\n{option}\n[rt]\n{option}\n")
@@ -208,6 +233,8 @@ def test_no_background_at_no_load() -> None:
         ("[a]\nrate=fast\n", ":2: rate: expected a whole number with k, m or g"),
         ("[a]\n\nnumber_ios=5\n", ":3: number_ios must not stand here: the lab sets it"),
         ("[a]\ntime_based\n", ":2: time_based must not stand here"),
+        ("[a]\nio_limit=1g\n", ":2: io_limit must not stand here: the lab sets it"),
+        ("[a]\nwait_for_previous\n", ":2: wait_for_previous must not stand here"),
         ("[a]\ninclude other.fio\n", ":2: include is not followed"),
         ("[a]\nwhat is this\n", ":2: expected option=value, got 'what is this'"),
     ],

@@ -17,13 +17,13 @@ from tailgate.targets.resolve import resolve
 
 #: What says which points there are and what each is, and makes a measurement of what came of it.
 SHARED = {
-    *("load/arrivals.py", "load/fiojob.py", "load/loads.py"),
+    *("load/arrivals.py", "load/fiojob.py", "load/loads.py", "load/options.py"),
     *("runs/flow.py", "runs/histogram.py", "runs/measurements.py"),
     *("spec/arrivals.py", "spec/cgroups.py", "spec/drive.py", "spec/experiment.py", "spec/grid.py"),
     *("spec/plan.py", "spec/scheduler.py", "spec/sweep.py"),
 }
 OF_SIM = {
-    *("load/files.py", "load/options.py", "load/pattern.py", "load/priorities.py", "load/process.py"),
+    *("load/files.py", "load/pattern.py", "load/priorities.py", "load/process.py"),
     *("load/section.py", "load/traces.py", "load/workload.py"),
     *("simulator/knobs.py", "simulator/settings.py", "simulator/simulation.py"),
     *("spec/machines.py", "targets/sim_point.py"),

@@ -8,6 +8,7 @@ from tests.unit.refusal import refused
 
 from tailgate.base.errors import UsageError
 from tailgate.load import fiojob, workload
+from tailgate.load.options import ALIASES
 from tailgate.load.process import NO_FLOW, Process
 from tailgate.load.traces import TracedIo
 
@@ -288,9 +289,9 @@ def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> N
     ],
 )
 def test_refused_with_file_and_line(tmp_path: Path, options: str, message: str) -> None:
-    message = message.replace("blockalign", "ba")
     lines = [*GLOBAL.splitlines(), "", *options.splitlines()]
-    at = [n for n, line in enumerate(lines, 1) if line.partition("=")[0] == message.partition(":")[0]]
+    names = [line.partition("=")[0] for line in lines]
+    at = [n for n, name in enumerate(names, 1) if ALIASES.get(name, name) == message.partition(":")[0]]
     with refused(f"{tmp_path / 'job.fio'}:{at[-1] if at else ''}", message):
         one(tmp_path, options)
 

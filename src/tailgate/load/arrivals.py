@@ -18,10 +18,16 @@ from dataclasses import replace
 from tailgate.base.errors import UsageError
 from tailgate.load import fiojob
 from tailgate.load.fiojob import JobFile, Option, Section
+from tailgate.load.options import NOT_WITH_TRACE
 from tailgate.spec.arrivals import Arrivals
 
 #: The engines with which fio begins a request when it is due.
 SYNCHRONOUS = ("psync", "sync", "pvsync", "pvsync2")
+#: What a replay excludes; and what says which requests there are otherwise than by one size, and by chance.
+REFUSED = (
+    *NOT_WITH_TRACE,
+    *("read_iolog", "bssplit", "bsrange", "blockalign", "random_distribution", "percentage_random"),
+)
 _SHARES = {"randread": 0, "randwrite": 100, "randrw": None}
 
 
@@ -98,19 +104,19 @@ def _blocks(job: JobFile, section: Section, capacity: int) -> tuple[int, float, 
         where = f"{job.path}:{place.line}: [{section.name}]: {key}"
         return UsageError(f"{where}: expected {expected}, as arrivals are generated")
 
-    for key in ("read_iolog", "rate", "rate_iops", "thinktime", "size", "offset", "bssplit"):
+    for key in REFUSED:
         if key in options:
             raise fail(key, "none")
     if "ioengine" not in options or options["ioengine"].value not in SYNCHRONOUS:
         raise fail("ioengine", "psync, with numjobs where several are to be outstanding")
     if "filename" not in options:
         raise fail("filename", "one")
-    pattern = options.get("rw") or options.get("readwrite")
+    pattern = options.get("rw")
     if pattern is None or pattern.value not in _SHARES:
         raise fail("rw", "randread, randwrite or randrw")
     share = _SHARES[pattern.value]
     if share is None:
-        share = 100 - fiojob.integer(job, section, "rwmixread", 50)
+        share = 100 - fiojob.read_percent(job, section)
     size = fiojob.amount(options["bs"].value if "bs" in options else "4k")
     if not size or size % 512 or size > capacity:
         raise fail("bs", "one size in whole sectors, of the drive's size at most")

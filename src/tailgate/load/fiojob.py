@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
+from tailgate.load.options import ALIASES
 
 #: Options that are times, with the unit in microseconds of a bare number (fio 3.33, `fio --cmdhelp=all`).
 TIMES_US: Mapping[str, int] = {
@@ -19,17 +20,15 @@ TIMES_US: Mapping[str, int] = {
     "thinktime_spin": 1,
     "thinktime_iotime": 1_000_000,
     "runtime": 1_000_000,
-    "timeout": 1_000_000,
     "ramp_time": 1_000_000,
     "startdelay": 1_000_000,
     "max_latency": 1,
     "latency_target": 1,
     "latency_window": 1,
     "rate_cycle": 1_000,
-    "ratecycle": 1_000,
 }
 #: Options that are rates: of bytes, and of I/O operations.
-RATES: frozenset[str] = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
+RATES: frozenset[str] = frozenset({"rate", "rate_min", "rate_iops", "rate_iops_min"})
 #: What the lab decides for each point; a job file that sets it would be silently overruled.
 RESERVED: Mapping[str, str] = {
     "number_ios": "the lab sets it from the experiment's rt_samples",
@@ -65,7 +64,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Section:
-    """A section with everything that it inherits from [global], in order."""
+    """A section with everything that it inherits from [global], in order, by the options' first names."""
 
     name: str
     line: int
@@ -110,8 +109,9 @@ def cpu_set(text: str) -> list[int]:
 def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool = False) -> JobFile:
     """Read a job file. UsageError names file and line.
 
-    `${NAME}` stands for one of the variables, as for fio one of its environment. What the lab decides must
-    not stand there, unless the file is `derived`, or to be run as it is.
+    Options have the first of their names. `${NAME}` stands for one of the variables, as for fio one of its
+    environment. What the lab decides must not stand there, unless the file is `derived`, or to be run as it
+    is.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -139,7 +139,8 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
         # fio, too, takes what follows for a comment wherever it stands in an option.
         line = re.split("[;#]", line, maxsplit=1)[0].rstrip()
         line = _expand(line, variables or {}, f"{path}:{number}")
-        key, _, value = (part.strip() for part in line.partition("="))
+        name, _, value = (part.strip() for part in line.partition("="))
+        key = ALIASES.get(name, name)
         if current is None:
             raise UsageError(f"{path}:{number}: expected a section such as [global] before '{key}'")
         if key == "include" or line.startswith("include "):
@@ -147,7 +148,7 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
         if not re.fullmatch(r"[A-Za-z0-9_]+", key):
             raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
         if key in RESERVED and not derived:
-            raise UsageError(f"{path}:{number}: {key} must not stand here: {RESERVED[key]}")
+            raise UsageError(f"{path}:{number}: {name} must not stand here: {RESERVED[key]}")
         current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
         current[key] = Option(value, number)
     if not sections:
@@ -164,12 +165,10 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
 
 def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
     """The `rate` of a process: one number is for each direction, so that a mix has its two shares."""
-    pattern = section.options.get("rw") or section.options.get("readwrite")
+    pattern = section.options.get("rw")
     if not pattern or pattern.value.partition(":")[0] not in ("rw", "readwrite", "randrw"):
         return str(max(1, round(bytes_s)))
-    reads = integer(job, section, "rwmixread", 50, least=0)
-    if "rwmixwrite" in section.options:
-        reads = 100 - integer(job, section, "rwmixwrite", 50, least=0)
+    reads = read_percent(job, section)
     return ",".join(str(max(1, round(bytes_s * share / 100))) for share in (reads, 100 - reads))
 
 
@@ -220,6 +219,18 @@ def integer(job: JobFile, section: Section, key: str, default: int, least: int =
     return int(option.value)
 
 
+def read_percent(job: JobFile, section: Section) -> int:
+    """The share of reads in a mix; of rwmixread and rwmixwrite the later one counts, as in fio."""
+    reads = 50
+    for key, option in section.options.items():
+        if key in ("rwmixread", "rwmixwrite"):
+            share = amount(option.value)
+            if share is None or share > 100:
+                raise job.fail(key, option, "a whole number, 0 to 100")
+            reads = share if key == "rwmixread" else 100 - share
+    return reads
+
+
 def traces(job: JobFile) -> dict[Path, str]:
     """The traces that a job replays, beside the job file, and their texts. UsageError for what is none."""
     out = {}
@@ -243,7 +254,7 @@ def dilate_trace(trace: str, dilation: int) -> str:
 
 #: Options that are no part of a point: it ends by itself, and fio would merge the figures of sections, or of
 #: reads and writes, into one.
-LEFT_OUT = ("runtime", "timeout", "group_reporting", "unified_rw_reporting")
+LEFT_OUT = ("runtime", "group_reporting", "unified_rw_reporting")
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ ENGINE_FOR_OPTION: Mapping[str, tuple[str, ...]] = {
 }
 
 
-#: Other names that fio has for options.
+#: Other names that fio has for options; a job file is read as if it had the first ones.
 ALIASES: Mapping[str, str] = {
     "readwrite": "rw",
     "blocksize": "bs",
@@ -46,6 +46,9 @@ ALIASES: Mapping[str, str] = {
     "blocksize_range": "bsrange",
     "ratemin": "rate_min",
     "ratecycle": "rate_cycle",
+    "fileoffset": "offset",
+    "fill_fs": "fill_device",
+    "wait_for_previous": "stonewall",
     "nr_files": "nrfiles",
 }
 

@@ -48,13 +48,7 @@ def direction(reader: SectionReader) -> tuple[Pair, bool, int]:
         step = -size if modifier.startswith("-") else size
     if share is not None:
         return share, sequential, step
-    # Of two that contradict each other the later one counts.
-    read = 50
-    for key in reader.options:
-        if key == "rwmixread":
-            read = reader.count(key, 50, most=100)
-        elif key == "rwmixwrite":
-            read = 100 - reader.count(key, 50, most=100)
+    read = fiojob.read_percent(reader.job, reader.section)
     return (read, 100 - read), sequential, step
 
 

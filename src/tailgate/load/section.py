@@ -7,7 +7,6 @@ from tailgate.base.errors import UsageError, one_of
 from tailgate.load import fiojob
 from tailgate.load.fiojob import JobFile, Option, Section
 from tailgate.load.options import (
-    ALIASES,
     ENGINE_FOR_OPTION,
     ENGINES,
     MODELLED,
@@ -21,23 +20,16 @@ Pair = tuple[int, int]
 
 
 class SectionReader:
-    """The options of one section, by their first names; of two names of one option the later one counts.
-
-    UsageError for an option that is neither modelled nor without effect.
-    """
+    """The options of one section. UsageError for one that is neither modelled nor without effect."""
 
     def __init__(self, job: JobFile, section: Section) -> None:
         self.job = job
         self.section = section
-        self.options: dict[str, tuple[str, Option]] = {}
-        for key, option in section.options.items():
-            canonical = ALIASES.get(key, key)
-            self.options.pop(canonical, None)
-            self.options[canonical] = (key, option)
+        self.options = section.options
         # The engine comes first: it decides which other options there are.
         self.engine = self._engine()
-        for canonical, (key, option) in self.options.items():
-            self._check_known(key, canonical, option)
+        for key, option in self.options.items():
+            self._check_known(key, option)
 
     @property
     def synchronous(self) -> bool:
@@ -46,8 +38,7 @@ class SectionReader:
 
     def raw(self, key: str) -> Option | None:
         """The option as it is written."""
-        found = self.options.get(key)
-        return found[1] if found else None
+        return self.options.get(key)
 
     @property
     def place_of_section(self) -> Option:
@@ -64,8 +55,7 @@ class SectionReader:
 
     def fail(self, key: str, expected: str) -> UsageError:
         """The error for a value that is not as expected."""
-        name, option = self.options[key]
-        return self.job.fail(name, option, expected)
+        return self.job.fail(key, self.options[key], expected)
 
     def flag(self, key: str, default: bool = False) -> bool:
         """A switch: bare, or with 0 or 1."""
@@ -90,14 +80,14 @@ class SectionReader:
     def time_ns(self, key: str, default: int = 0) -> int:
         """A time."""
         option = self.raw(key)
-        return fiojob.time_us(self.job, self.options[key][0], option) * 1000 if option else default
+        return fiojob.time_us(self.job, key, option) * 1000 if option else default
 
     def both(self, key: str, default: int) -> Pair:
         """An option for reads and writes: one value is for both, an empty one leaves the default."""
         option = self.raw(key)
         if option is None:
             return default, default
-        values = fiojob.rates(self.job, self.options[key][0], option)
+        values = fiojob.rates(self.job, key, option)
         if len(values) > 3:
             raise self.fail(key, "at most three values, for read,write,trim")
         read, write = values[0], values[min(1, len(values) - 1)]
@@ -143,16 +133,16 @@ class SectionReader:
             raise self.fail("iodepth", "1 with vsync, whose joining of requests is not modelled")
         return name
 
-    def _check_known(self, key: str, canonical: str, option: Option) -> None:
-        engines = ENGINE_FOR_OPTION.get(canonical)
+    def _check_known(self, key: str, option: Option) -> None:
+        engines = ENGINE_FOR_OPTION.get(key)
         if engines and self.engine not in engines:
             raise self.error(
                 option, f"{key}: {self.engine} does not have it; expected {' or '.join(engines)}"
             )
-        if canonical in MODELLED or canonical in NEUTRAL or engines:
+        if key in MODELLED or key in NEUTRAL or engines:
             return
-        if canonical not in ONLY:
+        if key not in ONLY:
             raise self.error(option, f"{key}: not modelled by the simulator; remove it, or use the target vm")
-        if option.value not in ONLY[canonical]:
-            expected = " or ".join(v for v in sorted(ONLY[canonical]) if v)
+        if option.value not in ONLY[key]:
+            expected = " or ".join(v for v in sorted(ONLY[key]) if v)
             raise self.error(option, f"{key}: the simulator models {expected} only, got '{option.value}'")

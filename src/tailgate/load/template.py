@@ -79,7 +79,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         raise UsageError(
             f"{job.path}: cpus_allowed: expected processors 0 to {SMP_MAX - 1}, got {processors - 1}"
         )
-    access, op = PATTERNS.get(_value(background[0], "rw", "readwrite").partition(":")[0], PATTERNS["read"])
+    access, op = PATTERNS.get(_value(background[0], "rw").partition(":")[0], PATTERNS["read"])
     size = _kib(background[0])
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
@@ -130,14 +130,15 @@ def _cpus(section: Section) -> list[int]:
         return [0]
 
 
-def _value(section: Section, *names: str) -> str:
-    """What a section says of an option, which may have several names; "" if nothing."""
-    return next((section.options[n].value.strip().lower() for n in names if n in section.options), "")
+def _value(section: Section, name: str) -> str:
+    """What a section says of an option; "" if nothing."""
+    option = section.options.get(name)
+    return option.value.strip().lower() if option else ""
 
 
 def _kib(section: Section) -> int:
     """The block size in KiB, of reads where it differs by direction; fio's default is 4 KiB."""
-    return max(1, (fiojob.amount(_value(section, "bs", "blocksize").partition(",")[0]) or 4096) // 1024)
+    return max(1, (fiojob.amount(_value(section, "bs").partition(",")[0]) or 4096) // 1024)
 
 
 def _quoted(text: str) -> str:

@@ -95,6 +95,19 @@ def test_paper_rows() -> None:
         ('["read_lat', '["rd_lat', "schedulers[2]: dilated: rd_lat_nsec is not one of the integer knobs"),
         ("seeds = [1]", "seeds = 1", "modes.quick.seeds: expected an array, got 1"),
         ("seeds = [1]", "seeds = []", "modes.quick.seeds: expected at least 1 of them, got []"),
+        ("seeds = [1]", "seeds = [2, 1, 2]", "modes.quick.seeds: 2 stands twice; expected each once"),
+        ("seeds = [1]", "seeds = [1]\nsim.seeds = [1, 1]", "modes.quick.sim.seeds: 1 stands twice"),
+        ("0.25, 1.0", "0.25, 1, 1.0", "modes.quick.background_rates: 1.0 stands twice; expected each once"),
+        (
+            "[[sweeps]]\n",
+            "[[sweeps]]\nbackground_rates = [0, 0]\n",
+            "sweeps[0].background_rates: 0.0 stands twice",
+        ),
+        (
+            "background_rates = [1.0]\nrt_samples = 1000",
+            "background_rates = [1.0, 1.0]\nrt_samples = 1000",
+            "variants[0].background_rates: 1.0 stands twice",
+        ),
         ("[machine]", "machine = 1\n[machin]", "machin: unknown key; expected drive, extends, flows, job"),
         (
             'rt = { section = "rt", role = "real-time" }',

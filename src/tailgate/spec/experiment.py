@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import EXPERIMENTS
@@ -18,7 +18,7 @@ from tailgate.spec import cgroups
 from tailgate.spec.extends import expand_extends
 from tailgate.spec.grid import expand_grids
 from tailgate.spec.scheduler import Knob, Label, Scheduler
-from tailgate.spec.sweep import Share, Sweep, expand
+from tailgate.spec.sweep import Shares, Sweep, distinct, expand
 from tailgate.spec.toml import parse_toml
 
 ModeName = Literal["quick", "full", "claims"]
@@ -40,14 +40,15 @@ SEED_MAX = 2**31
 #: Processors of a machine.
 SMP_MAX = 64
 Seed = Annotated[int, Field(ge=1, le=SEED_MAX)]
+Seeds = Annotated[tuple[Seed, ...], AfterValidator(distinct)]
 
 
 class ModeOfSim(BaseModel, extra="forbid", frozen=True):
     """What the simulator, which is faster, measures instead."""
 
     rt_samples: Annotated[int, Field(ge=1)] | None = None
-    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] | None = None
+    background_rates: Annotated[Shares, Field(min_length=1)] | None = None
+    seeds: Annotated[Seeds, Field(min_length=1)] | None = None
 
 
 class Mode(BaseModel, extra="forbid", frozen=True):
@@ -57,8 +58,8 @@ class Mode(BaseModel, extra="forbid", frozen=True):
     rt_samples: Annotated[int, Field(ge=0)] = 0
     #: How long a point without samples of a real-time flow takes, in (undilated) seconds.
     duration_s: Annotated[float, Field(gt=0)] | None = None
-    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    background_rates: Annotated[Shares, Field(min_length=1)]
+    seeds: Annotated[Seeds, Field(min_length=1)]
     #: A point ends after this time (undilated seconds) even if it lacks samples, and says so.
     limit_s: Annotated[float, Field(gt=0)]
     sim: ModeOfSim = ModeOfSim()
@@ -91,7 +92,7 @@ class Variant(BaseModel, extra="forbid", frozen=True):
     title: str
     modes: tuple[ModeName, ...]
     schedulers: Annotated[tuple[Label, ...], Field(min_length=1)]
-    background_rates: Annotated[tuple[Share, ...], Field(min_length=1)]
+    background_rates: Annotated[Shares, Field(min_length=1)]
     #: Instead of the mode's; several CPUs cost much host time.
     rt_samples: Annotated[int, Field(ge=1)] | None = None
     machine: MachineSettings

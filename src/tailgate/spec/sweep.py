@@ -3,15 +3,27 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from tailgate.base.errors import one_of
 from tailgate.spec.arrivals import Arrivals
 from tailgate.spec.scheduler import Knob, Label
 
+T = TypeVar("T")
+
+
+def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    """ValueError for a value that stands twice: it would be measured twice, and count as two."""
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{value} stands twice; expected each once")
+    return values
+
+
 Share = Annotated[float, Field(ge=0, le=1)]
+Shares = Annotated[tuple[Share, ...], AfterValidator(distinct)]
 
 
 class FileSystem(BaseModel, extra="forbid", frozen=True):
@@ -50,7 +62,7 @@ class Sweep(BaseModel, extra="forbid", frozen=True):
     #: The schedulers that meet this load, by label; none named: all.
     schedulers: tuple[Label, ...] = ()
     #: Instead of the mode's.
-    background_rates: tuple[Share, ...] = ()
+    background_rates: Shares = ()
     #: The drive's state under this load: parameters that differ from the drive file's.
     drive: dict[str, int] = {}
     #: What the load's files are on; the drive must keep its data then (memory_backed). The target vm only.

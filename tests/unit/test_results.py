@@ -22,7 +22,7 @@ from tailgate.runs import evidence, export, record
 from tailgate.runs.flow import Flow
 from tailgate.runs.folder import read_measurements, read_run
 from tailgate.runs.histogram import Histogram, merge
-from tailgate.runs.measurements import Blocked, Conditions, Measurement
+from tailgate.runs.measurements import Blocked, Conditions, Measurement, status
 from tailgate.runs.points import merge_seeds
 from tailgate.show import report, table
 from tailgate.spec import plan
@@ -101,6 +101,17 @@ def test_record_reads_back_to_the_last_bit(values: list[float], share: float, mo
     flat: dict[str, Any] = {"histogram": some, "delay": None, "block": None}
     assert replace(again, **flat) == replace(flow, **flat)
     assert replace(read, flows=()) == replace(written, flows=())
+
+
+def test_a_point_that_is_short_on_a_busy_cpu_shows_the_cpu(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path, schedulers=("none",))
+    for m in read_measurements(tmp_path, run):
+        few = [replace(f, ios=1) for f in m.flows]
+        said = [
+            status(run, m.point, flows, idle, "icount") for flows in (m.flows, few) for idle in (0.9, 0.5)
+        ]
+        assert said == ["ok", "cpu-bound", "short", "cpu-bound"]
+        assert status(run, m.point, few, 0.5, "kvm") == "short"
 
 
 def test_records_are_made_again_of_what_guests_sent(fake_run: FakeRun, tmp_path: Path) -> None:

@@ -77,12 +77,14 @@ class Measurement:
 
 
 def status(run: Run, point: PlannedPoint, flows: Sequence[Flow], idle: float, mode: str) -> str:
-    """What is to be said of a point: `Measurement.status`."""
+    """What is to be said of a point: `Measurement.status`. It may be short because the CPU was busy."""
+    if idle < IDLE_REFUSED and mode == "icount":
+        return "cpu-bound"
     first = next(iter(run.spec.real_time(point.chunk.sweep)), None)
     rt = next((f for f in flows if f.name == first), None)
     if first and (rt is None or rt.ios < point.chunk.rt_samples):
         return "short"
-    return "cpu-bound" if idle < IDLE_REFUSED and mode == "icount" else "ok"
+    return "ok"
 
 
 def digits(m: Measurement) -> tuple[object, ...]:

@@ -282,6 +282,28 @@ def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> N
     assert len(guests.jobs) == count == 7
 
 
+def test_damaged_record_is_measured_again(
+    guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its chunk, which is one boot, in a complete run and in one that was stopped."""
+    run(tmp_path)
+    before = [digits(m) for m in read_measurements(the_run(tmp_path), read_run(the_run(tmp_path)))]
+    record = the_run(tmp_path) / "chunks/k2-8.seed1/p1.json"
+    record.write_text('{"ios": 1')
+    assert run(tmp_path) == 0
+    assert "a record of the run is damaged" in capsys.readouterr().err
+    assert (len(guests.jobs), guests.chunks[7:]) == (8, ["k2-8.seed1"])
+    assert [digits(m) for m in read_measurements(the_run(tmp_path), read_run(the_run(tmp_path)))] == before
+    guests.stop_after = 8 + 3
+    assert run(tmp_path, "--fresh", "--jobs", "1") == 130
+    [partial] = (tmp_path / "runs/k2/fig8").glob("*.partial")
+    sorted(partial.rglob("p0.json"))[0].write_text("")
+    guests.stop_after = None
+    guests.jobs.clear()
+    assert run(tmp_path, "--fresh", "--jobs", "1") == 0
+    assert len(guests.jobs) == 7 - 3 + 1
+
+
 def test_only_how_a_complete_run_is_shown_changes(
     guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

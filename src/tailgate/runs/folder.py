@@ -92,9 +92,9 @@ def end(folder: Path, chunk: Chunk) -> None:
 
 
 def complete(folder: Path, chunk: Chunk) -> bool:
-    """Whether a chunk was measured to its end in this folder."""
+    """Whether a chunk was measured to its end in this folder, and all its records are whole."""
     file = place(folder, chunk) / "chunk.json"
-    return bool(_whole(file).get("complete"))
+    return bool(_whole(file).get("complete")) and not left(folder, [chunk])
 
 
 def conditions(folder: Path, chunk: Chunk) -> Conditions:

@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.unit.refusal import refused
 
+from tailgate import main as cli
 from tailgate.show import report
 from tailgate.spec.plan import Run
 
@@ -100,3 +102,30 @@ def test_rows_are_as_wide_as_their_headings(
     for rows in columns:
         assert len(rows) > 1
         assert len(set(rows)) == 1
+
+
+def test_runs_that_are_replaced_or_not_complete_are_left_out(
+    fake_run: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As KEY.previous and KEY.partial are among others; alone, such a run is shown."""
+    for name in ("key", "key.previous", "key.partial"):
+        fake_run(tmp_path / name)
+    out = tmp_path / "both.html"
+    words = [str(folder) for folder in sorted(tmp_path.iterdir())]
+    assert cli.main(["report", *words, "--out", str(out)]) == 0
+    assert out.read_text().count("<h2>All points") == 1
+    said = capsys.readouterr().err
+    assert f"left out {tmp_path}/key.partial" in said
+    assert f"left out {tmp_path}/key.previous" in said
+    assert cli.main(["report", f"{tmp_path}/key.partial", "--out", str(out)]) == 0
+
+
+def test_runs_that_would_stand_in_one_place_are_refused(fake_run: FakeRun, tmp_path: Path) -> None:
+    one, other, more = (tmp_path / name for name in ("a", "b", "c"))
+    fake_run(one, schedulers=("none", "k2-8"))
+    fake_run(other, mode="full", schedulers=("k2-8",))
+    fake_run(more, schedulers=("k2-16",))
+    fake_run(tmp_path / "sim", mode_name="sim", schedulers=("none", "k2-8"))
+    with refused(f"{one} (quick) and {other} (full) are both of k2/fig8 on target vm"):
+        report.write([one, other], tmp_path / "report.html")
+    report.write([one, one, more, tmp_path / "sim"], tmp_path / "report.html")

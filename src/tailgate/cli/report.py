@@ -12,7 +12,7 @@ app = application()
 
 EXAMPLES = """
 tailgate report runs/k2/fig8/0123456789ab
-tailgate report runs/k2/fig8/* --out both.html      a guest's beside the simulator's
+tailgate report runs/k2/fig8/*/ --out both.html     a guest's beside the simulator's
 """
 
 
@@ -28,6 +28,9 @@ def report(
     """Write one HTML file with the plots of one or several runs, from their raw files."""
     from tailgate.show import report
 
-    report.write(runs, out)
+    chosen = report.complete(runs)
+    report.write(chosen, out)
+    for folder in (f for f in runs if f not in chosen):
+        log().print(f"report: left out {folder}, which is not complete, or replaced", highlight=False)
     log().print(f"report: {out}", highlight=False)
     return OK

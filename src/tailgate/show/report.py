@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from tailgate.base.errors import UsageError
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.runs.folder import read_run
@@ -21,7 +22,7 @@ from tailgate.runs.measurements import Measurement
 from tailgate.runs.points import Point
 from tailgate.show import flows, grids, paper_rows, rows, sentences, shares, waits
 from tailgate.show.plots.drawing import Drawing, draw
-from tailgate.spec import paper
+from tailgate.spec import paper, plan
 from tailgate.spec.plan import Run
 
 
@@ -105,14 +106,37 @@ def of(folder: Path) -> None:
     write([folder], folder / "report.html")
 
 
+def complete(folders: Sequence[Path]) -> list[Path]:
+    """Those that `tailgate run` has completed and not replaced; all of them if there is no such one."""
+    return [f for f in folders if f.suffix not in (".partial", ".previous")] or list(folders)
+
+
 def write(folders: Sequence[Path], path: Path) -> None:
-    """Write the report of these runs; those of one experiment share a section, beside the paper."""
-    runs = [load(folder) for folder in folders]
+    """Write the report of these runs; those of one experiment share a section, beside the paper.
+
+    UsageError for two runs whose figures would stand in one place.
+    """
+    runs = [load(folder) for folder in dict.fromkeys(folders)]
     groups: dict[str, list[Loaded]] = {}
     for r in runs:
         groups.setdefault(r.run.name, []).append(r)
+    for group in groups.values():
+        _check_apart(group)
     title = " · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs))
     render(title, [_section(group) for group in groups.values()], path)
+
+
+def _check_apart(group: Sequence[Loaded]) -> None:
+    """UsageError if two runs of one experiment have a scheduler under a load on the same target."""
+    found: dict[tuple[object, ...], Loaded] = {}
+    for r in group:
+        for chunk in plan.chunks(r.run):
+            other = found.setdefault((r.run.target, chunk.sweep.label, chunk.scheduler.label), r)
+            if other is not r:
+                raise UsageError(
+                    f"{other.folder} ({other.run.mode_name}) and {r.folder} ({r.run.mode_name}) are both of "
+                    f"{r.run.name} on target {r.run.target}, and would stand in one place: choose one of them"
+                )
 
 
 def render(title: str, sections: Sequence[Section], path: Path) -> None:

@@ -129,3 +129,22 @@ def test_runs_that_would_stand_in_one_place_are_refused(fake_run: FakeRun, tmp_p
     with refused(f"{one} (quick) and {other} (full) are both of k2/fig8 on target vm"):
         report.write([one, other], tmp_path / "report.html")
     report.write([one, one, more, tmp_path / "sim"], tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("order", [("few", "all"), ("all", "few")])
+def test_runs_may_have_different_loads_and_schedulers(
+    fake_run: FakeRun, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    """As with --loads, or when the experiment has more of them by now."""
+    run = fake_run(tmp_path / "few", name="k2/table3", mode_name="sim", schedulers=("none", "k2-8"))
+    fake_run(tmp_path / "all", name="k2/table3")
+    spec = tmp_path / "few" / "spec.json"
+    about = json.loads(spec.read_text())
+    for key, kept in (("sweeps", run.spec.sweeps[:2]), ("schedulers", run.schedulers)):
+        labels = [one.label for one in kept]
+        about["spec"][key] = [one for one in about["spec"][key] if one["label"] in labels]
+    spec.write_text(json.dumps(about))
+    report.write([tmp_path / name for name in order], tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    cells = text.partition("Table of the paper&#39;s cells")[2].partition("</table>")[0]
+    assert cells.count("<tr") == 70 + 1  # and the headings

@@ -6,7 +6,7 @@ Everything is prepared here as plain values; templates/ has the HTML, with every
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,21 @@ def render(title: str, sections: Sequence[Section], path: Path) -> None:
     path.write_text(page, encoding="utf-8")
 
 
+def _with_all(group: Sequence[Loaded]) -> list[Loaded]:
+    """The runs of one experiment, each as if it were of the loads and schedulers that any of them knows."""
+    specs = [r.run.spec for r in group]
+    sweeps = {s.label: s for spec in reversed(specs) for s in spec.sweeps}
+    schedulers = {s.label: s for spec in reversed(specs) for s in spec.schedulers}
+    published = {label: rows for r in reversed(group) for label, rows in r.published.items()}
+    every = {"sweeps": tuple(sweeps.values()), "schedulers": tuple(schedulers.values())}
+    return [
+        replace(r, run=replace(r.run, spec=r.run.spec.model_copy(update=every)), published=published)
+        for r in group
+    ]
+
+
 def _section(group: Sequence[Loaded]) -> Section:
+    group = _with_all(group)
     first = group[0]
     spec = first.run.spec
     filled = [*group, *_beside(group)]

@@ -2,6 +2,7 @@
 """The paper's cells beside ours: which point answers, errors, rows that the simulator lacks."""
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -220,3 +221,34 @@ def test_both_targets_beside_the_paper(fake_run: FakeRun, tmp_path: Path) -> Non
         assert words in text
     assert text.count("<h1>") == 1
     assert "What the paper's text says" in text
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ((), {"drive": "noisy"}),
+        (("queue",), {"nr_requests": 7}),
+        (("schedulers", "bfq", "knobs"), {"slice_idle": 7}),
+        (("sweeps", "random-read-4k"), {"full_rate_mib_s": 7.0}),
+    ],
+)
+def test_rows_of_another_drive_scheduler_or_load_are_not_borrowed(
+    fake_run: FakeRun, tmp_path: Path, where: tuple[str, ...], change: dict[str, object]
+) -> None:
+    run = fake_run(tmp_path / "sim", name="k2/table2", mode_name="sim", schedulers=SIMULATED)
+    fake_run(tmp_path / "vm", name="k2/table2", mode="full", schedulers=("bfq",))
+    (tmp_path / "vm" / "results.json").touch()
+
+    def borrowed() -> set[str | None]:
+        return {p.sweep.label for _, points in cells.beside(tmp_path / "sim", run) for p in points}
+
+    every = {sweep.label for sweep in run.spec.sweeps}
+    assert borrowed() == every
+    file = tmp_path / "vm" / "spec.json"
+    about = json.loads(file.read_text())
+    place = about["spec"]
+    for key in where:
+        place = place[key] if isinstance(place, dict) else next(e for e in place if e["label"] == key)
+    place.update(change)
+    file.write_text(json.dumps(about))
+    assert borrowed() == (every - set(where) if "sweeps" in where else set())

@@ -217,9 +217,11 @@ def _summary(title: str, key: str, cells: Sequence[PaperCell], target: str) -> S
 def beside(folder: Path, run: Run) -> list[tuple[Run, list[Point]]]:
     """Points of schedulers that a simulated run lacks, from complete runs of the target vm beside it.
 
-    The newest run that has a scheduler gives it; `full` before `quick`.
+    The newest run that has a scheduler gives it, under the loads that it has; `full` before `quick`. Drive,
+    queue, scheduler and load must be equal.
     """
-    lacking = [s.label for s in run.spec.schedulers if s.label not in {c.label for c in run.schedulers}]
+    asked = {c.label for c in run.schedulers}
+    lacking = [s for s in run.spec.schedulers if s.label not in asked]
     if run.target != "sim" or not lacking:
         return []
     found: list[tuple[Run, list[Point]]] = []
@@ -230,12 +232,16 @@ def beside(folder: Path, run: Run) -> list[tuple[Run, list[Point]]]:
             theirs = read_run(other)
         except UsageError:  # of another version
             continue
-        has = tuple(s for s in theirs.schedulers if s.label in lacking)
-        if theirs.target != "vm" or theirs.mode_name == "quick" or not has:
+        same = (theirs.spec.drive, theirs.spec.queue) == (run.spec.drive, run.spec.queue)
+        has = tuple(s for s in theirs.schedulers if s in lacking)
+        if theirs.target != "vm" or theirs.mode_name == "quick" or not same or not has:
             continue
         _, points = read_points(other, theirs)
-        found.append((replace(theirs, schedulers=has), [p for p in points if p.scheduler in has]))
-        lacking = [label for label in lacking if label not in {s.label for s in has}]
+        points = [p for p in points if p.scheduler in has and p.sweep in run.spec.sweeps]
+        has = tuple(s for s in has if any(p.scheduler == s for p in points))
+        if has:
+            found.append((replace(theirs, schedulers=has), points))
+            lacking = [s for s in lacking if s not in has]
     return found
 
 

@@ -138,3 +138,30 @@ def test_shares_are_shown(own: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(shares.row(starved, here, read)) == len(shares.headings(here, read))
     report = folder.with_name("report.html").read_text()
     assert all(cell in report for cell in shares.row(here[1], here, read))
+
+
+def test_points_of_equal_rates_are_compared(own: Path) -> None:
+    """`tailgate new` writes several rates where no flow is real-time."""
+    own.write_text(EXPERIMENT.replace("background_rates = [1.0]", "background_rates = [0.05, 1.0]"))
+    out = own.parents[1] / "runs"
+    assert cli.main(["run", str(own), "--target", "sim", "--quick", "--out", str(out)]) == 0
+    [folder] = (out / "own" / "own").glob("*/")
+    _, read = read_points(folder, read_run(folder))
+    [here] = shares.loads(read)
+    headings = shares.headings(here, read)
+    assert headings[0] == ("load", "")
+    of_none, slowed = headings.index(("all", "of none's")), headings.index(("a", "slowed"))
+    found = {(p.scheduler.label, p.background_rate): shares.row(p, here, read) for p in here}
+    assert [row[0] for row in found.values()] == ["5%", "full"] * 2
+    rates = {key: p.bg.mib_s for p in here if (key := (p.scheduler.label, p.background_rate)) and p.bg}
+    of_a = {
+        (p.scheduler.label, p.sweep.label, p.background_rate): f.mib_s for p in read if (f := p.flow("a"))
+    }
+    for (label, rate), row in found.items():
+        assert len(row) == len(headings)
+        assert row[slowed] == f"{of_a['none', 'alone', rate] / of_a[label, 'both', rate]:.2f}"
+        assert row[of_none] == f"{rates[label, rate] / rates['none', rate]:.2f}"
+    report = (folder / "report.html").read_text()
+    assert all(f">{cell}<" in report for row in found.values() for cell in row)
+    full = [p for p in here if p.background_rate == 1]
+    assert shares.headings(full, read)[0] == ("a", "MiB/s")

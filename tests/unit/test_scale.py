@@ -193,6 +193,15 @@ def test_bench_keeps_what_it_measured_before_it_failed(
     out = tmp_path / "bench.json"
     assert main(["bench", "--out", str(out)]) == 2
     assert [e["name"] for e in json.loads(out.read_text())] == ["lines.k2"]
+    # Other figures stay until all are measured.
+    out.write_text(json.dumps([{"name": name, "value": 7.0} for name in ("threads.k2", "lines.k2")]))
+    assert main(["bench", "--out", str(out)]) == 2
+    found = {e["name"]: e["value"] for e in json.loads(out.read_text())}
+    assert found == {"threads.k2": 7, "lines.k2": 1}
+    for module in (bench.scale, bench.threads, bench.simulator, bench.instructions):
+        monkeypatch.setattr(module, "measure", lambda *_: [])
+    assert main(["bench", "--out", str(out)]) == 0
+    assert [e["name"] for e in json.loads(out.read_text())] == ["lines.k2"]
     out.write_text("no results")
     monkeypatch.setattr(bench.lines, "measure", lambda *_: pytest.fail("measured in vain"))
     assert main(["bench", "--only", "lines", "--out", str(out)]) == 2

@@ -21,8 +21,9 @@ from tailgate.upkeep.bench.result import Result
 def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
     """Measure these kinds (none named: all) with these kernels, and write the file after each kind.
 
-    `quick` leaves out the shares of k2's features; `since` are commits that k2 is compared with. UsageError
-    where something cannot be measured.
+    Other figures in the file stay; if no kind is named, until all are measured. `quick` leaves out the shares
+    of k2's features; `since` are commits that k2 is compared with. UsageError where something cannot be
+    measured.
     """
     console = log()
     labels = labels or ORDINARY
@@ -33,11 +34,18 @@ def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequenc
         "simulator": lambda: simulator.measure(console),
         "instructions": lambda: instructions.measure(console, labels, quick, since),
     }
-    entries = _entries(out) if only else {}
+    before = _entries(out)
+    measured: dict[str, dict[str, object]] = {}
     for kind in only or kinds:
-        entries |= {r.name: asdict(r) for r in kinds[kind]()}
-        replace_text(out, json.dumps(list(entries.values()), indent=1) + "\n")
+        measured |= {r.name: asdict(r) for r in kinds[kind]()}
+        _write(out, before | measured)
+    if not only:
+        _write(out, measured)  # without what nothing measures any more
     console.print(f"bench: wrote {out}", highlight=False)
+
+
+def _write(out: Path, entries: Mapping[str, object]) -> None:
+    replace_text(out, json.dumps(list(entries.values()), indent=1) + "\n")
 
 
 def _entries(out: Path) -> dict[str, dict[str, object]]:

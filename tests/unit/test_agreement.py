@@ -19,6 +19,9 @@ def point(
 ) -> dict[str, Any]:
     flow = {"flow": "background", "mib_s": mib_s, "lat_us": {name: p99}, "ci_us": {name: ci or [p99, p99]}}
     return {
+        "label": "k2-8",
+        "load": None,
+        "smp": 1,
         "scheduler": "k2",
         "knobs": {"inflight_max": 8},
         "sweep": {"op": "read", "background_rate": rate},
@@ -91,7 +94,13 @@ def test_what_is_detectable_is_detected() -> None:
 
 
 def test_only_the_same_points_are_compared() -> None:
+    """Of one load, scheduler and rate, on as many processors: a variant is another point."""
     assert compared(point(rate=0.5), point()) == {}
+    for key, other in (("load", "writes"), ("label", "k2-8-floor"), ("smp", 4)):
+        assert compared({**point(), key: other}, point()) == {}
+        both = [{**point(), key: other}, point(mib_s=50)]
+        found = agreement.compare(both, both, {"background": ("mib_s",)})
+        assert [c.ratio for c in found] == [1, 1]
 
 
 def test_a_difference_is_told_in_a_line() -> None:

@@ -114,12 +114,7 @@ def _interval(flow: JsonObject, name: str) -> tuple[float, float]:
 
 
 def _key(point: JsonObject) -> tuple[object, ...]:
-    sweep = point["sweep"]
-    return (
-        point["scheduler"],
-        point["knobs"].get("inflight_max"),
-        tuple(sorted(sweep.items(), key=str)),
-    )
+    return point["load"], point["label"], point["sweep"]["background_rate"], point["smp"]
 
 
 def _words(point: JsonObject) -> str:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Claims beside results: verdicts, intervals, moved bounds, what is kept, and what is drawn anew."""
 
+import errno
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -284,6 +286,20 @@ def test_results_are_written_a_line_each_and_read_again(tmp_path: Path) -> None:
     found = results.by_id(results.read(tmp_path))["x/a/tail"]
     assert (found.figure.quantity.low, found.figure.quantity.high) == (1.0, math.inf)
     assert (found.step.commit, found.step.date, found.run.seeds) == ("abc1234", "2026-11-23", (1, 2))
+
+
+def test_results_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = results.step_of([Figure("x/a/tail", exact(1), SOURCE)], "abc1234", "2026-11-23")
+    results.write("x", {"step": step}, tmp_path)
+    before = (tmp_path / "x.json").read_text()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        results.write("x", {"step": step, "other": step}, tmp_path)
+    assert (tmp_path / "x.json").read_text() == before
 
 
 def test_results_that_are_not_right_are_refused(tmp_path: Path) -> None:

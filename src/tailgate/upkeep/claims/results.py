@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import replace_text
 from tailgate.upkeep.claims.model import FOLDER
 from tailgate.upkeep.claims.quantity import INTERVAL, Quantity
 
@@ -152,7 +153,7 @@ def write(topic: str, steps: Mapping[str, Step], folder: Path | None = None) -> 
     """Write one topic's file, into RESULTS if no folder is given: a line for each figure."""
     folder = RESULTS if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{topic}.json").write_text("".join(_lines(steps)))
+    replace_text(folder / f"{topic}.json", "".join(_lines(steps)))
 
 
 def _lines(steps: Mapping[str, Step]) -> Iterator[str]:

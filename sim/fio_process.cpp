@@ -471,32 +471,27 @@ void FioProcess::completed(IoUnit *unit)
 		wake(stage_.config.machine.costs.wake);
 }
 
-/// Reaps all completed requests, with the present time as their end. Returns their number.
-uint32_t FioProcess::reap()
+/// Reaps one completed request, with the present time as its end.
+void FioProcess::reap()
 {
-	uint32_t n = reapable_.size();
+	IoUnit *unit = reapable_.pop();
+	uint64_t latency_ns = stage_.engine.now_ns - unit->issued_ns;
 
 	count_if_ramped_up();
-	for (uint32_t i = 0; i < n; i++) {
-		IoUnit *unit = reapable_.pop();
-		uint64_t latency_ns = stage_.engine.now_ns - unit->issued_ns;
-
-		if (counting_) {
-			latencies_[unit->direction].add(latency_ns);
-			bytes_[unit->direction] += unit->bytes;
-			if (has_priorities_ && !process_.priorities[unit->direction].empty())
-				by_priority_[unit->ioprio][unit->direction].add(latency_ns);
-		}
-		if (target_.on())
-			target_.note(latency_ns);
-		if (has_least_rate_) {
-			done_bytes_[unit->direction] += unit->bytes;
-			done_ios_[unit->direction]++;
-		}
-		free_units_.push_back(unit);
+	if (counting_) {
+		latencies_[unit->direction].add(latency_ns);
+		bytes_[unit->direction] += unit->bytes;
+		if (has_priorities_ && !process_.priorities[unit->direction].empty())
+			by_priority_[unit->ioprio][unit->direction].add(latency_ns);
 	}
-	in_flight_ -= n;
-	return n;
+	if (target_.on())
+		target_.note(latency_ns);
+	if (has_least_rate_) {
+		done_bytes_[unit->direction] += unit->bytes;
+		done_ios_[unit->direction]++;
+	}
+	free_units_.push_back(unit);
+	in_flight_--;
 }
 
 // --- the main loop --------------------------------------------------------------------------------------------------
@@ -510,28 +505,59 @@ uint32_t FioProcess::reap()
 		}                                                            \
 	} while (0)
 
-#define REAP_AT_LEAST(n)                           \
-	do {                                       \
-		co_await wait(Engine::NEVER, (n)); \
-		co_await work(reap() * reap_ns);   \
+/*
+ * Waits for a completion and reaps one, even if more are there: each gets the time at which it is reaped (io_u_queued_complete()
+ * with iodepth_batch_complete_max=1, the default).
+ */
+#define REAP_ONE()                               \
+	do {                                     \
+		co_await wait(Engine::NEVER, 1); \
+		reap();                          \
+		co_await work(reap_ns);          \
+	} while (0)
+
+/* Waits until this time. Reaps what completes until then, one after the other. */
+#define REAP_UNTIL(at_ns)                                \
+	do {                                             \
+		while (stage_.engine.now_ns < (at_ns)) { \
+			co_await wait((at_ns), 1);       \
+			if (!reapable_.empty()) {        \
+				reap();                  \
+				co_await work(reap_ns);  \
+			}                                \
+		}                                        \
+	} while (0)
+
+/* io_u_quiesce() */
+#define QUIESCE()                   \
+	do {                        \
+		while (in_flight_)  \
+			REAP_ONE(); \
 	} while (0)
 
 /*
  * At its end fio waits for all requests in flight at once (do_io). Requests that completed before the last one get its
- * completion time.
+ * completion time. With io_submit_mode=offload each thread waits for its own request.
  */
-#define REAP_THE_REST()                            \
-	do {                                       \
-		if (in_flight_)                    \
-			REAP_AT_LEAST(in_flight_); \
+#define REAP_THE_REST()                                           \
+	do {                                                      \
+		if (process_.offload) {                           \
+			QUIESCE();                                \
+		} else if (in_flight_) {                          \
+			uint64_t cost_ns = in_flight_ * reap_ns;  \
+                                                                  \
+			co_await wait(Engine::NEVER, in_flight_); \
+			while (in_flight_)                        \
+				reap();                           \
+			co_await work(cost_ns);                   \
+		}                                                 \
 	} while (0)
 
 /* Waits for its turn among the processes of its flow_id: fio sleeps for flow_sleep, or polls if that is 0. */
 #define BALANCE()                                                                           \
 	do {                                                                                \
 		if (process_.balance_sleep_ns) {                                            \
-			while (in_flight_)                                                  \
-				REAP_AT_LEAST(1);                                           \
+			QUIESCE();                                                          \
 			co_await wait(stage_.engine.now_ns + process_.balance_sleep_ns, 0); \
 		} else {                                                                    \
 			waits_for_balance_ = true;                                          \
@@ -587,16 +613,12 @@ Task FioProcess::run()
 			}
 		}
 		if (at_ns > now_ns && process_.offload) {
-			while (stage_.engine.now_ns < at_ns) {
-				co_await wait(at_ns, 1);
-				co_await work(reap() * reap_ns);
-			}
+			REAP_UNTIL(at_ns);
 			if (over())
 				continue;
 		} else if (at_ns > now_ns) {
 			/* fio reaps all requests in flight first, and then sleeps for the time computed before */
-			while (in_flight_)
-				REAP_AT_LEAST(1);
+			QUIESCE();
 			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), 0);
 			if (over())
 				continue;
@@ -614,7 +636,7 @@ Task FioProcess::run()
 		if (!process_.synchronous)
 			unit.issued_ns = stage_.engine.now_ns;
 		if (full())
-			REAP_AT_LEAST(1);
+			REAP_ONE();
 		failed = has_least_rate_ && below_least_rate();
 
 		if (target_.on()) {
@@ -623,7 +645,7 @@ Task FioProcess::run()
 			if (verdict == LatencyTarget::Verdict::DONE)
 				break;
 			if (verdict != LatencyTarget::Verdict::GO_ON) {
-				REAP_THE_REST();
+				QUIESCE();
 				target_.begin_window(stage_.engine.now_ns);
 			}
 			if (verdict == LatencyTarget::Verdict::MEASURE)
@@ -632,8 +654,7 @@ Task FioProcess::run()
 
 		if (process_.think_ns && !--think_left) {
 			think_left = process_.think_blocks;
-			while (in_flight_)
-				REAP_AT_LEAST(1);
+			QUIESCE();
 			uint64_t until_ns = stage_.engine.now_ns + process_.think_ns;
 			co_await compute(process_.think_spin_ns);
 			co_await wait(until_ns, 0);
@@ -654,12 +675,9 @@ Task FioProcess::replay()
 	for (const TracedIo &io : process_.trace) {
 		uint64_t at_ns = started_ns_ + io.at_ns;
 
-		while (stage_.engine.now_ns < at_ns) {
-			co_await wait(at_ns, 1);
-			co_await work(reap() * reap_ns);
-		}
+		REAP_UNTIL(at_ns);
 		while (full())
-			REAP_AT_LEAST(1);
+			REAP_ONE();
 		if (over())
 			break;
 		IoUnit &unit = prepare({ io.direction, io.offset, io.bytes });

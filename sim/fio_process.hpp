@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A process as fio 3.33 runs it (backend.c, io_u.c): fills its queue, reaps when the queue is full, limits its rate, pauses.
+// A process as fio 3.33 runs it (backend.c, io_u.c): fills its queue, reaps one when the queue is full, limits its rate, pauses.
 #pragma once
 
 #include <array>
@@ -143,7 +143,7 @@ class FioProcess
 	IoUnit &prepare(const Access &access);
 	uint64_t submission_ns(const IoUnit &unit) const;
 	void completed(IoUnit *unit);
-	uint32_t reap();
+	void reap();
 
 	Stage &stage_;
 	const Process &process_;

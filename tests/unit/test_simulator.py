@@ -125,6 +125,23 @@ def test_at_its_end_a_process_reaps_all_at_once() -> None:
     assert (latency.min_ns, latency.max_ns) == (70_000, 14 * 70_000)
 
 
+def test_where_the_processor_is_the_limit_requests_wait_for_being_reaped() -> None:
+    """fio reaps one request, submits the next, reaps again: rate times latency is the depth (Little)."""
+    instant = DRIVE | {"read_ns": 0, "read_fixed_ns": 1_000}
+    busy = Process(depth=64, ios_max=6_400, ends_all=True)
+    outcome = run(busy, drive=instant, costs={"submit": 1_000, "complete": 1_000, "reap": 8_000})
+    latency = reads(outcome).latency
+    assert outcome.idle < 0.01
+    assert latency.mean_ns * latency.n / outcome.now_ns == pytest.approx(63, abs=1)
+
+
+def test_a_process_that_pauses_reaps_one_after_the_other() -> None:
+    one_die = DRIVE | {"read_ns": 0, "read_fixed_ns": 70_000}
+    pausing = Process(depth=8, think_ns=10**6, think_blocks=4, ios_max=4, ends_all=True)
+    latency = reads(run(pausing, drive=one_die, costs={"reap": 1_000})).latency
+    assert (latency.min_ns, latency.max_ns) == (70_000, 73_000)
+
+
 def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
     slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), runtime_ns=10**9)
     outcome = run(slow)

@@ -295,6 +295,7 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	request->rq.cgroup = &cgroups_[io->cgroup];
 	request->rq.op = io->op;
 	request->rq.sync = true;
+	request->rq.through = io->through;
 	request->command.op = io->op == SIM_READ ? FLASH_READ :
 			      io->through	 ? FLASH_WRITE_THROUGH :
 						   FLASH_WRITE;
@@ -352,7 +353,7 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 {
 	Request *request;
 
-	if (merges_ && merge(io, sector, sectors))
+	if (merges_ && merge(queue, io, sector, sectors))
 		return true;
 	if (queue.tags_used >= limit(*io))
 		return false;
@@ -367,14 +368,22 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 	return true;
 }
 
-bool BlockLayer::merge(Io *io, uint64_t sector, uint32_t sectors)
+bool BlockLayer::merge(const Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 {
 	uint32_t most = most_sectors(*io);
 	sim_request *rq;
+	const sim_bio bio{ .sector = sector,
+			   .sectors = sectors,
+			   .queue = uint16_t(queue.index),
+			   .ioprio = io->ioprio,
+			   .process = io->process,
+			   .cgroup = &cgroups_[io->cgroup],
+			   .op = uint8_t(io->op),
+			   .through = io->through };
 
 	if (most < max_sectors_ && piece_is_full(most, sectors))
 		return false;
-	rq = scheduler_->try_merge(elevator_.get(), sector, sectors, io->op, io->ioprio, most);
+	rq = scheduler_->try_merge(elevator_.get(), &bio, most);
 	if (!rq)
 		return false;
 	add_bio(reinterpret_cast<Request *>(rq), io, sector, sectors);

@@ -165,7 +165,7 @@ class BlockLayer
 	Promises promises_of(const Scheduler &scheduler) const;
 	uint32_t limit(const Io &io) const;
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
-	bool merge(Io *io, uint64_t sector, uint32_t sectors);
+	bool merge(const Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	Request *make(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	void add_bio(Request *request, Io *io, uint64_t sector, uint32_t sectors);
 	uint32_t most_sectors(const Io &io) const;

@@ -144,32 +144,30 @@ static u32 deadline_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 	return op == SIM_READ && sync ? tags : deadline_limit(&d->deadline, tags);
 }
 
-static struct sim_request *deadline_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
-					      u32 max_sectors)
+static struct sim_request *deadline_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)
 {
 	struct deadline_drive *d = s;
 	struct deadline_entry *e;
 	struct ends_node *node;
 	struct sim_request *rq;
 
-	for (node = *ends_at(&d->ends, sector); node; node = node->next) {
+	for (node = *ends_at(&d->ends, bio->sector); node; node = node->next) {
 		rq = deadline_request(&container_of(node, struct deadline_private, end)->entry);
-		if (rq->sector + rq->sectors != sector ||
-		    !sim_may_grow(rq, sectors, op, ioprio, max_sectors))
+		if (rq->sector + rq->sectors != bio->sector || !sim_may_grow(rq, bio, max_sectors))
 			continue;
 		ends_delete(node);
-		rq->sectors += sectors;
+		rq->sectors += bio->sectors;
 		deadline_note_end(d, rq);
 		return rq;
 	}
-	e = deadline_find_front(&d->deadline, deadline_prio_of(ioprio), deadline_direction_of(op),
-				sector + sectors);
-	if (!e || !sim_may_grow(deadline_request(e), sectors, op, ioprio, max_sectors))
+	e = deadline_find_front(&d->deadline, deadline_prio_of(bio->ioprio),
+				deadline_direction_of(bio->op), bio->sector + bio->sectors);
+	if (!e || !sim_may_grow(deadline_request(e), bio, max_sectors))
 		return NULL;
 	rq = deadline_request(e);
 	deadline_unsort(&d->deadline, e);
-	rq->sector = sector;
-	rq->sectors += sectors;
+	rq->sector = bio->sector;
+	rq->sectors += bio->sectors;
 	deadline_resort(&d->deadline, e);
 	return rq;
 }

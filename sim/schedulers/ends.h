@@ -46,12 +46,16 @@ static inline void ends_delete(struct ends_node *node)
 	node->at = NULL;
 }
 
-/* May a bio be merged into @rq? Both must have the same operation and priority, and the result must not exceed @max_sectors. */
-static inline bool sim_may_grow(const struct sim_request *rq, u32 sectors, u8 op, u16 ioprio,
+/*
+ * May a bio be merged into @rq (blk_rq_merge_ok())? Both must have the same operation, priority and cgroup, neither may be FUA
+ * (REQ_NOMERGE_FLAGS), and the result must not exceed @max_sectors.
+ */
+static inline bool sim_may_grow(const struct sim_request *rq, const struct sim_bio *bio,
 				u32 max_sectors)
 {
-	return (op == SIM_READ || op == SIM_WRITE) && rq->op == op && rq->ioprio == ioprio &&
-	       rq->sectors + sectors <= max_sectors;
+	return (bio->op == SIM_READ || bio->op == SIM_WRITE) && rq->op == bio->op &&
+	       rq->ioprio == bio->ioprio && rq->cgroup == bio->cgroup && !rq->through &&
+	       !bio->through && rq->sectors + bio->sectors <= max_sectors;
 }
 
 #endif

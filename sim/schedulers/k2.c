@@ -256,25 +256,23 @@ static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 	return op == SIM_FLUSH ? 0 : k2_piece_for(&d->k2, ioprio, op == SIM_DISCARD);
 }
 
-static struct sim_request *k2_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
-					u32 max_sectors)
+static struct sim_request *k2_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)
 {
 	struct k2_drive *d = s;
 	struct ends_node *node;
 
-	if (!recent_ends_may_be_at(&d->recent_ends, sector) || !levels_any(&d->k2.levels) ||
+	if (!recent_ends_may_be_at(&d->recent_ends, bio->sector) || !levels_any(&d->k2.levels) ||
 	    !k2_merge_begin(&d->k2))
 		return NULL;
 	k2_merge_end(&d->k2);
-	for (node = *ends_at(&d->ends, sector); node; node = node->next) {
+	for (node = *ends_at(&d->ends, bio->sector); node; node = node->next) {
 		struct k2_private *p = container_of(node, struct k2_private, end);
 		struct sim_request *rq = k2_request(&p->entry);
 
-		if (rq->sector + rq->sectors != sector ||
-		    !sim_may_grow(rq, sectors, op, ioprio, max_sectors))
+		if (rq->sector + rq->sectors != bio->sector || !sim_may_grow(rq, bio, max_sectors))
 			continue;
 		ends_delete(node);
-		rq->sectors += sectors;
+		rq->sectors += bio->sectors;
 		k2_note_end(d, rq);
 		return rq;
 	}

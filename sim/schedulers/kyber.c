@@ -146,11 +146,10 @@ static u32 kyber_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
 }
 
 /* The kernel searches the list of the submitting CPU. Here the bio's CPU is not known, so the lists of all CPUs are searched. */
-static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
-					   u32 max_sectors)
+static struct sim_request *kyber_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)
 {
 	struct kyber_drive *d = s;
-	unsigned int domain = kyber_domain_of(op), queue;
+	unsigned int domain = kyber_domain_of(bio->op), queue;
 
 	for (queue = 0; queue < d->kyber.queue_count; queue++) {
 		struct list_head *fresh = &d->queues[queue].fresh[domain], *node = fresh->prev;
@@ -158,15 +157,15 @@ static struct sim_request *kyber_try_merge(void *s, u64 sector, u32 sectors, u8 
 
 		for (; node != fresh && looks--; node = node->prev) {
 			struct sim_request *rq = list_entry(node, struct sim_request, node);
-			bool back = rq->sector + rq->sectors == sector;
+			bool back = rq->sector + rq->sectors == bio->sector;
 
-			if (!back && sector + sectors != rq->sector)
+			if (!back && bio->sector + bio->sectors != rq->sector)
 				continue;
-			if (!sim_may_grow(rq, sectors, op, ioprio, max_sectors))
+			if (!sim_may_grow(rq, bio, max_sectors))
 				continue;
 			if (!back)
-				rq->sector = sector;
-			rq->sectors += sectors;
+				rq->sector = bio->sector;
+			rq->sectors += bio->sectors;
 			return rq;
 		}
 	}

@@ -44,6 +44,7 @@ struct sim_cgroup {
  * @cgroup: cgroup of that process
  * @op: enum sim_op
  * @sync: synchronous: a read or a direct write
+ * @through: a write through the drive's cache (FUA)
  * @elv: the scheduler's private data, 8-byte aligned, zeroed when the request is created
  */
 struct sim_request {
@@ -58,7 +59,22 @@ struct sim_request {
 	const struct sim_cgroup *cgroup;
 	u8 op;
 	bool sync;
+	bool through;
 	u64 elv[6];
+};
+
+/**
+ * struct sim_bio - a bio that may join a queued request; its members are those of the request that would be made for it
+ */
+struct sim_bio {
+	u64 sector;
+	u32 sectors;
+	u16 queue;
+	u16 ioprio;
+	u32 process;
+	const struct sim_cgroup *cgroup;
+	u8 op;
+	bool through;
 };
 
 /**
@@ -109,8 +125,8 @@ struct sim_device {
  * @piece: most sectors in a request of this operation and priority; larger requests are split before insertion, and pieces
  *	are not merged again. 0: any number. NULL: it never splits
  * @tick: the timer has expired; NULL: not needed
- * @try_merge: merges the bio [sector, sector + sectors) into a queued request and returns this, or NULL if there is none;
- *	NULL: the scheduler does not merge
+ * @try_merge: merges a bio into a queued request that then has no more than @max_sectors, and returns the request, or NULL
+ *	if there is none; NULL: the scheduler does not merge
  */
 struct sim_scheduler {
 	const char *name;
@@ -132,8 +148,7 @@ struct sim_scheduler {
 	u32 (*limit)(void *s, u8 op, bool sync, u16 ioprio, u32 tags);
 	u32 (*piece)(void *s, u8 op, u16 ioprio);
 	void (*tick)(void *s, u64 now_ns);
-	struct sim_request *(*try_merge)(void *s, u64 sector, u32 sectors, u8 op, u16 ioprio,
-					 u32 max_sectors);
+	struct sim_request *(*try_merge)(void *s, const struct sim_bio *bio, u32 max_sectors);
 };
 
 /* All schedulers but "none", ended by NULL. */

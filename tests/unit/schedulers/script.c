@@ -5,6 +5,7 @@
  * numbers.
  *
  *   new NAME QUEUES TAGS
+ *   as PROCESS CGROUP THROUGH    what follows is of this process and cgroup; 1: written through the drive's cache
  *   insert NOW ID QUEUE OP SECTOR SECTORS IOPRIO HEAD
  *   dispatch NOW QUEUE           -> the request, or -
  *   work QUEUE                   -> 1 or 0, as has_work
@@ -30,6 +31,13 @@ static const struct sim_scheduler *scheduler;
 static struct sim_device device;
 static u64 clock_ns;
 static void *s;
+
+/* the root and its children */
+static struct sim_cgroup cgroups[4] = { { NULL, 0, 100 },
+					{ cgroups, 1, 100 },
+					{ cgroups, 2, 100 },
+					{ cgroups, 3, 100 } };
+static unsigned int process, cgroup, through;
 
 static void run(struct sim_device *d, u32 queue)
 {
@@ -59,6 +67,7 @@ static void set_up(const char *name, u32 queues, u32 tags)
 	if (!scheduler)
 		abort();
 	memset(requests, 0, sizeof(requests));
+	process = cgroup = through = 0;
 	device = (struct sim_device){
 		.queues = queues,
 		.cpus = queues,
@@ -93,7 +102,24 @@ static void insert(u64 now, u32 id, u32 queue, u32 op, u64 sector, u32 sectors, 
 	rq->sector = sector;
 	rq->sectors = sectors;
 	rq->ioprio = ioprio;
+	rq->process = process;
+	rq->cgroup = &cgroups[cgroup];
+	rq->through = through;
 	scheduler->insert(s, rq, head, now);
+}
+
+/* A bio that goes to the first hardware queue. */
+static struct sim_bio bio_of(u64 sector, u32 sectors, u32 op, u32 ioprio)
+{
+	return (struct sim_bio){
+		.sector = sector,
+		.sectors = sectors,
+		.ioprio = ioprio,
+		.process = process,
+		.cgroup = &cgroups[cgroup],
+		.op = op,
+		.through = through,
+	};
 }
 
 static void obey(char *line)
@@ -101,10 +127,12 @@ static void obey(char *line)
 	unsigned long long v, w;
 	unsigned int a, b, c, d, e, f;
 	struct sim_request *rq;
+	struct sim_bio bio;
 	char name[32];
 
 	if (sscanf(line, "new %31s %u %u", name, &a, &b) == 3) {
 		set_up(name, a, b);
+	} else if (sscanf(line, "as %u %u %u", &process, &cgroup, &through) == 3) {
 	} else if (sscanf(line, "insert %llu %u %u %u %llu %u %u %u", &v, &a, &b, &c, &w, &d, &e,
 			  &f) == 8) {
 		insert(v, a, b, c, w, d, e, f);
@@ -132,7 +160,8 @@ static void obey(char *line)
 	} else if (sscanf(line, "limit %u %u %u %u", &a, &b, &c, &d) == 4) {
 		printf("%u", scheduler->limit(s, a, b, c, d));
 	} else if (sscanf(line, "merge %llu %u %u %u %u", &v, &a, &b, &c, &d) == 5) {
-		say_request(scheduler->try_merge(s, v, a, b, c, d), true);
+		bio = bio_of(v, a, b, c);
+		say_request(scheduler->try_merge(s, &bio, d), true);
 	} else if (!strcmp(line, "knobs\n")) {
 		for (a = 0; a < scheduler->knob_count; a++)
 			printf("%s:%llu:%llu:%llu ", scheduler->knobs[a].name,

@@ -245,11 +245,19 @@ Promises BlockLayer::promises_of(const Scheduler &scheduler) const
 
 // --- requests -------------------------------------------------------------------------------------------------------
 
-uint32_t BlockLayer::limit(const Io &io) const
+/// A part of an Io as schedulers see it.
+sim_bio BlockLayer::bio_of(const Queue &queue, const Io &io, uint64_t sector,
+			   uint32_t sectors) const
 {
-	if (!scheduler_ || !scheduler_->limit)
-		return tags_;
-	return scheduler_->limit(elevator_.get(), io.op, true, io.ioprio, tags_);
+	return { .sector = sector,
+		 .sectors = sectors,
+		 .queue = uint16_t(queue.index),
+		 .ioprio = io.ioprio,
+		 .process = io.process,
+		 .cgroup = &cgroups_[io.cgroup],
+		 .op = uint8_t(io.op),
+		 .sync = true,
+		 .through = io.through };
 }
 
 /// Most sectors in a request: the smaller of the drive's limit and the scheduler's.
@@ -355,8 +363,14 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 
 	if (merges_ && merge(queue, io, sector, sectors))
 		return true;
-	if (queue.tags_used >= limit(*io))
+	if (queue.tags_used >= tags_)
 		return false;
+	if (scheduler_ && scheduler_->limit) {
+		sim_bio bio = bio_of(queue, *io, sector, sectors);
+
+		if (queue.tags_used >= scheduler_->limit(elevator_.get(), &bio, tags_))
+			return false;
+	}
 	request = make(queue, io, sector, sectors);
 	if (checker_)
 		checker_->inserted(request->rq, engine_.now_ns);
@@ -372,14 +386,7 @@ bool BlockLayer::merge(const Queue &queue, Io *io, uint64_t sector, uint32_t sec
 {
 	uint32_t most = most_sectors(*io);
 	sim_request *rq;
-	const sim_bio bio{ .sector = sector,
-			   .sectors = sectors,
-			   .queue = uint16_t(queue.index),
-			   .ioprio = io->ioprio,
-			   .process = io->process,
-			   .cgroup = &cgroups_[io->cgroup],
-			   .op = uint8_t(io->op),
-			   .through = io->through };
+	sim_bio bio = bio_of(queue, *io, sector, sectors);
 
 	if (most < max_sectors_ && piece_is_full(most, sectors))
 		return false;

@@ -163,7 +163,7 @@ class BlockLayer
 	void attach(const Device &device, flash_parameters &parameters);
 	void make_elevator(const Config &config);
 	Promises promises_of(const Scheduler &scheduler) const;
-	uint32_t limit(const Io &io) const;
+	sim_bio bio_of(const Queue &queue, const Io &io, uint64_t sector, uint32_t sectors) const;
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	bool merge(const Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	Request *make(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);

@@ -136,12 +136,11 @@ static void deadline_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	deadline_finish(&d->deadline, &deadline_private(rq)->entry);
 }
 
-static u32 deadline_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
+static u32 deadline_limit_tags(void *s, const struct sim_bio *bio, u32 tags)
 {
 	struct deadline_drive *d = s;
 
-	(void)ioprio;
-	return op == SIM_READ && sync ? tags : deadline_limit(&d->deadline, tags);
+	return bio->op == SIM_READ && bio->sync ? tags : deadline_limit(&d->deadline, tags);
 }
 
 static struct sim_request *deadline_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)

@@ -239,14 +239,13 @@ static void k2_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 		k2_run(d, rq->queue);
 }
 
-static u32 k2_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
+static u32 k2_limit_tags(void *s, const struct sim_bio *bio, u32 tags)
 {
 	struct k2_drive *d = s;
 
-	(void)sync;
-	if (!k2_limits_tags(&d->k2, op == SIM_DISCARD, tags))
+	if (!k2_limits_tags(&d->k2, bio->op == SIM_DISCARD, tags))
 		return tags;
-	return k2_limit_for(&d->k2, ioprio, op == SIM_DISCARD, tags);
+	return k2_limit_for(&d->k2, bio->ioprio, bio->op == SIM_DISCARD, tags);
 }
 
 static u32 k2_piece_of(void *s, u8 op, u16 ioprio)

@@ -139,10 +139,10 @@ static void kyber_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	kyber_finish(&d->kyber, kyber_entry(rq));
 }
 
-static u32 kyber_limit_tags(void *s, u8 op, bool sync, u16 ioprio, u32 tags)
+static u32 kyber_limit_tags(void *s, const struct sim_bio *bio, u32 tags)
 {
-	(void)s, (void)op, (void)ioprio;
-	return sync ? tags : kyber_limit(tags);
+	(void)s;
+	return bio->sync ? tags : kyber_limit(tags);
 }
 
 /* The kernel searches the list of the submitting CPU. Here the bio's CPU is not known, so the lists of all CPUs are searched. */

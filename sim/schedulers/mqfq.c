@@ -61,7 +61,6 @@ static inline unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 struct mqfq_drive {
 	struct sim_device *device;
-	u64 now_ns;
 	struct mqfq mqfq;
 };
 
@@ -74,12 +73,12 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 
 static unsigned int mqfq_period(const struct mqfq *m)
 {
-	return container_of(m, struct mqfq_drive, mqfq)->now_ns >> 25;
+	return mqfq_now(m) >> 25;
 }
 
 static u64 mqfq_now(const struct mqfq *m)
 {
-	return container_of(m, struct mqfq_drive, mqfq)->now_ns;
+	return *container_of(m, struct mqfq_drive, mqfq)->device->now_ns;
 }
 
 static void *mqfq_zalloc(size_t size)
@@ -169,17 +168,33 @@ static unsigned int mqfq_level(unsigned int ioprio, bool at_head)
 	}
 }
 
+static bool mqfq_by_process(const struct mqfq *m)
+{
+	return m->knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
+}
+
+static u64 mqfq_key(const struct mqfq *m, u32 process, const struct sim_cgroup *cgroup)
+{
+	return 1 + (mqfq_by_process(m) ? process : cgroup->number);
+}
+
+static void mqfq_note_end(struct mqfq_queue *q, const struct sim_request *rq)
+{
+	recent_ends_note(&q->ends, rq->sector + rq->sectors);
+}
+
 static void mqfq_insert_request(void *s, struct sim_request *rq, bool at_head, u64 now_ns)
 {
 	struct mqfq_drive *d = s;
-	bool by_process = d->mqfq.knobs[MQFQ_KNOB_flow_by] == MQFQ_BY_PROCESS;
+	struct mqfq_queue *q = &d->mqfq.queues[rq->queue];
 	struct mqfq_insertion in;
 
-	d->now_ns = now_ns;
+	(void)now_ns;
+	mqfq_note_end(q, rq);
 	mqfq_prepare(&d->mqfq, &mqfq_private(rq)->entry, mqfq_level(rq->ioprio, at_head),
-		     1 + (by_process ? rq->process : rq->cgroup->number),
-		     by_process ? mqfq_nowhere : mqfq_where, rq->op == SIM_WRITE);
-	mqfq_insert_begin(&in, &d->mqfq.queues[rq->queue]);
+		     mqfq_key(&d->mqfq, rq->process, rq->cgroup),
+		     mqfq_by_process(&d->mqfq) ? mqfq_nowhere : mqfq_where, rq->op == SIM_WRITE);
+	mqfq_insert_begin(&in, q);
 	mqfq_insert(&in, &mqfq_private(rq)->entry);
 	mqfq_insert_end(&d->mqfq, &in);
 }
@@ -213,6 +228,79 @@ static void mqfq_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 	mqfq_finish(&d->mqfq, &mqfq_private(rq)->entry, false);
 }
 
+static u32 mqfq_limit_tags(void *s, const struct sim_bio *bio, u32 tags)
+{
+	struct mqfq *m = &((struct mqfq_drive *)s)->mqfq;
+	unsigned int level = mqfq_level(bio->ioprio, false);
+
+	if (level < MQFQ_FAIR || (!mqfq_any_waits(m) && tags - tags / 4 > m->d))
+		return tags;
+	return mqfq_tags(m, tags, level, mqfq_key(m, bio->process, bio->cgroup));
+}
+
+static struct sim_request *mqfq_join(struct mqfq_drive *d, struct mqfq_queue *q,
+				     struct mqfq_entry *e, const struct sim_bio *bio)
+{
+	struct sim_request *rq = mqfq_request(e);
+
+	rq->sectors += bio->sectors;
+	mqfq_grow(&d->mqfq, e, bio->sectors, bio->op == SIM_WRITE);
+	mqfq_note_end(q, rq);
+	return rq;
+}
+
+/* Merges into one of the latest fairly shared requests of the bio's flow. */
+static struct sim_request *mqfq_join_fair(struct mqfq_drive *d, struct mqfq_queue *q,
+					  const struct sim_bio *bio, u32 max_sectors)
+{
+	u64 key = mqfq_key(&d->mqfq, bio->process, bio->cgroup);
+	struct mqfq_entry *latest[MQFQ_LATEST];
+	unsigned int count = mqfq_latest(q, latest), i;
+
+	for (i = 0; i < count; i++) {
+		struct sim_request *rq = mqfq_request(latest[i]);
+
+		if (rq->sector + rq->sectors == bio->sector && sim_may_grow(rq, bio, max_sectors) &&
+		    d->mqfq.flows.flows[latest[i]->flow].key == key)
+			return mqfq_join(d, q, latest[i], bio);
+	}
+	return NULL;
+}
+
+/*
+ * Merges into one of the latest requests of the bio's level. blk_bio_list_merge() also merges at the front, but only where a
+ * hash of sectors collides, as a bio is looked for by where it begins.
+ */
+static struct sim_request *mqfq_join_level(struct mqfq_drive *d, struct mqfq_queue *q,
+					   unsigned int level, const struct sim_bio *bio,
+					   u32 max_sectors)
+{
+	struct list_head *list = &q->lists[level], *node = list->prev;
+	unsigned int looks = MQFQ_LATEST;
+
+	for (; node != list && looks--; node = node->prev) {
+		struct mqfq_entry *e = mqfq_entry_of(node);
+		struct sim_request *rq = mqfq_request(e);
+
+		if (rq->sector + rq->sectors == bio->sector && sim_may_grow(rq, bio, max_sectors))
+			return mqfq_join(d, q, e, bio);
+	}
+	return NULL;
+}
+
+static struct sim_request *mqfq_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)
+{
+	struct mqfq_drive *d = s;
+	struct mqfq_queue *q = &d->mqfq.queues[bio->queue];
+	unsigned int level = mqfq_level(bio->ioprio, false);
+
+	if (!recent_ends_may_be_at(&q->ends, bio->sector))
+		return NULL;
+	if (level == MQFQ_FAIR)
+		return mqfq_join_fair(d, q, bio, max_sectors);
+	return mqfq_join_level(d, q, level, bio, max_sectors);
+}
+
 /* Returns the value found so far, not the value that the search is trying, which may be four times larger. */
 static u64 mqfq_found(void *s, u32 knob)
 {
@@ -238,4 +326,6 @@ const struct sim_scheduler sim_mqfq = {
 	.dispatch = mqfq_dispatch_request,
 	.has_work = mqfq_queue_has_work,
 	.finish = mqfq_finish_request,
+	.limit = mqfq_limit_tags,
+	.try_merge = mqfq_try_merge,
 };

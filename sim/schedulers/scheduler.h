@@ -64,7 +64,7 @@ struct sim_request {
 };
 
 /**
- * struct sim_bio - a bio that may join a queued request; its members are those of the request that would be made for it
+ * struct sim_bio - a bio that has no request yet; its members are those of the request that would be made for it
  */
 struct sim_bio {
 	u64 sector;
@@ -74,6 +74,7 @@ struct sim_bio {
 	u32 process;
 	const struct sim_cgroup *cgroup;
 	u8 op;
+	bool sync;
 	bool through;
 };
 
@@ -120,8 +121,8 @@ struct sim_device {
  * @has_work: whether @dispatch may return a request
  * @complete: a request has completed (the kernel's completed_request); NULL: not needed
  * @finish: a request is freed (finish_request); NULL: not needed
- * @limit: scheduler tags of a hardware queue that requests of this operation and task priority may hold at a time, 1 to
- *	tags (limit_depth); NULL: all
+ * @limit: scheduler tags of a hardware queue, 1 to tags, that may be in use when a request is made for this bio
+ *	(limit_depth); NULL: all
  * @piece: most sectors in a request of this operation and priority; larger requests are split before insertion, and pieces
  *	are not merged again. 0: any number. NULL: it never splits
  * @tick: the timer has expired; NULL: not needed
@@ -145,7 +146,7 @@ struct sim_scheduler {
 	bool (*has_work)(void *s, u32 queue);
 	void (*complete)(void *s, struct sim_request *rq, u64 now_ns);
 	void (*finish)(void *s, struct sim_request *rq, u64 now_ns);
-	u32 (*limit)(void *s, u8 op, bool sync, u16 ioprio, u32 tags);
+	u32 (*limit)(void *s, const struct sim_bio *bio, u32 tags);
 	u32 (*piece)(void *s, u8 op, u16 ioprio);
 	void (*tick)(void *s, u64 now_ns);
 	struct sim_request *(*try_merge)(void *s, const struct sim_bio *bio, u32 max_sectors);

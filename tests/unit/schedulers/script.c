@@ -96,6 +96,7 @@ static void insert(u64 now, u32 id, u32 queue, u32 op, u64 sector, u32 sectors, 
 {
 	struct sim_request *rq = &requests[id];
 
+	clock_ns = now;
 	rq->start_ns = now;
 	rq->queue = queue;
 	rq->op = op;
@@ -158,7 +159,9 @@ static void obey(char *line)
 			if (!strcmp(scheduler->knobs[a].name, name))
 				printf("%d", scheduler->configure(s, a, v));
 	} else if (sscanf(line, "limit %u %u %u %u", &a, &b, &c, &d) == 4) {
-		printf("%u", scheduler->limit(s, a, b, c, d));
+		bio = bio_of(0, 8, a, c);
+		bio.sync = b;
+		printf("%u", scheduler->limit(s, &bio, d));
 	} else if (sscanf(line, "merge %llu %u %u %u %u", &v, &a, &b, &c, &d) == 5) {
 		bio = bio_of(v, a, b, c);
 		say_request(scheduler->try_merge(s, &bio, d), true);

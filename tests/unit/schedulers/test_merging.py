@@ -8,7 +8,7 @@ READ, WRITE = 0, 1
 JOINS = f"merge 8 8 {WRITE} 0 32"
 
 
-@pytest.mark.parametrize("scheduler", ["k2", "mq-deadline", "kyber"])
+@pytest.mark.parametrize("scheduler", ["k2", "mq-deadline", "kyber", "mqfq"])
 @pytest.mark.parametrize(
     ("request_as", "bio_as"),
     [("0 1 0", "0 2 0"), ("0 1 0", "0 0 0"), ("0 1 1", "0 1 1"), ("0 1 1", "0 1 0"), ("0 1 0", "0 1 1")],

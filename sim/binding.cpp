@@ -146,7 +146,8 @@ NB_MODULE(_core, m)
 		.def_rw("depth", &Device::depth)
 		.def_rw("nr_requests", &Device::nr_requests)
 		.def_rw("max_sectors_kb", &Device::max_sectors_kb)
-		.def_rw("merges", &Device::merges);
+		.def_rw("merges", &Device::merges)
+		.def_rw("write_cache", &Device::write_cache);
 	nb::class_<Scheduler>(m, "Scheduler")
 		.def(nb::init<>())
 		.def_rw("name", &Scheduler::name)

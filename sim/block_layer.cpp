@@ -304,15 +304,17 @@ Request *BlockLayer::make(Queue &queue, Io *io, uint64_t sector, uint32_t sector
 	request->rq.op = io->op;
 	request->rq.sync = true;
 	request->rq.through = io->through;
-	request->command.op = io->op == SIM_READ ? FLASH_READ :
-			      io->through	 ? FLASH_WRITE_THROUGH :
-						   FLASH_WRITE;
+	request->command.op = io->op == SIM_FLUSH ? FLASH_FLUSH :
+			      io->op == SIM_READ  ? FLASH_READ :
+			      io->through	  ? FLASH_WRITE_THROUGH :
+						    FLASH_WRITE;
 	request->flow = io->flow;
 	request->processor = io->processor;
 	add_bio(request, io, sector, sectors);
 	queue.tags_used++;
 	submitted++;
-	for_counts_of(request->rq, [](Counted &counted) { counted.outstanding++; });
+	if (io->op != SIM_FLUSH)
+		for_counts_of(request->rq, [](Counted &counted) { counted.outstanding++; });
 	return request;
 }
 
@@ -361,7 +363,7 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 {
 	Request *request;
 
-	if (merges_ && merge(queue, io, sector, sectors))
+	if (merges_ && io->op != SIM_FLUSH && merge(queue, io, sector, sectors))
 		return true;
 	if (queue.tags_used >= tags_)
 		return false;
@@ -372,6 +374,11 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 			return false;
 	}
 	request = make(queue, io, sector, sectors);
+	if (io->op == SIM_FLUSH) {
+		queue.flushes.push_back(request);
+		begin_flush(queue);
+		return true;
+	}
 	if (checker_)
 		checker_->inserted(request->rq, engine_.now_ns);
 	if (!scheduler_) {
@@ -442,6 +449,51 @@ void BlockLayer::split(Request *request)
 	}
 	wake_waiters(queue);
 	run(queue);
+}
+
+// --- flushes --------------------------------------------------------------------------------------------------------
+
+/// blk_kick_flush(): a hardware queue has one flush in the drive, which a worker sends past the scheduler. Those that come meanwhile
+/// share the next one.
+void BlockLayer::begin_flush(Queue &queue)
+{
+	if (!queue.flushing.empty() || queue.flushes.empty())
+		return;
+	queue.flushing.swap(queue.flushes);
+	processor_of(queue).work(machine_.costs.wake + machine_.costs.run,
+				 { [](void *q) {
+					  Queue *queue = static_cast<Queue *>(q);
+					  BlockLayer *layer = queue->layer;
+					  Request *request = queue->flushing.front();
+
+					  if (!layer->scheduler_) {
+						  layer->issue(request);
+						  return;
+					  }
+					  queue->dispatch.push_front(request);
+					  layer->run(*queue);
+				  },
+				   &queue });
+}
+
+void BlockLayer::end_flush(Queue &queue)
+{
+	std::vector<Request *> ended;
+
+	ended.swap(queue.flushing);
+	if (scheduler_)
+		queue.in_drive--;
+	for (Request *request : ended) {
+		completed++;
+		end_bios(request);
+		release(request);
+	}
+	if (queue.restart) {
+		queue.restart = false;
+		run_later(queue);
+	}
+	begin_flush(queue);
+	wake_waiters(queue);
 }
 
 // --- hardware queues ------------------------------------------------------------------------------------------------
@@ -533,7 +585,7 @@ bool BlockLayer::issue(Request *request)
 	request->rq.issue_ns = engine_.now_ns;
 	request->command.sector = request->rq.sector;
 	request->command.sectors = request->rq.sectors;
-	if (checker_)
+	if (checker_ && request->rq.op != SIM_FLUSH)
 		checker_->issued(request->rq, engine_.now_ns);
 	sim_drive_submit(drive_.get(), queue.index, &request->command, engine_.now_ns);
 	return true;
@@ -576,6 +628,10 @@ void BlockLayer::complete(Request *request)
 	Queue &queue = queues_[request->rq.queue];
 	uint64_t now_ns = engine_.now_ns;
 
+	if (request->rq.op == SIM_FLUSH) {
+		end_flush(queue);
+		return;
+	}
 	completed++;
 	if (checker_)
 		checker_->completed(request->rq, now_ns);
@@ -587,13 +643,7 @@ void BlockLayer::complete(Request *request)
 		counted.ns += now_ns - request->rq.start_ns;
 		counted.outstanding--;
 	});
-	for (Bio *bio = request->bios, *next; bio; bio = next) {
-		next = bio->next;
-		if (!--bio->io->parts)
-			bio->io->done();
-		bio->next = free_bios_;
-		free_bios_ = bio;
-	}
+	end_bios(request);
 	if (scheduler_) {
 		if (scheduler_->complete)
 			scheduler_->complete(elevator_.get(), &request->rq, now_ns);
@@ -607,6 +657,17 @@ void BlockLayer::complete(Request *request)
 		run_later(queue);
 	}
 	wake_waiters(queue);
+}
+
+void BlockLayer::end_bios(Request *request)
+{
+	for (Bio *bio = request->bios, *next; bio; bio = next) {
+		next = bio->next;
+		if (!--bio->io->parts)
+			bio->io->done();
+		bio->next = free_bios_;
+		free_bios_ = bio;
+	}
 }
 
 /// Frees a request and its tag; does not wake waiters.

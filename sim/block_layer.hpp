@@ -142,6 +142,8 @@ class BlockLayer
 		uint32_t in_drive = 0; ///< with a scheduler: the drive's tags in use
 		std::deque<Waiter> waiters;
 		std::deque<Request *> dispatch; ///< dispatched, but the drive had no tag
+		std::vector<Request *> flushes; ///< flushes that wait for the one in the drive
+		std::vector<Request *> flushing; ///< flushes that the one in the drive stands for
 		bool run_pending = false; ///< an asynchronous run is scheduled
 		bool delayed = false; ///< a delayed run is scheduled
 		bool restart = false; ///< run the queue when a request completes
@@ -175,6 +177,9 @@ class BlockLayer
 	bool dispatch_some(Queue &queue);
 	bool issue(Request *request);
 	void complete(Request *request);
+	void begin_flush(Queue &queue);
+	void end_flush(Queue &queue);
+	void end_bios(Request *request);
 	void split_later(Request *request);
 	void split(Request *request);
 	void release(Request *request);

@@ -54,7 +54,7 @@ struct FioProcess::Computation {
 
 struct FioProcess::Submission {
 	FioProcess &process;
-	IoUnit &unit;
+	Io &io;
 
 	bool await_ready() const
 	{
@@ -63,12 +63,12 @@ struct FioProcess::Submission {
 	bool await_suspend(std::coroutine_handle<>) const
 	{
 		return !process.stage_.layer.submit(
-			&unit, { [](void *p) {
-					auto *process = static_cast<FioProcess *>(p);
+			&io, { [](void *p) {
+				      auto *process = static_cast<FioProcess *>(p);
 
-					process->wake(process->stage_.config.machine.costs.wake);
-				},
-				 &process });
+				      process->wake(process->stage_.config.machine.costs.wake);
+			      },
+			       &process });
 	}
 	void await_resume() const
 	{
@@ -136,9 +136,9 @@ FioProcess::Computation FioProcess::compute(uint64_t ns)
 	return { *this, ns };
 }
 
-FioProcess::Submission FioProcess::submit(IoUnit &unit)
+FioProcess::Submission FioProcess::submit(Io &io)
 {
-	return { *this, unit };
+	return { *this, io };
 }
 
 FioProcess::Wait FioProcess::wait(uint64_t until_ns, uint32_t completions)
@@ -182,6 +182,9 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
 		has_least_rate_ = has_least_rate_ || process.rate_least_bytes[d] ||
 				  process.rate_least_ios[d];
 	}
+	/* without a volatile cache the kernel takes FUA away, and flushes end at once (submit_bio_noacct()) */
+	through_ = process.through && stage.config.device.write_cache;
+	flushes_ = through_ && process.synchronous;
 	units_.resize(process.synchronous ? 1 : process.depth);
 	for (IoUnit &unit : units_) {
 		unit.owner = this;
@@ -448,7 +451,7 @@ FioProcess::IoUnit &FioProcess::prepare(const Access &access)
 	free_units_.pop_back();
 	unit.direction = access.direction;
 	unit.op = access.direction == READ ? SIM_READ : SIM_WRITE;
-	unit.through = access.direction == WRITE && process_.through;
+	unit.through = access.direction == WRITE && through_;
 	unit.offset = access.offset;
 	unit.bytes = access.bytes;
 	if (has_priorities_)
@@ -526,6 +529,20 @@ void FioProcess::reap()
 				co_await work(reap_ns);  \
 			}                                \
 		}                                        \
+	} while (0)
+
+/* The flush that follows a synchronous O_DSYNC write, in the same system call (generic_write_sync()). */
+#define FLUSH_AFTER(unit)                                                  \
+	do {                                                               \
+		if (flushes_ && (unit).direction == WRITE) {               \
+			co_await wait(Engine::NEVER, 1);                   \
+			flush_ = *reapable_.pop();                         \
+			flush_.op = SIM_FLUSH;                             \
+			flush_.bytes = 0;                                  \
+			flush_.through = false;                            \
+			co_await work(stage_.config.machine.costs.submit); \
+			co_await submit(flush_);                           \
+		}                                                          \
 	} while (0)
 
 /* io_u_quiesce() */
@@ -633,6 +650,7 @@ Task FioProcess::run()
 		in_flight_++;
 		co_await submit(unit);
 		DISPATCH();
+		FLUSH_AFTER(unit);
 		if (!process_.synchronous)
 			unit.issued_ns = stage_.engine.now_ns;
 		if (full())
@@ -688,6 +706,7 @@ Task FioProcess::replay()
 		in_flight_++;
 		co_await submit(unit);
 		DISPATCH();
+		FLUSH_AFTER(unit);
 	}
 	REAP_THE_REST();
 	end();

@@ -108,7 +108,7 @@ class FioProcess
 	Work work(uint64_t ns);
 	/// Work that runs only when the processor has no other.
 	Computation compute(uint64_t ns);
-	Submission submit(IoUnit &unit);
+	Submission submit(Io &io);
 	/// Waits until this time, or until `completions` can be reaped; 0: only until the time.
 	Wait wait(uint64_t until_ns, uint32_t completions);
 	/// Waits until the processes that it follows (stonewall, wait_for) have ended.
@@ -153,6 +153,9 @@ class FioProcess
 	std::deque<IoUnit> units_;
 	std::vector<IoUnit *> free_units_;
 	Fifo<IoUnit *> reapable_;
+	bool through_ = false; ///< writes are FUA
+	bool flushes_ = false; ///< a flush follows each write
+	Io flush_;
 	uint32_t in_flight_ = 0; ///< submitted and not reaped
 	bool asleep_ = false;
 	uint32_t wanted_ = 0; ///< number of completions that it waits for

@@ -74,6 +74,10 @@ void check(const Config &config)
 		if (!config.cgroups[i].weight || config.cgroups[i].weight > 10'000)
 			throw UsageError("cgroups: expected a weight, 1 to 10000");
 	}
+	uint32_t write_cache = config.device.write_cache;
+	if (write_cache > 2)
+		throw UsageError("write_cache: expected 0 to 2, got " +
+				 std::to_string(write_cache));
 	bool ends = config.limit_ns, first = false;
 	for (const Process &process : config.processes) {
 		if (process.cpu != NO_CPU && process.cpu >= config.machine.cpus)
@@ -82,6 +86,10 @@ void check(const Config &config)
 		if (process.cgroup >= config.cgroups.size())
 			throw UsageError("cgroup: there is no number " +
 					 std::to_string(process.cgroup));
+		if (write_cache == 1 && process.through &&
+		    (process.share[WRITE] || !process.trace.empty()))
+			throw UsageError(
+				"sync: a write cache without FUA is not modelled; expected write_cache 0 or 2, got 1");
 		if (process.passthrough && config.scheduler.name != "none")
 			throw UsageError(
 				"ioengine: no scheduler sees what io_uring_cmd sends; expected none, got " +

@@ -99,7 +99,7 @@ struct Process {
 	uint64_t think_ns = 0; ///< thinktime: pause after each `think_blocks` requests
 	uint64_t think_spin_ns = 0; ///< thinktime_spin: part of the pause with a busy CPU
 	uint32_t think_blocks = 1;
-	bool through = false; ///< writes are FUA (sync=1, O_DSYNC)
+	bool through = false; ///< O_DSYNC (sync=1 or dsync): see Device::write_cache
 	uint64_t start_ns = 0; ///< startdelay
 	uint64_t ramp_ns = 0; ///< ramp_time: time after the start that is not counted
 	uint64_t runtime_ns = 0; ///< runtime, without the ramp; 0: no limit
@@ -152,6 +152,8 @@ struct Device {
 		0; ///< tags of a queue; 0: the kernel's default, depth, or with a scheduler 2 * min(depth, 128)
 	uint32_t max_sectors_kb = 0; ///< largest request in KiB; 0: the drive's max_kib
 	bool merges = true; ///< nomerges=0
+	/// 0: claims no volatile write cache, so O_DSYNC has no effect; 1: claims one; 2: claims one that knows FUA
+	uint32_t write_cache = 0;
 };
 
 struct Scheduler {

@@ -154,6 +154,37 @@ def test_a_poisson_rate_has_its_mean() -> None:
     assert reads(run(slow)).ios == pytest.approx(4000, rel=0.1)
 
 
+SYNC_WRITER = Process(synchronous=True, through=True, share=(0, 100), ios_max=100, ends_all=True)
+FLUSHED = DRIVE | {"program_ns": 200_000, "flush_ns": 1_000_000}
+
+
+@pytest.mark.parametrize("scheduler", ["none", "k2"])
+@pytest.mark.parametrize(
+    ("synchronous", "write_cache", "took_ns"),
+    [(True, 0, 10_000), (True, 2, 1_200_000), (False, 0, 10_000), (False, 2, 200_000)],
+    ids=["no cache", "a cache: FUA, then a flush", "asynchronous, no cache", "asynchronous: FUA only"],
+)
+def test_what_a_volatile_cache_costs_o_dsync(
+    synchronous: bool, write_cache: int, took_ns: int, scheduler: str
+) -> None:
+    """Without one the kernel takes FUA and flushes away (submit_bio_noacct())."""
+    writer = dataclasses.replace(SYNC_WRITER, synchronous=synchronous, ios_max=1)
+    device = {"write_cache": write_cache}
+    latency = run(writer, drive=FLUSHED, device=device, scheduler=scheduler).flows["f0"][1][1].latency
+    assert (latency.min_ns, latency.max_ns) == (took_ns, took_ns)
+
+
+@pytest.mark.parametrize("scheduler", ["none", "k2", "kyber"])
+def test_flushes_that_wait_share_one(scheduler: str) -> None:
+    """blk_kick_flush(). With a single tag none waits for another one."""
+    writers = [dataclasses.replace(SYNC_WRITER, ends_all=False, think_ns=i * 10**5) for i in range(6)]
+    for tags, least, most in ((64, 100, 300), (1, 600, 600)):
+        device = {"write_cache": 2, "depth": tags, "nr_requests": tags}
+        outcome = run(*writers, drive=FLUSHED, device=device, scheduler=scheduler)
+        assert (outcome.flows["f0"][1][1].ios, outcome.ios) == (600, 1200)
+        assert least <= outcome.drive["commands"] - 600 <= most
+
+
 def test_the_ramp_is_not_counted() -> None:
     ramped = Process(depth=4, ramp_ns=10**8, runtime_ns=10**8)
     outcome = run(ramped)
@@ -411,6 +442,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
         ({"device": {"depth": 0}}, "depth: expected 1 to 10240"),
         ({"device": {"attachment": 4}}, "attachment: expected 0 to 3, got 4"),
         ({"machine": {"cpus": 0}}, "cpus: expected 1 to 64"),
+        ({"drive": {"write_cache": 3}}, "write_cache: expected 0 to 2, got 3"),
     ],
 )
 def test_what_is_not_possible_is_refused_in_a_line(change: dict[str, object], words: str) -> None:
@@ -437,6 +469,13 @@ def test_impossible_processes_are_refused(change: dict[str, object], words: str)
     process = dataclasses.replace(READER, ends_all=False, **change)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=words):
         run(process)
+
+
+def test_a_cache_without_fua_is_refused_with_o_dsync() -> None:
+    device = {"write_cache": 1}
+    with pytest.raises(UsageError, match="sync: a write cache without FUA is not modelled"):
+        run(SYNC_WRITER, device=device)
+    run(dataclasses.replace(SYNC_WRITER, share=(100, 0)), device=device)
 
 
 def test_a_load_for_which_time_stands_still_is_refused() -> None:

@@ -36,8 +36,9 @@ class BrokenSimulationError(Exception):
 class Simulation:
     """What is simulated. The names are those of sim/simulate.hpp; `drive` has those of flash/flash.h.
 
-    `flows` names what the flow of each process is called in the answer. `build`, if it is not empty, is the
-    `build()` that alone may run it. `weights` are io.mqfq.weight of cgroups, by path.
+    `drive` may also have `write_cache`, as vflash has it. `flows` names what the flow of each process is
+    called in the answer. `build`, if it is not empty, is the `build()` that alone may run it. `weights` are
+    io.mqfq.weight of cgroups, by path.
     """
 
     flows: tuple[str, ...]
@@ -194,7 +195,10 @@ def _config(sim: ModuleType, simulation: Simulation) -> Any:
     config = sim.Config()
     costs = _filled(sim.Costs(), simulation.costs)
     config.machine = _filled(sim.Machine(), {**simulation.machine, "costs": costs})
-    config.device = _filled(sim.Device(), {**simulation.device, "drive": dict(simulation.drive)})
+    drive = dict(simulation.drive)
+    # Of vflash's parameters beside those of flash/flash.h it is the one that the block layer knows.
+    write_cache = drive.pop("write_cache", 0)
+    config.device = _filled(sim.Device(), {"write_cache": write_cache, **simulation.device, "drive": drive})
     config.scheduler = _filled(
         sim.Scheduler(), {"name": simulation.scheduler, "knobs": dict(simulation.knobs)}
     )

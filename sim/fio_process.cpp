@@ -245,7 +245,7 @@ void FioProcess::count_if_ramped_up()
 		return;
 	counting_ = true;
 	began_ns_ = stage_.engine.now_ns;
-	ios_issued_ = bytes_issued_ = 0;
+	ios_issued_ = bytes_issued_ = ios_reaped_ = 0;
 	issued_bytes_ = {};
 	poisson_ns_ = {};
 }
@@ -341,6 +341,16 @@ bool FioProcess::ahead_of_balance()
 	balanced_ios_++;
 	wake_balanced();
 	return false;
+}
+
+/// Whether it pauses now (handle_thinktime). What completes while it waits for all in flight counts for the next pause. At the end of
+/// the ramp fio sets the number of completed requests to 0, but not the one at the last pause, so the next pause comes late.
+bool FioProcess::pauses()
+{
+	if (!process_.think_ns || ios_reaped_ < paused_at_ios_ + process_.think_blocks)
+		return false;
+	paused_at_ios_ = ios_reaped_;
+	return true;
 }
 
 /// Whether the next request reads a write back: after verify_backlog writes, a batch of them is read.
@@ -480,6 +490,7 @@ void FioProcess::reap()
 	IoUnit *unit = reapable_.pop();
 	uint64_t latency_ns = stage_.engine.now_ns - unit->issued_ns;
 
+	ios_reaped_++;
 	count_if_ramped_up();
 	if (counting_) {
 		latencies_[unit->direction].add(latency_ns);
@@ -588,7 +599,6 @@ void FioProcess::reap()
 Task FioProcess::run()
 {
 	const uint64_t reap_ns = stage_.config.machine.costs.reap;
-	uint64_t think_left = process_.think_blocks;
 	uint32_t loops_left = process_.loops;
 	bool failed = false;
 
@@ -670,8 +680,7 @@ Task FioProcess::run()
 				count_anew();
 		}
 
-		if (process_.think_ns && !--think_left) {
-			think_left = process_.think_blocks;
+		if (pauses()) {
 			QUIESCE();
 			uint64_t until_ns = stage_.engine.now_ns + process_.think_ns;
 			co_await compute(process_.think_spin_ns);

@@ -132,6 +132,7 @@ class FioProcess
 	{
 		return in_flight_ >= target_.depth();
 	}
+	bool pauses();
 	bool ahead_of_balance();
 	bool verifies_next();
 	bool below_least_rate();
@@ -165,6 +166,9 @@ class FioProcess
 	bool has_priorities_ = false, has_least_rate_ = false;
 	uint64_t started_ns_ = 0, began_ns_ = 0, ended_ns_ = 0;
 	uint64_t ios_issued_ = 0, bytes_issued_ = 0; ///< since counting began
+	uint64_t ios_reaped_ = 0; ///< since counting began
+	uint64_t paused_at_ios_ =
+		0; ///< ios_reaped_ at the last pause, perhaps before counting began
 	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< bytes per second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> issued_bytes_{};
 	std::array<double, DIRECTIONS> poisson_ns_{}; ///< time of the next request after began_ns_

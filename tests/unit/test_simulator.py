@@ -116,6 +116,19 @@ def test_a_thinking_reader_waits_in_between() -> None:
     assert outcome.now_ns == 100 * 1_000_000
 
 
+def test_pauses_are_counted_in_completed_requests() -> None:
+    """The first two are in flight together; what completed before a pause brings the next one forward."""
+    outcome = run(dataclasses.replace(READER, synchronous=False, depth=2, ios_max=10, think_ns=10**6))
+    assert outcome.now_ns == pytest.approx(9 * (1_000_000 + 70_000), abs=70_000)
+
+
+def test_after_the_ramp_the_first_pause_comes_late() -> None:
+    """fio sets the completed requests to 0, and compares them with those before the last pause."""
+    thinker = dataclasses.replace(READER, ios_max=0, think_ns=930_000, ramp_ns=10**7, runtime_ns=10**7)
+    # ten in the ramp, so eleven without a pause
+    assert reads(run(thinker)).ios == pytest.approx(10 + 10, abs=1)
+
+
 def test_at_its_end_a_process_reaps_all_at_once() -> None:
     """fio waits for all it has in flight: what completed before the last is as late as the last."""
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
@@ -137,7 +150,7 @@ def test_where_the_processor_is_the_limit_requests_wait_for_being_reaped() -> No
 
 def test_a_process_that_pauses_reaps_one_after_the_other() -> None:
     one_die = DRIVE | {"read_ns": 0, "read_fixed_ns": 70_000}
-    pausing = Process(depth=8, think_ns=10**6, think_blocks=4, ios_max=4, ends_all=True)
+    pausing = Process(depth=4, think_ns=10**6, ios_max=4, ends_all=True)
     latency = reads(run(pausing, drive=one_die, costs={"reap": 1_000})).latency
     assert (latency.min_ns, latency.max_ns) == (70_000, 73_000)
 

@@ -276,6 +276,14 @@ uint64_t FioProcess::runtime_end_ns() const
 	return (counting_ ? began_ns_ : started_ns_ + process_.ramp_ns) + process_.runtime_ns;
 }
 
+/// When a process that sleeps until this time looks whether it was told to end (usec_sleep): a nap is shorter than 2 s.
+uint64_t FioProcess::nap_end_ns(uint64_t until_ns) const
+{
+	uint64_t now_ns = stage_.engine.now_ns, left_ns = until_ns - std::min(until_ns, now_ns);
+
+	return left_ns < 2 * SECOND_NS ? until_ns : now_ns + SECOND_NS + left_ns % SECOND_NS;
+}
+
 bool FioProcess::over()
 {
 	return finished() || (process_.ios_max && ios_issued_ >= process_.ios_max) ||
@@ -581,6 +589,12 @@ void FioProcess::reap()
 		}                                                 \
 	} while (0)
 
+/* usec_sleep() */
+#define SLEEP_UNTIL(at_ns)                           \
+	do {                                         \
+		co_await wait(nap_end_ns(at_ns), 0); \
+	} while (stage_.engine.now_ns < (at_ns) && !stopped_)
+
 /* Waits for its turn among the processes of its flow_id: fio sleeps for flow_sleep, or polls if that is 0. */
 #define BALANCE()                                                                           \
 	do {                                                                                \
@@ -639,14 +653,20 @@ Task FioProcess::run()
 				at_ns = due_ns(other);
 			}
 		}
-		if (at_ns > now_ns && process_.offload) {
-			REAP_UNTIL(at_ns);
-			if (over())
-				continue;
-		} else if (at_ns > now_ns) {
-			/* fio reaps all requests in flight first, and then sleeps for the time computed before */
-			QUIESCE();
-			co_await wait(stage_.engine.now_ns + (at_ns - now_ns), 0);
+		if (at_ns > now_ns) {
+			at_ns = std::min(at_ns, runtime_end_ns());
+			if (process_.offload) {
+				do {
+					uint64_t nap_ns = nap_end_ns(at_ns);
+
+					REAP_UNTIL(nap_ns);
+				} while (stage_.engine.now_ns < at_ns && !stopped_);
+			} else {
+				/* fio reaps all requests in flight first, and then sleeps for the time computed before */
+				QUIESCE();
+				at_ns += stage_.engine.now_ns - now_ns;
+				SLEEP_UNTIL(at_ns);
+			}
 			if (over())
 				continue;
 		}
@@ -684,7 +704,7 @@ Task FioProcess::run()
 			QUIESCE();
 			uint64_t until_ns = stage_.engine.now_ns + process_.think_ns;
 			co_await compute(process_.think_spin_ns);
-			co_await wait(until_ns, 0);
+			SLEEP_UNTIL(until_ns);
 		}
 	}
 	REAP_THE_REST();

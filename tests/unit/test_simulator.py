@@ -162,6 +162,25 @@ def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
     assert reads(outcome).latency.max_ns == 70_000
 
 
+def test_a_rate_does_not_outlast_the_runtime() -> None:
+    rare = Process(depth=8, rate_bytes=(4096, 0), runtime_ns=2_500_000_000)
+    assert run(rare).now_ns == pytest.approx(2_500_000_000, abs=100_000)
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize(
+    ("pause_ns", "end_ns"), [(1_500_000_000, 1_500_000_000), (5_300_000_000, 2_300_000_000)]
+)
+def test_who_sleeps_notices_its_end_after_a_nap(offload: bool, pause_ns: int, end_ns: int) -> None:
+    """exitall sends no signal to a process that runs: it sleeps in naps of up to 2 s (usec_sleep)."""
+    sleeper = Process(flow=1, synchronous=True, think_ns=pause_ns, ios_max=10)
+    if offload:
+        rate = 4096 * 10**9 // pause_ns
+        sleeper = Process(flow=1, depth=4, rate_bytes=(rate, 0), offload=True, ios_max=10)
+    ends_soon = dataclasses.replace(READER, ios_max=20_000)  # after 1.4 s
+    assert run(ends_soon, sleeper).now_ns == pytest.approx(end_ns, rel=0.005)
+
+
 def test_a_poisson_rate_has_its_mean() -> None:
     slow = Process(depth=8, rate_bytes=(4096 * 1000, 0), rate_poisson=True, runtime_ns=4 * 10**9)
     assert reads(run(slow)).ios == pytest.approx(4000, rel=0.1)

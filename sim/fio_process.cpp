@@ -248,6 +248,8 @@ void FioProcess::count_if_ramped_up()
 	ios_issued_ = bytes_issued_ = ios_reaped_ = 0;
 	issued_bytes_ = {};
 	poisson_ns_ = {};
+	done_bytes_ = done_ios_ = {};
+	rate_looks_ = {};
 }
 
 /// Discards all results: with a latency target, only requests at the depth that was found are counted.
@@ -369,16 +371,19 @@ bool FioProcess::verifies_next()
 	return verify_left_ && !written_.empty();
 }
 
-/// rate_min: checked once per cycle, but not in the first two seconds.
+/// rate_min: checked once per cycle, but not during the ramp and the two seconds after it.
 bool FioProcess::below_least_rate()
 {
 	uint64_t now_ns = stage_.engine.now_ns;
+
+	if (!counting_ || now_ns - began_ns_ < 2 * SECOND_NS)
+		return false;
 
 	for (unsigned d = 0; d < DIRECTIONS; d++) {
 		uint64_t bytes = process_.rate_least_bytes[d], ios = process_.rate_least_ios[d];
 		RateLook &last = rate_looks_[d];
 
-		if ((!bytes && !ios) || !done_bytes_[d] || now_ns - started_ns_ < 2 * SECOND_NS)
+		if ((!bytes && !ios) || !done_bytes_[d])
 			continue;
 		if (last.at_ns) {
 			double spent_s = double(now_ns - last.at_ns) / double(SECOND_NS);

@@ -187,7 +187,7 @@ class FioProcess
 		uint64_t at_ns = 0, bytes = 0, ios = 0;
 	};
 	std::array<RateLook, DIRECTIONS> rate_looks_{};
-	std::array<uint64_t, DIRECTIONS> done_bytes_{}, done_ios_{}; ///< since the start
+	std::array<uint64_t, DIRECTIONS> done_bytes_{}, done_ios_{}; ///< since counting began
 	Task task_; ///< last member: it uses the others
 };
 

@@ -198,6 +198,9 @@ def test_a_job_below_its_least_rate_ends(tmp_path: Path) -> None:
     ended, lasted = (job(tmp_path, text.format(least)).now_ns for least in (1000, 10))
     assert 2 * 10**9 < ended < 4 * 10**9
     assert lasted == pytest.approx(10**10, rel=0.01)
+    # two seconds after the ramp it begins
+    ramped = job(tmp_path, text.format(1000) + "ramp_time=3\n").now_ns
+    assert 5 * 10**9 < ramped < 7 * 10**9
 
 
 def test_open_zones_are_written_in_order(tmp_path: Path) -> None:

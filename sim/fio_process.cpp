@@ -250,6 +250,7 @@ void FioProcess::count_if_ramped_up()
 	poisson_ns_ = {};
 	done_bytes_ = done_ios_ = {};
 	rate_looks_ = {};
+	target_.begin_window(began_ns_);
 }
 
 /// Discards all results: with a latency target, only requests at the depth that was found are counted.
@@ -511,8 +512,8 @@ void FioProcess::reap()
 		if (has_priorities_ && !process_.priorities[unit->direction].empty())
 			by_priority_[unit->ioprio][unit->direction].add(latency_ns);
 	}
-	if (target_.on())
-		target_.note(latency_ns);
+	if (target_.on() && counting_)
+		target_.note(stage_.engine.now_ns - unit->started_ns);
 	if (has_least_rate_) {
 		done_bytes_[unit->direction] += unit->bytes;
 		done_ios_[unit->direction]++;
@@ -677,6 +678,7 @@ Task FioProcess::run()
 		}
 
 		IoUnit &unit = prepare(verifying ? next_written() : pattern_.next(direction));
+		unit.started_ns = stage_.engine.now_ns;
 		if (process_.offload)
 			co_await work(stage_.config.machine.costs.wake);
 		unit.issued_ns = stage_.engine.now_ns;
@@ -692,10 +694,11 @@ Task FioProcess::run()
 			REAP_ONE();
 		failed = has_least_rate_ && below_least_rate();
 
-		if (target_.on()) {
+		if (target_.on() && counting_) {
 			LatencyTarget::Verdict verdict = target_.check(stage_.engine.now_ns);
 
-			if (verdict == LatencyTarget::Verdict::DONE)
+			if (verdict == LatencyTarget::Verdict::DONE ||
+			    verdict == LatencyTarget::Verdict::FAILED)
 				break;
 			if (verdict != LatencyTarget::Verdict::GO_ON) {
 				QUIESCE();

@@ -93,6 +93,7 @@ class FioProcess
 	struct IoUnit : Io {
 		FioProcess *owner = nullptr;
 		Direction direction = READ;
+		uint64_t started_ns = 0; ///< before its submission
 		uint64_t issued_ns = 0;
 	};
 

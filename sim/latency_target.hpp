@@ -17,7 +17,8 @@ class LatencyTarget
 		GO_ON,
 		DRAIN, ///< the depth was reduced: wait for all requests in flight, then begin_window()
 		MEASURE, ///< the depth was found: drain, begin_window(), and start counting
-		DONE
+		DONE,
+		FAILED ///< missed with one request in flight: the job ends
 	};
 
 	explicit LatencyTarget(const Process &process)
@@ -37,39 +38,51 @@ class LatencyTarget
 	void note(uint64_t latency_ns)
 	{
 		ios_++;
-		late_ += latency_ns > process_.target_ns;
+		if (latency_ns <= process_.target_ns)
+			return;
+		late_++;
+		/* without a percentile, each late request misses the target, also those that complete while others are waited for */
+		if (process_.target_percentile < 100)
+			return;
+		if (depth_ == 1)
+			failed_ = true;
+		else
+			lower();
 	}
 	void begin_window(uint64_t now_ns)
 	{
 		since_ns_ = now_ns;
 		ios_ = late_ = 0;
+		lowered_ = false;
 	}
 	/// To be called after each request.
 	Verdict check(uint64_t now_ns)
 	{
-		/* without a percentile, one late request misses the target */
-		if (process_.target_percentile >= 100 && late_ && depth_ > 1)
-			return lower();
+		if (failed_)
+			return Verdict::FAILED;
+		if (lowered_)
+			return Verdict::DRAIN;
 		if (now_ns - since_ns_ < process_.target_window_ns)
 			return Verdict::GO_ON;
 		double met = 100 * double(ios_ - late_) / double(std::max<uint64_t>(ios_, 1));
 		if (met >= process_.target_percentile)
 			return raise(now_ns);
-		if (depth_ > 1)
-			return lower();
-		begin_window(now_ns);
-		return Verdict::GO_ON;
+		if (depth_ == 1)
+			return Verdict::
+				GO_ON; /* fio looks again after each request, over all since the window began */
+		lower();
+		return Verdict::DRAIN;
 	}
 
     private:
-	Verdict lower()
+	void lower()
 	{
 		high_ = depth_;
 		if (depth_ == low_)
 			low_--;
 		depth_ = std::max((depth_ + low_) / 2, 1U);
 		calm_ = 0;
-		return Verdict::DRAIN;
+		lowered_ = true;
 	}
 
 	Verdict raise(uint64_t now_ns)
@@ -94,7 +107,7 @@ class LatencyTarget
 	}
 
 	const Process &process_;
-	bool on_, measuring_ = false;
+	bool on_, measuring_ = false, lowered_ = false, failed_ = false;
 	uint32_t depth_, low_ = 1, high_, calm_ = 0;
 	uint64_t since_ns_ = 0, ios_ = 0, late_ = 0;
 };

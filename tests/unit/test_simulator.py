@@ -162,6 +162,13 @@ def test_a_rate_is_kept_while_the_drive_is_fast_enough() -> None:
     assert reads(outcome).latency.max_ns == 70_000
 
 
+def test_submission_counts_for_a_latency_target() -> None:
+    """fio compares the time since before the submission, though it reports the time since after it."""
+    reader = Process(depth=4, target_ns=10**5, target_window_ns=10**6, runtime_ns=10**7)
+    outcome = run(reader, costs={"submit": 50_000})
+    assert (outcome.ios, reads(outcome).latency.max_ns) == (1, 70_000)
+
+
 def test_a_rate_does_not_outlast_the_runtime() -> None:
     rare = Process(depth=8, rate_bytes=(4096, 0), runtime_ns=2_500_000_000)
     assert run(rare).now_ns == pytest.approx(2_500_000_000, abs=100_000)

@@ -193,6 +193,20 @@ def test_a_latency_target_finds_the_depth(tmp_path: Path) -> None:
     assert outcome.ios > reads.ios
 
 
+def test_a_latency_target_that_one_request_misses_ends_the_job(tmp_path: Path) -> None:
+    text = f"{GLOBAL}[a]\nrw=randread\nioengine=libaio\niodepth=8\nlatency_window=1ms\nlatency_target=40\n"
+    assert job(tmp_path, text + "runtime=1\ntime_based\n", SLOW).ios == 1
+    # with a percentile only the end of a window decides, and not with one in flight
+    assert job(tmp_path, text + "runtime=1\ntime_based\nlatency_percentile=90\n", SLOW).ios == 20_000
+
+
+def test_a_latency_target_is_searched_after_the_ramp(tmp_path: Path) -> None:
+    text = f"{GLOBAL}[a]\nrw=randread\nioengine=libaio\niodepth=32\nlatency_window=20ms\nlatency_target=450\n"
+    outcome = job(tmp_path, text + "latency_run=1\nramp_time=1\nruntime=10ms\ntime_based\n", SLOW)
+    [(_, (reads, _))] = outcome.flows.values()
+    assert reads.latency.max_ns == 50_000
+
+
 def test_a_job_below_its_least_rate_ends(tmp_path: Path) -> None:
     text = f"{GLOBAL}[a]\nrw=randread\nruntime=10\ntime_based\nthinktime=10ms\nrate_iops_min={{}}\n"
     ended, lasted = (job(tmp_path, text.format(least)).now_ns for least in (1000, 10))

@@ -235,7 +235,28 @@ void FioProcess::begin()
 	if (process_.balance_weight) {
 		balance_ = &stage_.balances[process_.balance_group];
 		balance_->weight += process_.balance_weight;
+		wake_at_end();
 	}
+}
+
+/// At the end of its runtime, wakes the process if it waits for its share.
+void FioProcess::wake_at_end()
+{
+	if (!process_.runtime_ns)
+		return;
+	stage_.engine.at(runtime_end_ns(),
+			 { [](void *p) {
+				  auto *process = static_cast<FioProcess *>(p);
+				  const Costs &costs = process->stage_.config.machine.costs;
+
+				  if (process->ended_)
+					  return;
+				  if (!process->finished()) /* the ramp ended late */
+					  process->wake_at_end();
+				  else if (process->waits_for_balance_ && process->asleep_)
+					  process->wake(costs.timer);
+			  },
+			   this });
 }
 
 /// At the end of the ramp, starts counting and restarts the rate.
@@ -610,7 +631,7 @@ void FioProcess::reap()
 		} else {                                                                    \
 			waits_for_balance_ = true;                                          \
 			balance_->waiting.push_back(this);                                  \
-			co_await wait(runtime_end_ns(), 0);                                 \
+			co_await wait(Engine::NEVER, 0);                                    \
 			waits_for_balance_ = false;                                         \
 			std::erase(balance_->waiting, this);                                \
 		}                                                                           \

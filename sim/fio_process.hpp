@@ -126,6 +126,7 @@ class FioProcess
 	void end();
 	void stop_others();
 	void wake_balanced();
+	void wake_at_end();
 	uint64_t runtime_end_ns() const;
 	uint64_t nap_end_ns(uint64_t until_ns) const;
 	void count_if_ramped_up();

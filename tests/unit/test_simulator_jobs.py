@@ -162,6 +162,13 @@ def test_the_runtime_of_a_process_that_waits_for_its_share_ends(tmp_path: Path) 
     assert counts(outcome)["b"] == (3, 0)
 
 
+def test_one_event_ends_all_waits_for_a_share(tmp_path: Path) -> None:
+    """Each wait once had an event at the end of the runtime, among which the next one was sorted in."""
+    text = GLOBAL + "rw=randread\nruntime=1\ntime_based\n[a]\nflow=1\n[b]\nflow=8\n"
+    outcome = job(tmp_path, text, SLOW)
+    assert outcome.events < 3 * outcome.ios
+
+
 def test_flow_balances_by_weight(tmp_path: Path) -> None:
     balanced = GLOBAL + "rw=randread\nruntime=1\ntime_based\n[a]\nflow=1\n[b]\nflow=8\n"
     found = counts(job(tmp_path, balanced))

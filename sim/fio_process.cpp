@@ -177,6 +177,11 @@ FioProcess::FioProcess(Stage &stage, const Process &process, uint32_t number)
 		rate_bytes_[d] = process.rate_bytes[d] ?
 					 process.rate_bytes[d] :
 					 process.rate_ios[d] * pattern_.least_bytes(Direction(d));
+	for (unsigned d = 0; d < DIRECTIONS; d++)
+		if (process.rate_poisson && rate_bytes_[d] &&
+		    rate_bytes_[d] < pattern_.least_bytes(Direction(d)))
+			throw UsageError(
+				"rate_process: poisson needs a rate of a request a second or more");
 	for (unsigned d = 0; d < DIRECTIONS; d++) {
 		has_priorities_ = has_priorities_ || !process.priorities[d].empty();
 		has_least_rate_ = has_least_rate_ || process.rate_least_bytes[d] ||
@@ -268,7 +273,7 @@ void FioProcess::count_if_ramped_up()
 	began_ns_ = stage_.engine.now_ns;
 	ios_issued_ = bytes_issued_ = ios_reaped_ = 0;
 	issued_bytes_ = {};
-	poisson_ns_ = {};
+	poisson_us_ = {};
 	done_bytes_ = done_ios_ = {};
 	rate_looks_ = {};
 	target_.begin_window(began_ns_);
@@ -428,8 +433,16 @@ uint64_t FioProcess::due_ns(Direction direction) const
 	if (!rate)
 		return 0;
 	if (process_.rate_poisson)
-		return began_ns_ + uint64_t(poisson_ns_[direction]);
+		return began_ns_ + 1000 * poisson_us_[direction];
 	return began_ns_ + bytes / rate * SECOND_NS + bytes % rate * SECOND_NS / rate;
+}
+
+/// A gap of whole microseconds, of which the mean is cut down to a whole number too (usec_for_io).
+uint64_t FioProcess::poisson_gap_us(Direction direction)
+{
+	uint64_t iops = rate_bytes_[direction] / pattern_.least_bytes(direction);
+
+	return uint64_t(double(1'000'000 / iops) * -std::log(pattern_.random().unit()));
 }
 
 void FioProcess::note_issue(const IoUnit &unit, bool verifying)
@@ -442,9 +455,7 @@ void FioProcess::note_issue(const IoUnit &unit, bool verifying)
 	bytes_issued_ += unit.bytes;
 	issued_bytes_[direction] += unit.bytes;
 	if (process_.rate_poisson && rate_bytes_[direction])
-		poisson_ns_[direction] += -std::log(pattern_.random().unit()) * double(SECOND_NS) *
-					  pattern_.least_bytes(direction) /
-					  double(rate_bytes_[direction]);
+		poisson_us_[direction] += poisson_gap_us(direction);
 	if (process_.verifies && direction == WRITE)
 		note_written({ WRITE, unit.offset, unit.bytes });
 }

@@ -140,6 +140,7 @@ class FioProcess
 	bool verifies_next();
 	bool below_least_rate();
 	uint64_t due_ns(Direction direction) const;
+	uint64_t poisson_gap_us(Direction direction);
 	void note_issue(const IoUnit &unit, bool verifying);
 	void note_written(const Access &access);
 	Access next_written();
@@ -174,7 +175,7 @@ class FioProcess
 		0; ///< ios_reaped_ at the last pause, perhaps before counting began
 	std::array<uint64_t, DIRECTIONS> rate_bytes_{}; ///< bytes per second; 0: no limit
 	std::array<uint64_t, DIRECTIONS> issued_bytes_{};
-	std::array<double, DIRECTIONS> poisson_ns_{}; ///< time of the next request after began_ns_
+	std::array<uint64_t, DIRECTIONS> poisson_us_{}; ///< time of the next request after began_ns_
 	std::array<Latencies, DIRECTIONS> latencies_;
 	std::array<uint64_t, DIRECTIONS> bytes_{};
 	LatencyTarget target_;

@@ -224,6 +224,15 @@ def test_flushes_that_wait_share_one(scheduler: str) -> None:
         assert least <= outcome.drive["commands"] - 600 <= most
 
 
+def test_poisson_gaps_are_whole_microseconds() -> None:
+    """fio cuts the mean gap, and each gap, down to whole microseconds: 6.67 us become 5.5 us here."""
+    fast = Process(depth=64, rate_ios=(150_000, 0), rate_poisson=True, runtime_ns=10**9)
+    instant = DRIVE | {"read_ns": 0, "read_fixed_ns": 1_000}
+    assert reads(run(fast, drive=instant)).ios == pytest.approx(10**6 / 5.5, rel=0.02)
+    with pytest.raises(UsageError, match="rate_process: poisson needs a rate of a request a second"):
+        run(dataclasses.replace(fast, rate_ios=(0, 0), rate_bytes=(4095, 0)))
+
+
 def test_the_ramp_is_not_counted() -> None:
     ramped = Process(depth=4, ramp_ns=10**8, runtime_ns=10**8)
     outcome = run(ramped)

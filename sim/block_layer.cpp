@@ -16,6 +16,9 @@ constexpr uint32_t SECTOR = 512;
 /// BLK_MQ_BUDGET_DELAY: the queues run again after this time if a scheduler had work but dispatched nothing.
 constexpr uint64_t DELAY_NS = 3'000'000;
 
+constexpr uint32_t TAGS_LEAST = 4; ///< BLKDEV_MIN_RQ
+constexpr uint32_t DEFAULT_KIB_MOST = 1280; ///< BLK_DEF_MAX_SECTORS_CAP
+
 /// Drivers, in the order of Device::attachment; see kernel/vflash.c.
 enum Attachment : uint32_t { NVME, USB, MMC, CQE, ATTACHMENTS };
 constexpr uint32_t DEPTHS[ATTACHMENTS] = { 10240, 1, 64, 32 };
@@ -103,16 +106,15 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 	/* the kernel gives a drive at most as many queues as there are processors */
 	parameters.queues = std::min<uint32_t>(parameters.queues, processors.size());
 	drive_ = make_drive(parameters);
-	/* without a scheduler these are the driver's own, of which there are depth_ */
-	if (scheduler_)
-		tags_ = device.nr_requests ? device.nr_requests :
-					     2 * std::min<uint32_t>(depth_, 128);
-	else
-		tags_ = device.nr_requests ? std::min(device.nr_requests, depth_) : depth_;
+	tags_ = device.nr_requests ? std::max(device.nr_requests, TAGS_LEAST) :
+		scheduler_	   ? 2 * std::min<uint32_t>(depth_, 128) :
+				     depth_;
+	if (!scheduler_) /* they are the driver's own */
+		tags_ = std::min(tags_, depth_);
 	sectors_ = uint64_t(parameters.capacity_mib) << 11;
-	max_sectors_ = 2 * (device.max_sectors_kb ?
-				    std::min(device.max_sectors_kb, parameters.max_kib) :
-				    parameters.max_kib);
+	max_sectors_ =
+		2 * std::min(device.max_sectors_kb ? device.max_sectors_kb : DEFAULT_KIB_MOST,
+			     parameters.max_kib);
 	cgroups_.resize(config.cgroups.size());
 	for (uint32_t i = 0; i < cgroups_.size(); i++)
 		cgroups_[i] = { i ? &cgroups_[config.cgroups[i].parent] : nullptr, i,

@@ -149,8 +149,9 @@ struct Device {
 		0; ///< driver: 0 NVMe, 1 usb-storage, 2 eMMC, 3 eMMC with command queueing
 	uint32_t depth = 1023; ///< tags of a hardware queue; drivers other than NVMe have fewer
 	uint32_t nr_requests =
-		0; ///< tags of a queue; 0: the kernel's default, depth, or with a scheduler 2 * min(depth, 128)
-	uint32_t max_sectors_kb = 0; ///< largest request in KiB; 0: the drive's max_kib
+		0; ///< tags of a queue, at least 4; 0: the kernel's default, depth, or with a scheduler 2 * min(depth, 128)
+	uint32_t max_sectors_kb =
+		0; ///< largest request in KiB; 0: the kernel's default, the drive's max_kib, but at most 1280
 	bool merges = true; ///< nomerges=0
 	/// 0: claims no volatile write cache, so O_DSYNC has no effect; 1: claims one; 2: claims one that knows FUA
 	uint32_t write_cache = 0;

@@ -215,13 +215,13 @@ def test_what_a_volatile_cache_costs_o_dsync(
 
 @pytest.mark.parametrize("scheduler", ["none", "k2", "kyber"])
 def test_flushes_that_wait_share_one(scheduler: str) -> None:
-    """blk_kick_flush(). With a single tag none waits for another one."""
+    """blk_kick_flush(). A drive of one tag loses none."""
     writers = [dataclasses.replace(SYNC_WRITER, ends_all=False, think_ns=i * 10**5) for i in range(6)]
-    for tags, least, most in ((64, 100, 300), (1, 600, 600)):
+    for tags, most in ((64, 300), (1, 600)):
         device = {"write_cache": 2, "depth": tags, "nr_requests": tags}
         outcome = run(*writers, drive=FLUSHED, device=device, scheduler=scheduler)
         assert (outcome.flows["f0"][1][1].ios, outcome.ios) == (600, 1200)
-        assert least <= outcome.drive["commands"] - 600 <= most
+        assert 100 <= outcome.drive["commands"] - 600 <= most
 
 
 def test_poisson_gaps_are_whole_microseconds() -> None:
@@ -274,6 +274,20 @@ def test_requests_larger_than_allowed_are_split() -> None:
     )
     assert reads(outcome).ios == 100
     assert outcome.ios == 400
+
+
+def test_a_request_has_1280_kib_at_most_unless_told_otherwise() -> None:
+    drive = DRIVE | {"max_kib": 4096}
+    large = dataclasses.replace(READER, block_sizes=(((4 << 20, 100),),) * 2, ios_max=10)
+    assert run(large, drive=drive).ios == 10 * 4
+    assert run(large, drive=drive, device={"max_sectors_kb": 4096}).ios == 10
+
+
+@pytest.mark.parametrize("scheduler", ["none", "kyber"])
+def test_a_queue_has_four_tags_at_least(scheduler: str) -> None:
+    deep = Process(depth=64, runtime_ns=10**8, ends_all=True)
+    outcomes = [run(deep, device={"nr_requests": n}, scheduler=scheduler) for n in (1, 4)]
+    assert [outcome.drive["slots_used_max"] for outcome in outcomes] == [4, 4]
 
 
 def test_the_background_is_split_and_real_time_is_not() -> None:

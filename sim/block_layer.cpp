@@ -516,14 +516,17 @@ void BlockLayer::run_later(Queue &queue)
 				   &queue });
 }
 
-/// blk_mq_delay_run_hw_queues(): the delay is rounded up to whole ticks; queues with a scheduled run are skipped.
-void BlockLayer::run_after_delay()
+/// blk_mq_delay_run_hw_queues(): the delay is rounded up to whole ticks; queues with a scheduled run are skipped. Of a scheduler
+/// whose requests are those of all queues, only the present processor's queue runs, and those with something dispatched.
+void BlockLayer::run_after_delay(const Queue &present)
 {
 	uint64_t tick = machine_.tick_ns;
 	uint64_t at_ns = (engine_.now_ns / tick + (DELAY_NS + tick - 1) / tick + 1) * tick;
 
 	for (Queue &queue : queues_) {
 		if (queue.delayed || queue.run_pending)
+			continue;
+		if (scheduler_->device_wide && &queue != &present && queue.dispatch.empty())
 			continue;
 		queue.delayed = true;
 		engine_.at(at_ns, { [](void *q) {
@@ -560,7 +563,7 @@ bool BlockLayer::dispatch_some(Queue &queue)
 	}
 	sim_request *rq = scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
 	if (!rq) {
-		run_after_delay();
+		run_after_delay(queue);
 		return false;
 	}
 	if (checker_)

@@ -173,7 +173,7 @@ class BlockLayer
 	uint32_t most_sectors(const Io &io) const;
 	void run(Queue &queue);
 	void run_later(Queue &queue);
-	void run_after_delay();
+	void run_after_delay(const Queue &present);
 	bool dispatch_some(Queue &queue);
 	bool issue(Request *request);
 	void complete(Request *request);

@@ -173,6 +173,7 @@ static struct sim_request *deadline_try_merge(void *s, const struct sim_bio *bio
 
 const struct sim_scheduler sim_deadline = {
 	.name = "mq-deadline",
+	.device_wide = true,
 	.knob_count = DEADLINE_KNOB_COUNT,
 	.knobs = deadline_knob_infos,
 	.create = deadline_create,

@@ -81,6 +81,7 @@ static void fifo_finish_request(void *s, struct sim_request *rq, u64 now_ns)
 const struct sim_scheduler sim_fifo = {
 	.name = "fifo",
 	.runs_itself = true,
+	.device_wide = true,
 	.knob_count = FIFO_KNOB_COUNT,
 	.knobs = fifo_knobs,
 	.create = fifo_create,

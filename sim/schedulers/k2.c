@@ -281,6 +281,7 @@ static struct sim_request *k2_try_merge(void *s, const struct sim_bio *bio, u32 
 const struct sim_scheduler sim_k2 = {
 	.name = "k2",
 	.runs_itself = true,
+	.device_wide = true,
 	.bounds = true,
 	.knob_count = K2_KNOB_COUNT,
 	.knobs = k2_knob_infos,

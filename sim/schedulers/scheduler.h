@@ -106,6 +106,7 @@ struct sim_device {
  * struct sim_scheduler - a scheduler; the argument s of the functions is the return value of @create
  * @name: name in /sys/block/.../queue/scheduler
  * @runs_itself: it runs the queue after an insertion, even on kernels that leave this to a worker
+ * @device_wide: its requests are those of all hardware queues (QUEUE_FLAG_SQ_SCHED)
  * @bounds: it has the knobs of K2, and their bounds are checked
  * @knob_count: number of @knobs
  * @knobs: its knobs
@@ -132,6 +133,7 @@ struct sim_device {
 struct sim_scheduler {
 	const char *name;
 	bool runs_itself;
+	bool device_wide;
 	bool bounds;
 	u32 knob_count;
 	const struct knob *knobs;

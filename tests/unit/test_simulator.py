@@ -361,6 +361,15 @@ def test_mq_deadline_waits_before_it_serves_a_lower_class() -> None:
     assert 0 < reads(deadline, "f1").ios / deadline.now_ns < reads(none, "f1").ios / none.now_ns
 
 
+def test_a_delayed_run_is_for_the_present_processor_alone() -> None:
+    """blk_mq_delay_run_hw_queues() with QUEUE_FLAG_SQ_SCHED: the other processors have nothing to do."""
+    background = Process(flow=1, depth=32, cpu=0)
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=300, cpu=0)
+    machine, drive, costs = {"cpus": 4}, DRIVE | {"queues": 4}, {"run": 10**6}
+    outcome = run(urgent, background, scheduler="mq-deadline", machine=machine, drive=drive, costs=costs)
+    assert outcome.idle > 0.95
+
+
 @pytest.mark.parametrize(("attachment", "inside"), [(0, 64), (1, 1), (2, 1), (3, 32)])
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "k2"])
 def test_a_driver_gives_the_drive_so_many_at_a_time(scheduler: str, attachment: int, inside: int) -> None:

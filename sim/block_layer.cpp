@@ -415,7 +415,7 @@ void BlockLayer::split_later(Request *request)
 		checker_->withdrawn(request->rq);
 	submitted--;
 	for_counts_of(request->rq, [](Counted &counted) { counted.outstanding--; });
-	processor_of(queues_[request->rq.queue])
+	worker_of(queues_[request->rq.queue])
 		.work(costs.wake + costs.run, { [](void *r) {
 						       auto *request = static_cast<Request *>(r);
 
@@ -462,20 +462,20 @@ void BlockLayer::begin_flush(Queue &queue)
 	if (!queue.flushing.empty() || queue.flushes.empty())
 		return;
 	queue.flushing.swap(queue.flushes);
-	processor_of(queue).work(machine_.costs.wake + machine_.costs.run,
-				 { [](void *q) {
-					  Queue *queue = static_cast<Queue *>(q);
-					  BlockLayer *layer = queue->layer;
-					  Request *request = queue->flushing.front();
+	worker_of(queue).work(machine_.costs.wake + machine_.costs.run,
+			      { [](void *q) {
+				       Queue *queue = static_cast<Queue *>(q);
+				       BlockLayer *layer = queue->layer;
+				       Request *request = queue->flushing.front();
 
-					  if (!layer->scheduler_) {
-						  layer->issue(request);
-						  return;
-					  }
-					  queue->dispatch.push_front(request);
-					  layer->run(*queue);
-				  },
-				   &queue });
+				       if (!layer->scheduler_) {
+					       layer->issue(request);
+					       return;
+				       }
+				       queue->dispatch.push_front(request);
+				       layer->run(*queue);
+			       },
+				&queue });
 }
 
 void BlockLayer::end_flush(Queue &queue)
@@ -506,14 +506,14 @@ void BlockLayer::run_later(Queue &queue)
 	if (queue.run_pending)
 		return;
 	queue.run_pending = true;
-	processor_of(queue).work(machine_.costs.wake + machine_.costs.run,
-				 { [](void *q) {
-					  Queue *queue = static_cast<Queue *>(q);
+	worker_of(queue).work(machine_.costs.wake + machine_.costs.run,
+			      { [](void *q) {
+				       Queue *queue = static_cast<Queue *>(q);
 
-					  queue->run_pending = false;
-					  queue->layer->run(*queue);
-				  },
-				   &queue });
+				       queue->run_pending = false;
+				       queue->layer->run(*queue);
+			       },
+				&queue });
 }
 
 /// blk_mq_delay_run_hw_queues(): the delay is rounded up to whole ticks; queues with a scheduled run are skipped. Of a scheduler
@@ -529,10 +529,12 @@ void BlockLayer::run_after_delay(const Queue &present)
 		if (scheduler_->device_wide && &queue != &present && queue.dispatch.empty())
 			continue;
 		queue.delayed = true;
+		queue.delayed_by = engine_.present;
 		engine_.at(at_ns, { [](void *q) {
 					   Queue *queue = static_cast<Queue *>(q);
 
 					   queue->delayed = false;
+					   queue->layer->engine_.present = queue->delayed_by;
 					   queue->layer->run_later(*queue);
 				   },
 				    &queue });
@@ -705,6 +707,7 @@ void BlockLayer::wake_waiters(Queue &queue)
 void BlockLayer::arm(uint64_t at_ns)
 {
 	armed_ns_ = at_ns;
+	armed_by_ = engine_.present;
 	engine_.at(at_ns, Action::call<&BlockLayer::tick>(this));
 }
 
@@ -713,6 +716,7 @@ void BlockLayer::tick()
 	if (armed_ns_ > engine_.now_ns)
 		return; /* armed again for later */
 	armed_ns_ = Engine::NEVER;
+	engine_.present = armed_by_;
 	scheduler_->tick(elevator_.get(), engine_.now_ns);
 }
 

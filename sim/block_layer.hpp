@@ -146,6 +146,7 @@ class BlockLayer
 		std::vector<Request *> flushing; ///< flushes that the one in the drive stands for
 		bool run_pending = false; ///< an asynchronous run is scheduled
 		bool delayed = false; ///< a delayed run is scheduled
+		Processor *delayed_by = nullptr; ///< by this processor
 		bool restart = false; ///< run the queue when a request completes
 	};
 
@@ -155,8 +156,12 @@ class BlockLayer
 		BlockLayer *layer;
 	};
 
-	Processor &processor_of(const Queue &queue)
+	/// The processor that runs a hardware queue in a worker (blk_mq_hctx_next_cpu()): one that it serves, but if it is the only
+	/// one, the present processor.
+	Processor &worker_of(const Queue &queue)
 	{
+		if (queues_.size() == 1 && engine_.present)
+			return *engine_.present;
 		return processors_[queue.index % processors_.size()];
 	}
 	using Drive = std::unique_ptr<flash, void (*)(flash *)>;
@@ -215,6 +220,7 @@ class BlockLayer
 	bool merges_ = false, worker_dispatches_ = false;
 	std::optional<Checker> checker_;
 	uint64_t armed_ns_ = Engine::NEVER;
+	Processor *armed_by_ = nullptr;
 	list_head done_;
 	std::deque<Request> requests_;
 	std::vector<Request *> free_requests_;

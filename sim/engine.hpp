@@ -81,6 +81,8 @@ template <class T> class Fifo
 	size_t head_ = 0, tail_ = 0;
 };
 
+class Processor;
+
 /// The clock and the event queue. Events of the same time run in the order in which they were requested.
 class Engine
 {
@@ -89,6 +91,7 @@ class Engine
 
 	uint64_t now_ns = 0;
 	uint64_t events = 0;
+	Processor *present = nullptr; ///< the processor whose work has just taken effect
 
 	void at(uint64_t when_ns, Action action)
 	{
@@ -209,6 +212,7 @@ class Processor
 
 	void end_interrupt()
 	{
+		engine_.present = this;
 		interrupt_effect_();
 		if (!interrupts_.empty()) {
 			begin_interrupt(interrupts_.pop());
@@ -267,6 +271,7 @@ class Processor
 			return;
 		}
 		computing_ = false; /* work requested by the effect is queued behind it */
+		engine_.present = this;
 		effect_();
 		next();
 	}

@@ -361,6 +361,24 @@ def test_mq_deadline_waits_before_it_serves_a_lower_class() -> None:
     assert 0 < reads(deadline, "f1").ios / deadline.now_ns < reads(none, "f1").ios / none.now_ns
 
 
+@pytest.mark.parametrize("scheduler", ["k2", "mq-deadline", "kyber"])
+def test_the_only_queue_runs_on_the_processor_that_asks_for_it(scheduler: str) -> None:
+    """blk_mq_hctx_next_cpu(): WORK_CPU_UNBOUND is the present processor, whichever that is."""
+    machine, drive, costs = {"cpus": 2}, DRIVE | {"queues": 1}, {"run": 10**4, "submit": 2 * 10**4}
+    first, second = (
+        run(
+            Process(depth=32, runtime_ns=10**8, cpu=cpu),
+            scheduler=scheduler,
+            machine=machine,
+            drive=drive,
+            device={"depth": 2},
+            costs=costs,
+        )
+        for cpu in range(2)
+    )
+    assert first == second
+
+
 def test_a_delayed_run_is_for_the_present_processor_alone() -> None:
     """blk_mq_delay_run_hw_queues() with QUEUE_FLAG_SQ_SCHED: the other processors have nothing to do."""
     background = Process(flow=1, depth=32, cpu=0)

@@ -123,6 +123,7 @@ Config draw(Random &random)
 	if (random.below(3) == 0)
 		for (Process &p : c.processes)
 			p.ends_all = true;
+	c.device.write_cache = 2 * random.below(2);
 	return c;
 }
 

@@ -172,7 +172,7 @@ def test_the_drive_of_the_kyber_paper_is_as_near_as_the_documents_say() -> None:
 
 
 def test_all_residuals_of_the_optane_drive_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing of it is fitted, and a lone reader beside 256 writes has half of the paper's p99."""
+    """Nothing of it is fitted, and a lone reader beside 256 writes has a third of the paper's p99."""
     path, _ = drive.load("optane900p")
     assert main(["calibrate", str(path), "--check"]) == 0
     said = capsys.readouterr().out
@@ -183,7 +183,7 @@ def test_all_residuals_of_the_optane_drive_are_printed(capsys: pytest.CaptureFix
     }
     assert len(ratios) == len(FACTS["optane900p"].cells) == 8
     low = ratios.pop("Section 5 O-7: R1-W256, none: reads, p99")
-    assert low == pytest.approx(0.44, abs=0.05)
+    assert low == pytest.approx(0.32, abs=0.05)
     assert all(0.8 < ratio < 1.2 for ratio in ratios.values()), ratios
 
 

@@ -6,7 +6,8 @@
  * of eight steps for each doubling. The search goes up while a value is too small, or down while it is enough. Once it knows one of each it
  * bisects the steps between them, and then rests.
  *
- * A measurement counts only if requests waited nearly all the time. Otherwise the load limited the throughput, not the drive.
+ * A measurement counts only if requests waited nearly all the time, as otherwise the load limited the throughput, not the drive; and if each
+ * window moved data, as requests that move none, such as discards, do not say what the throughput is.
  */
 #ifndef TAILGATE_SCHED_SEARCH_H
 #define TAILGATE_SCHED_SEARCH_H
@@ -183,11 +184,11 @@ static inline void search_tick(struct search *s, const struct search_sample *sam
 	    (requests < max_t(u64, SEARCH_REQUESTS, SEARCH_ROUNDS * depth) &&
 	     s->ticks <= SEARCH_TICKS_MAX))
 		return;
-	if (!search_is_high(s) && s->waited * 8 < (s->ticks - 1) * 7) {
-		search_measure(s, s->step); /* the load limited the throughput, not the drive */
+	sectors = sample->sectors - s->begin.sectors;
+	if (!sectors || (!search_is_high(s) && s->waited * 8 < (s->ticks - 1) * 7)) {
+		search_measure(s, s->step); /* the window does not count */
 		return;
 	}
-	sectors = sample->sectors - s->begin.sectors;
 	us = div_u64(sample->now_ns - s->begin.now_ns, 1000) | 1;
 	s->rate[search_is_high(s)] += div64_u64(sectors * 1000000, us);
 	s->ticks = 0;

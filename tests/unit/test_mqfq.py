@@ -148,7 +148,8 @@ LOST = [
     ("no-gain-is-enough", "limit = 1000 + s->limits->gain;", "limit = 1000 + s->limits->gain / 10;"),
     ("never-goes-down", "return max(s->step, l->least + strides) - strides;", "return s->step;"),
     ("never-halves", "return s->too_small + (s->enough", "return s->too_small + 0 * (s->enough"),
-    ("takes-the-load-for-the-drive", "if (!search_is_high(s) && s->waited", "if (false && s->waited"),
+    ("takes-the-load-for-the-drive", "(!search_is_high(s) && s->waited", "(false && s->waited"),
+    ("discards-say-what-the-throughput-is", "if (!sectors || ", "if ("),
     ("one-measurement-decides", "#define SEARCH_REPEATS 4", "#define SEARCH_REPEATS 1"),
     ("growth-is-a-gain", "return s->window == 1 || s->window == 2;", "return s->window & 1;"),
 ]

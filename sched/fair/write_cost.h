@@ -22,9 +22,9 @@
  * longer to fill than a window, such as an SLC cache of some GiB, counts as part of the drive: writes are found to be cheap while it has
  * room, and expensive by the next measurement after it is full.
  *
- * When a measurement does not count. It counts only if requests waited nearly all the time, as otherwise the load limited the rates, and if
- * the mix changed with the price. The cost does not change with reads alone, with writes alone, if all flows have the same mix, or if
- * writes come in bursts shorter than a measurement.
+ * When a measurement does not count. It counts only if requests waited nearly all the time, as otherwise the load limited the rates; if
+ * each window had both reads and writes; and if the mix changed with the price. The cost does not change with reads alone, with writes alone,
+ * if all flows have the same mix, or if writes come in bursts shorter than a measurement and seldom enough that a window has none.
  *
  * Limits. There is one cost for all sizes and addresses: the cost of a sector in the requests of the present load. If reads and writes slow
  * each other down beyond sharing the time, or if the bound D limits the throughput of the drive, the line is bent. The cost is then the
@@ -139,8 +139,8 @@ static inline void write_cost_look(struct write_cost *c, const struct search_sam
 /* Call about 30 times a second while requests are inserted. write_cost_value() may have changed afterwards. */
 static inline void write_cost_tick(struct write_cost *c, const struct search_sample *sample)
 {
+	u64 requests, read, written, ns;
 	unsigned int ticks;
-	u64 requests, written, ns;
 
 	if (c->rest) {
 		c->rest--;
@@ -163,14 +163,15 @@ static inline void write_cost_tick(struct write_cost *c, const struct search_sam
 	    (requests < max_t(u64, WRITE_COST_REQUESTS, WRITE_COST_ROUNDS * sample->depth) &&
 	     ticks < WRITE_COST_TICKS_MAX))
 		return;
-	if (c->waited * 16 < ticks * 15) {
+	written = sample->written - c->begin.written;
+	read = sample->sectors - c->begin.sectors - written;
+	if (c->waited * 16 < ticks * 15 || !read || !written) {
 		c->window = c->ticks = 0; /* the load limited the rates, not the drive */
 		return;
 	}
 	ns = sample->now_ns - c->begin.now_ns;
-	written = sample->written - c->begin.written;
 	c->written[write_cost_is_high(c)] += rate_of(written, ns);
-	c->read[write_cost_is_high(c)] += rate_of(sample->sectors - c->begin.sectors - written, ns);
+	c->read[write_cost_is_high(c)] += rate_of(read, ns);
 	c->ticks = 0;
 	if (c->window++ == WRITE_COST_WINDOWS)
 		write_cost_decide(c);

@@ -7,8 +7,8 @@
  * R / W, also after W has changed for good, as where a cache is full.
  *
  * Where the price hardly changes the mix of reads and writes, little can be learned, and the cost must stay or come nearer to R / W: if there are
- * too few reads or writes to use a share, or if most requests go at any price. If the price does not change the mix at all, or the drive
- * has too little to do, the cost must stay.
+ * too few reads or writes to use a share, or if most requests go at any price. If the price does not change the mix at all, if the drive
+ * has too little to do, or if writes come in short bursts beside reads that always wait, the cost must stay.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,11 @@
 /* Ticks in which a cost must be found: a measurement may take most of the time between two pauses, and several may be needed. */
 #define TICKS_MAX 6000
 
-enum kind { BOTH_WAIT, FEW_READS, FEW_WRITES, ALIKE, IDLE, KINDS };
+enum kind { BOTH_WAIT, FEW_READS, FEW_WRITES, ALIKE, IDLE, BURSTS, KINDS };
+
+/* Ticks of a burst of writes, and from one burst to the next: longer than a measurement. */
+#define BURST 9
+#define BURST_EVERY 600
 
 static struct {
 	double reads, writes; /* R and W, sectors a second */
@@ -38,6 +42,7 @@ static struct {
 	double few, few_now; /* of what the drive can do, where there are few */
 	double size; /* sectors of a request */
 	bool pauses; /* has too little to do at times */
+	bool writes_now; /* there is a burst of writes */
 } load;
 
 static double between(double least, double most)
@@ -78,6 +83,10 @@ static void step(double pct, bool is_idle, double *read, double *written)
 	buffered(load.kind == ALIKE ? 1.5 : mix, read, written);
 	*read = own * *read + load.fixed * drive.reads;
 	*written = own * *written + load.fixed * drive.writes;
+	if (load.kind == BURSTS && !load.writes_now) {
+		*read = drive.reads;
+		*written = 0;
+	}
 	if (is_idle) {
 		*read = load.few_now * drive.reads;
 		*written = (0.2 - load.few_now) * drive.writes;
@@ -104,6 +113,7 @@ static unsigned int find(struct write_cost *cost, struct search_sample *sample)
 		all_read = all_written = 0;
 	for (i = 0; i < TICKS_MAX && (i < 600 || !cost->rest); i++) {
 		is_idle = load.kind == IDLE || (load.pauses && i % 701 < 20);
+		load.writes_now = i % BURST_EVERY < BURST;
 		if (i % 30 == 0)
 			load.few_now = 0.1 * uniform() + 0.05;
 		for (j = 0; j < STEPS; j++) {

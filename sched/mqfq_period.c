@@ -58,9 +58,9 @@ static inline bool mqfq_is_auto(const struct mqfq *m, enum mqfq_knob knob)
 	return m->knobs[knob] == KNOB_AUTO;
 }
 
-static struct search_sample mqfq_sample(struct mqfq *m)
+static struct search_sample mqfq_sample(struct mqfq *m, unsigned int periods)
 {
-	struct search_sample s = { .now_ns = mqfq_now(m), .depth = m->d };
+	struct search_sample s = { .now_ns = mqfq_now(m), .depth = m->d, .periods = periods };
 	unsigned int i;
 
 	for (i = 0; i < m->queue_count; i++) {
@@ -77,13 +77,14 @@ static struct search_sample mqfq_sample(struct mqfq *m)
 /*
  * One search runs at a time, and a search does not start while another one runs. The order is D, then T while D rests, then the cost of
  * a write while both rest. A cost that was not found yet goes first, as it takes only seconds; the others' measurements then start again.
+ * @periods: periods since the last call
  */
-static void mqfq_search(struct mqfq *m)
+static void mqfq_search(struct mqfq *m, unsigned int periods)
 {
 	bool d = mqfq_is_auto(m, MQFQ_KNOB_d), t = mqfq_is_auto(m, MQFQ_KNOB_t_kib);
 	bool cost = mqfq_is_auto(m, MQFQ_KNOB_write_cost_pct);
 	bool d_is_on = d && !m->d_search.rest, t_is_on = t && !m->t_search.rest;
-	struct search_sample s = mqfq_sample(m);
+	struct search_sample s = mqfq_sample(m, periods);
 	unsigned int kib = t ? search_value(&m->t_search) : 0;
 
 	if (cost && (m->write_cost.window || !m->write_cost.is_found || !(d_is_on || t_is_on)))
@@ -122,7 +123,7 @@ static noinline void mqfq_tick(struct mqfq *m, unsigned int period)
 		if (mqfq_idle_is_due(m, &m->queues[i]))
 			mqfq_kick(m, i);
 	spin_lock(&m->lock);
-	mqfq_search(m);
+	mqfq_search(m, period - was);
 	spin_unlock(&m->lock);
 	WRITE_ONCE(m->accounts_due, true);
 }

@@ -7,7 +7,8 @@
  * bisects the steps between them, and then rests.
  *
  * A measurement counts only if requests waited nearly all the time, as otherwise the load limited the throughput, not the drive; and if each
- * window moved data, as requests that move none, such as discards, do not say what the throughput is.
+ * window moved data, as requests that move none, such as discards, do not say what the throughput is. It begins again after a pause of the
+ * load: no tick comes in a pause to see that nothing waits.
  */
 #ifndef TAILGATE_SCHED_SEARCH_H
 #define TAILGATE_SCHED_SEARCH_H
@@ -41,6 +42,8 @@
 #define SEARCH_REPEATS 4
 /* Ticks from the end of a search to the next one: ten seconds. */
 #define SEARCH_REST 300
+/* Most periods between two ticks without a pause of the load. One that keeps the drive busy inserts requests more often. */
+#define SEARCH_PERIODS_MAX 3
 
 /**
  * struct search_limits - range and accuracy of a search; step n stands for the value 2^(n/8)
@@ -61,11 +64,12 @@ struct search_limits {
  * @sectors: sectors of these requests
  * @written: the part of @sectors that was written
  * @depth: most requests in the drive at a time
+ * @periods: periods since the tick before
  * @waits: a request waits for virtual time or for a token
  */
 struct search_sample {
 	u64 now_ns, requests, sectors, written;
-	unsigned int depth;
+	unsigned int depth, periods;
 	bool waits;
 };
 
@@ -90,6 +94,15 @@ struct search {
 	struct search_sample begin;
 	u64 rate[2];
 };
+
+/*
+ * Did the load pause before this tick? If a request waits now, it has waited since the tick before, as nothing was inserted meanwhile: then
+ * the drive was slow, and that is part of its throughput.
+ */
+static inline bool search_is_after_pause(const struct search_sample *sample)
+{
+	return sample->periods > SEARCH_PERIODS_MAX && !sample->waits;
+}
 
 static inline void search_begin(struct search *s, const struct search_limits *limits)
 {
@@ -172,6 +185,8 @@ static inline void search_tick(struct search *s, const struct search_sample *sam
 		s->rest--;
 		return;
 	}
+	if (search_is_after_pause(sample))
+		search_measure(s, s->step);
 	if (++s->ticks == 1) {
 		s->begin = *sample;
 		s->waited = 0;

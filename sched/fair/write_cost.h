@@ -22,8 +22,8 @@
  * longer to fill than a window, such as an SLC cache of some GiB, counts as part of the drive: writes are found to be cheap while it has
  * room, and expensive by the next measurement after it is full.
  *
- * When a measurement does not count. It counts only if requests waited nearly all the time, as otherwise the load limited the rates; if
- * each window had both reads and writes; and if the mix changed with the price. The cost does not change with reads alone, with writes alone,
+ * When a measurement does not count. It counts only if requests waited nearly all the time, without a pause of the load, as otherwise the
+ * load limited the rates; if each window had both reads and writes; and if the mix changed with the price. The cost does not change with reads alone, with writes alone,
  * if all flows have the same mix, or if writes come in bursts shorter than a measurement and seldom enough that a window has none.
  *
  * Limits. There is one cost for all sizes and addresses: the cost of a sector in the requests of the present load. If reads and writes slow
@@ -147,6 +147,8 @@ static inline void write_cost_tick(struct write_cost *c, const struct search_sam
 		c->ticks = 0;
 		return;
 	}
+	if (search_is_after_pause(sample))
+		c->window = c->ticks = 0;
 	if (!c->window) {
 		write_cost_look(c, sample);
 		return;

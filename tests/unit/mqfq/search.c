@@ -4,8 +4,9 @@
  *
  * Drives whose throughput grows with the depth as that of so many independent dies does, or up to a knee, with noise, under a load that
  * grows and falls steadily; a limited number of requests is outstanding. The depth that is found must be near the least one that reaches 97 % of
- * what the drive does with all of them, after the first search and after two more; and where the load does not fill the first depth, or moves
- * no data, that must stay. "Near" is within two fifths, because of the noise.
+ * what the drive does with all of them, after the first search and after two more; and where the load does not fill the first depth, moves no
+ * data, or pauses so often that no measurement ends, that must stay. Between longer pauses it is found, and also on a drive so slow that
+ * requests come seldom. "Near" is within two fifths, because of the noise.
  *
  * In one case of four T is looked for instead, where a small T costs throughput: what is found must be within a factor of three of the least value
  * that four times the value improves by no more than the search's limit.
@@ -24,9 +25,13 @@ static const struct search_limits d_limits = { 32, 0, 112, 1, 32 },
 #define T_LEAST 4
 
 #define SEARCHES 3
+/* Periods of a pause. */
+#define PAUSE 30
 
 static struct drive {
 	bool has_knee, of_t;
+	unsigned int busy; /* ticks from one pause to the next; 0: there is none */
+	unsigned int periods; /* from one tick to the next */
 	double dies, requests_s, outstanding, sectors;
 } drive;
 
@@ -70,13 +75,13 @@ static bool is_near(double depth)
 /* Can nothing be learned from the load? */
 static bool is_mute(void)
 {
-	return drive.outstanding < 16 || !drive.sectors;
+	return drive.outstanding < 16 || !drive.sectors || (drive.busy && drive.busy < 20);
 }
 
 static bool check(unsigned long long seed)
 {
 	struct search_sample sample = {};
-	unsigned int i, first, searches = 0;
+	unsigned int i, searches = 0;
 	double depth, requests = 0;
 	bool ok = true, rested;
 	struct search s;
@@ -90,23 +95,27 @@ static bool check(unsigned long long seed)
 		drive.outstanding = 1 + floor(uniform() * 12); /* fewer than the first depth */
 	if (uniform() < 0.1)
 		drive.sectors = 0; /* discards */
+	drive.busy = uniform() < 0.7 ? 0 : uniform() < 0.5 ? 9 : 3000;
 	drive.of_t = seed % 4 == 3;
-	first = drive.of_t ? 256 : 16;
 	if (drive.of_t) {
 		drive.has_knee = false;
 		drive.dies = 1 + 0.05 * pow(2, 12 * uniform());
 		drive.outstanding = INFINITY;
 	}
+	drive.periods = drive.of_t && drive.busy == 0 && uniform() < 0.1 ? 4 : 1;
 	search_begin(&s, drive.of_t ? &t_limits : &d_limits);
 	for (i = 0; i < 60000 && searches < SEARCHES && ok; i++) {
 		depth = search_value(&s);
+		sample.periods = drive.periods;
 		requests += throughput(depth) * (1 + 0.001 * fabs(i % 3000 - 1500.0)) *
-			    (1 + 0.02 * (uniform() - 0.5)) / 30;
-		sample.now_ns += 1000000000 / 30;
+			    (1 + 0.02 * (uniform() - 0.5)) / 30 * sample.periods;
+		if (drive.busy && i % drive.busy == 0)
+			sample.periods += PAUSE;
+		sample.now_ns += sample.periods * (1000000000ULL / 30);
 		sample.requests = requests;
 		sample.sectors = requests * drive.sectors;
 		sample.depth = drive.of_t ? 64 : depth;
-		sample.waits = drive.outstanding > depth;
+		sample.waits = drive.outstanding > depth && sample.periods < PAUSE;
 		rested = s.rest;
 		search_tick(&s, &sample);
 		if (!s.rest || rested)
@@ -115,7 +124,7 @@ static bool check(unsigned long long seed)
 		ok = is_near(search_value(&s));
 	}
 	if (is_mute())
-		ok = !searches && search_value(&s) == first;
+		ok = !searches && s.step == s.limits->first;
 	else if (searches < SEARCHES)
 		ok = false;
 	if (!ok)

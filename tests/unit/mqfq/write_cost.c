@@ -8,7 +8,7 @@
  *
  * Where the price hardly changes the mix of reads and writes, little can be learned, and the cost must stay or come nearer to R / W: if there are
  * too few reads or writes to use a share, or if most requests go at any price. If the price does not change the mix at all, if the drive
- * has too little to do, or if writes come in short bursts beside reads that always wait, the cost must stay.
+ * has too little to do, if the load pauses before a measurement ends, or if writes come in short bursts beside reads that always wait, the cost must stay.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +23,8 @@
 #define STEP_S (1 / 30.0 / STEPS)
 /* Ticks in which a cost must be found: a measurement may take most of the time between two pauses, and several may be needed. */
 #define TICKS_MAX 6000
+/* Periods of a pause. */
+#define PAUSE 30
 
 enum kind { BOTH_WAIT, FEW_READS, FEW_WRITES, ALIKE, IDLE, BURSTS, KINDS };
 
@@ -42,6 +44,8 @@ static struct {
 	double few, few_now; /* of what the drive can do, where there are few */
 	double size; /* sectors of a request */
 	bool pauses; /* has too little to do at times */
+	unsigned int
+		busy; /* ticks from one pause, in which no tick comes, to the next; 0: there is none */
 	bool writes_now; /* there is a burst of writes */
 } load;
 
@@ -122,12 +126,14 @@ static unsigned int find(struct write_cost *cost, struct search_sample *sample)
 			all_read += read * speed * (1 + 0.2 * (uniform() - 0.5));
 			all_written += written * speed * (1 + 0.2 * (uniform() - 0.5));
 		}
-		sample->now_ns += 1000000000 / 30;
+		sample->periods = load.busy && i % load.busy == 0 ? 1 + PAUSE : 1;
+		sample->now_ns += sample->periods * (1000000000ULL / 30);
 		sample->sectors = (u64)all_read + (u64)all_written;
 		sample->written = all_written;
 		sample->requests = sample->sectors / load.size;
 		sample->depth = 64;
 		sample->waits = !is_idle || (load.kind == IDLE && uniform() < 0.6);
+		sample->waits &= sample->periods < PAUSE;
 		write_cost_tick(cost, sample);
 	}
 	return i;
@@ -147,10 +153,16 @@ static double mix_at(double pct)
 	return (mix * written + load.fixed * drive.reads) / (written + load.fixed * drive.writes);
 }
 
+/* Does the load pause so often that no measurement ends? */
+static bool is_short(void)
+{
+	return load.busy && load.busy < 80;
+}
+
 /* Must a cost be found from @was? The mix must change by a fourth between the two prices that are tried; noise may hide a part of that. */
 static bool must_find(double was)
 {
-	return load.kind == BOTH_WAIT && mix_at(was * 4) > 1.3 * mix_at(was / 4);
+	return load.kind == BOTH_WAIT && !is_short() && mix_at(was * 4) > 1.3 * mix_at(was / 4);
 }
 
 /* Is a cost right that was found, from another? Few requests change little, and tell little. */
@@ -160,6 +172,8 @@ static bool is_right(double was, double found)
 
 	if (must_find(was))
 		return is_about(found, wanted);
+	if (is_short())
+		return found == was;
 	if (load.kind == BOTH_WAIT || load.kind == FEW_READS || load.kind == FEW_WRITES)
 		return found >= fmin(was, wanted) / 4 - 1 && found <= fmax(was, wanted) * 4;
 	return found == was;
@@ -182,6 +196,7 @@ static bool check(unsigned long long seed)
 	load.few = 0.02 + 0.1 * uniform();
 	load.pauses = uniform() < 0.3;
 	load.size = uniform() < 0.5 ? 8 : 128;
+	load.busy = uniform() < 0.8 ? 0 : uniform() < 0.5 ? 9 + uniform() * 60 : 1201;
 	write_cost_begin(&cost, 100);
 	for (i = 0; i < 3; i++) {
 		was = cost.pct;

@@ -80,7 +80,7 @@ static inline unsigned int flows_hash(u64 key)
 }
 
 /**
- * flows_find() - find the place of a flow, or give it one
+ * flows_find() - find the place of a flow, or give it one: a free one if there is one, else that of a flow without history
  * @f: the drive's flows
  * @key: the flow's identity; not 0
  * @vt: virtual time
@@ -99,13 +99,16 @@ static inline unsigned int flows_find(struct flows *f, u64 key, u64 vt, bool *is
 		there = READ_ONCE(f->flows[place].key);
 		if (likely(there == key))
 			return place;
-		if (gone == FLOWS_SHARED &&
-		    (!there || !tag_after(atomic64_read(&f->flows[place].end), vt))) {
+		/* places are taken in this order and never become free again: no later one has the key */
+		if (!there) {
+			gone = place;
+			was = 0;
+			break;
+		}
+		if (gone == FLOWS_SHARED && !tag_after(atomic64_read(&f->flows[place].end), vt)) {
 			gone = place;
 			was = there;
 		}
-		if (!there)
-			break;
 	}
 	if (gone == FLOWS_SHARED)
 		return gone;

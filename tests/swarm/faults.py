@@ -399,6 +399,11 @@ MQFQ_FAULTS = (
         "",
     ),
     Fault(
+        "a new flow takes the place of another one, and there is a free one",
+        "			gone = place;\n			was = 0;\n			break;\n",
+        "			gone = gone == FLOWS_SHARED ? place : gone;\n			break;\n",
+    ),
+    Fault(
         "a slot that is idle as T is small is counted once more when the statistics are read",
         "	q->throttled_idle = idle;\n",
         "",

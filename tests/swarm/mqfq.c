@@ -75,7 +75,11 @@ static unsigned int mqfq_sectors(struct mqfq_entry *e)
 #define CGROUPS_TOP 3
 #define PARENT 100
 #define PROCESSES 16
-#define FLOWS (CGROUPS + PROCESSES)
+/* Flows without a place in the table share one, and count as one flow. */
+#define OTHERS (CGROUPS + PROCESSES)
+#define FLOWS (OTHERS + 1)
+/* Places in which a flow finds one: fewer than there may be flows. */
+#define PLACES 4
 /* Requests of a line leave a queue in the order in which they came: those of a flow, and those of each level that is not shared fairly. */
 #define LINES (FLOWS + WAITING_LEVELS)
 /* Virtual time at the beginning: it wraps around after 32 MiB. */
@@ -132,9 +136,11 @@ struct law_flow {
  * @before: @requests, when its flow got it
  * @sectors_before: @sectors then
  * @idle: requests that left the drive from a queue that waited for the flow to come near, and nothing could take their place
+ * @taken: it has a flow
  */
 struct law_place {
 	u64 requests, sectors, before, sectors_before, idle;
+	bool taken;
 };
 
 static struct {
@@ -147,7 +153,7 @@ static struct {
 } law;
 
 /* Keys of flows: all begin to look for a place at the same one, so that one that was idle for a while loses its own. */
-static u64 keys[FLOWS];
+static u64 keys[OTHERS];
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
 {
@@ -187,11 +193,22 @@ static void find_keys(void)
 	unsigned int i;
 	u64 key = 0;
 
-	for (i = 0; i < FLOWS && !keys[i]; i++) {
+	for (i = 0; i < OTHERS && !keys[i]; i++) {
 		do
 			key++;
 		while ((key * 0x9e3779b97f4a7c15ULL >> 32) % FLOWS_PLACES);
 		keys[i] = key;
+	}
+}
+
+/* Gives all places but a few to flows that keep them. */
+static void fill_places(void)
+{
+	unsigned int i;
+
+	for (i = PLACES; i < FLOWS_TRIES; i++) {
+		mqfq.flows.flows[i].key = ~0ULL - i;
+		mqfq.flows.flows[i].end.counter = BEGIN + (1ULL << 62);
 	}
 }
 
@@ -209,6 +226,7 @@ static void subject_create(unsigned int queues)
 	create_mqfq(&mqfq, queues, CPUS, BEGIN);
 	memset(&law, 0, sizeof(law));
 	find_keys();
+	fill_places();
 	law.vt = BEGIN;
 	for (i = 0; i < QUEUES; i++)
 		for (j = 0; j < LINES; j++)
@@ -616,9 +634,15 @@ static void check_charge(struct io *io, bool writes)
 	f->queued++;
 }
 
-/* A flow gets a place. */
+/* A flow gets a place. All flows look for one among the first ones: see find_keys(). */
 static void begin_place(struct law_place *place)
 {
+	unsigned int i;
+
+	for (i = 0; i < PLACES && place->taken; i++)
+		if (!law.places[i].taken)
+			player_fail("a flow lost its place, and there was a free one");
+	place->taken = true;
 	place->before = place->requests;
 	place->sectors_before = place->sectors;
 	place->idle = 0;
@@ -644,6 +668,10 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 		mqfq_prepare(&mqfq, e, level_of(io, urgent), keys[io->law_line], path_of, writes);
 		if (is_new && e->level == MQFQ_FAIR && e->flow != FLOWS_SHARED)
 			begin_place(&law.places[e->flow]);
+		if (e->level == MQFQ_FAIR && e->flow == FLOWS_SHARED) {
+			io->law_line = OTHERS;
+			law.flows[OTHERS].price = SHARES_SECTOR;
+		}
 		if (returned && e->level != MQFQ_URGENT)
 			player_fail("what the driver gave back does not go first");
 		if (e->level == MQFQ_FAIR)

@@ -79,17 +79,29 @@ static inline u64 mindicator_least(const struct mindicator *m)
 	return READ_ONCE(m->words[m->levels - 1][0]) >> MINDICATOR_VERSION_BITS;
 }
 
+/*
+ * Orders reads of nodes. What this CPU has read before, a CPU that later writes a node must read after it, too. A read barrier is enough only
+ * where a store becomes visible to all other CPUs at once.
+ */
+static inline void mindicator_rmb(void)
+{
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__s390x__) || defined(__riscv)
+	smp_rmb();
+#else
+	smp_mb();
+#endif
+}
+
 /* Updates a node from the words below. Return: false if another CPU has changed it meanwhile. */
 static inline bool mindicator_refresh(u64 *node, const u64 *below, u64 base)
 {
-	u64 was = READ_ONCE(*node), least = MINDICATOR_NONE, number;
+	u64 was, least = MINDICATOR_NONE, number;
 	unsigned int i;
 
-	/*
-	 * A CPU that changes the node after this has read the words after this. That a read barrier is enough relies on stores that become
-	 * visible to all other CPUs at once, as on x86-64 and ARM64.
-	 */
-	smp_rmb();
+	/* the last write of the words below is seen before the node is read: if cmpxchg() failed there, it was no barrier */
+	mindicator_rmb();
+	was = READ_ONCE(*node);
+	mindicator_rmb(); /* a CPU that changes the node after this has read the words after this */
 	for (i = 0; i < MINDICATOR_FAN; i++) {
 		number = READ_ONCE(below[i]) >> MINDICATOR_VERSION_BITS;
 		if (number != MINDICATOR_NONE &&

@@ -8,9 +8,10 @@
  * rise, fall, stay, vanish (NONE) or arrive. Numbers have four bits and wrap around: 14 is below 0.
  *
  * Memory: the model is sequentially consistent, each read or write of a word is one step. The C code gets that from the
- * smp_mb() between the write of a leaf and the reads that follow, from the smp_rmb() between the read of a node and the reads
- * of the words below it, and from cmpxchg(), which is a full barrier. tests/unit/mqfq/mindicator.c shows
- * what happens without.
+ * smp_mb() between the write of a leaf and the reads that follow; from mindicator_rmb() between the read of a node and the reads
+ * of the words below it, and between these and the read of the next node; and from cmpxchg(), which is a full barrier if it
+ * changes the node. tests/unit/mqfq/mindicator.c shows what happens without smp_mb(); the mutations of this model in
+ * tests/unit/test_models.py, what happens without the others.
  *
  * A version is modelled by its effect: a write fails if the node has been written since this writer read it. In C a version
  * comes again after 4096 writes.
@@ -66,11 +67,23 @@ inline take_in(below)
 	}
 }
 
-/* mindicator_refresh() of a node with two words below, and again if it fails. */
+/* mindicator_refresh() begins: it reads the node. */
+inline read_node(node)
+{
+	current[node] = current[node] | 1 << leaf
+}
+
+/* The rest of mindicator_refresh() of a node with two words below, and again if it fails. */
 inline refresh(node, below)
 {
 	do
-	:: d_step { current[node] = current[node] | 1 << leaf; least = NONE };
+	:: d_step {
+		if
+		:: has_failed -> read_node(node)
+		:: else
+		fi;
+		least = NONE
+	   };
 		take_in(below);
 		take_in(below + 1);
 		atomic {
@@ -109,9 +122,10 @@ proctype writer(byte leaf)
 		any_number(word[leaf])
 	}
 	if
-	:: leaf != 2 -> refresh(NODE, 0)
+	:: leaf != 2 -> read_node(NODE); refresh(NODE, 0)
 	:: else
 	fi;
+	read_node(ROOT);
 	refresh(ROOT, 2);
 	atomic {
 		least = word[ROOT];

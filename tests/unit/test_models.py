@@ -64,10 +64,17 @@ MUTATIONS = [
     (
         "mindicator",
         "node-read-last",
-        "d_step { current[node] = current[node] | 1 << leaf; least = NONE };\n"
+        "d_step {\n\t\tif\n\t\t:: has_failed -> read_node(node)\n\t\t:: else\n\t\tfi;\n"
+        "\t\tleast = NONE\n\t   };\n"
         "\t\ttake_in(below);\n\t\ttake_in(below + 1);",
-        "least = NONE;\n\t\ttake_in(below);\n\t\ttake_in(below + 1);\n"
-        "\t\tcurrent[node] = current[node] | 1 << leaf;",
+        "least = NONE;\n\t\ttake_in(below);\n\t\ttake_in(below + 1);\n\t\tread_node(node);",
+    ),
+    (
+        "mindicator",
+        "next-node-read-early",
+        "\t:: leaf != 2 -> read_node(NODE); refresh(NODE, 0)\n\t:: else\n\tfi;\n\tread_node(ROOT);\n",
+        "\t:: leaf != 2 -> read_node(NODE); read_node(ROOT); refresh(NODE, 0)\n"
+        "\t:: else -> read_node(ROOT)\n\tfi;\n",
     ),
     ("mindicator", "time-falls", ":: vt == base ->", ":: true ->"),
     ("tokens", "never-steals", ":: else ->\n\t\ttokens_steal();\n", ":: else ->\n"),

@@ -43,11 +43,12 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int shift = READ_ONCE(m->span_shift);
 	u64 start = q->first->start, t = READ_ONCE(m->t), span;
+	u64 number = mqfq_number_at(q, shift);
 
 	if (q->waits != WAITING_NONE)
 		mqfq_stop_waiting(m, q);
-	if (mqfq_number(m, q) != q->published)
-		mqfq_publish(m, q, mqfq_number(m, q));
+	if (number != q->published)
+		mqfq_publish(m, q, number);
 	if (mqfq_is_near(m, start))
 		return false;
 	clear_bit(q->bit, q->runnable);

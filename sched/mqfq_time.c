@@ -5,14 +5,6 @@
  */
 #include "mqfq.h"
 
-/* Rounds a tag down to a span, the resolution of virtual time. */
-static inline u64 mqfq_round(const struct mqfq *m, u64 tag)
-{
-	unsigned int shift = READ_ONCE(m->span_shift); /* read once: it may change */
-
-	return tag >> shift << shift;
-}
-
 static void mqfq_kick(struct mqfq *m, unsigned int number)
 {
 	struct mqfq_queue *q = &m->queues[number];
@@ -116,8 +108,14 @@ static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 numb
 	}
 }
 
+/* What a queue publishes: its first tag, rounded down to a span of 2^@shift, the resolution of virtual time; MINDICATOR_NONE: it has none. */
+static inline u64 mqfq_number_at(const struct mqfq_queue *q, unsigned int shift)
+{
+	return q->first ? q->first->start >> shift << shift >> MINDICATOR_VERSION_BITS :
+			  MINDICATOR_NONE;
+}
+
 static inline u64 mqfq_number(const struct mqfq *m, const struct mqfq_queue *q)
 {
-	return q->first ? mqfq_round(m, q->first->start) >> MINDICATOR_VERSION_BITS :
-			  MINDICATOR_NONE;
+	return mqfq_number_at(q, READ_ONCE(m->span_shift)); /* read once: it may change */
 }

@@ -26,19 +26,21 @@ static s64 mqfq_kib(s64 tag)
 static bool mqfq_statistics_of(const struct mqfq *m, unsigned int place,
 			       struct mqfq_flow_statistics *s)
 {
-	const struct flow *flow = &m->flows.flows[place];
 	const struct account *a = &m->accounts[place];
+	struct mqfq_counts counts;
 	u64 start;
 
-	s->key = READ_ONCE(flow->key);
-	s->requests = atomic64_read(&flow->requests) - READ_ONCE(a->requests);
-	s->bytes = (atomic64_read(&flow->sectors) - READ_ONCE(a->sectors)) << SECTOR_SHIFT;
+	if (!mqfq_count(m, place, &counts))
+		return false;
+	s->key = counts.key;
+	s->requests = counts.requests;
+	s->bytes = counts.sectors << SECTOR_SHIFT;
 	s->lag_kib = mqfq_waits(m, place, &start) ? mqfq_kib(atomic64_read(&m->vt) - start) : 0;
 	s->throttled_us = div_u64(atomic64_read(&a->throttled_ns), NSEC_PER_USEC);
 	s->idle_slots = atomic64_read(&a->idle);
 	s->unfairness_kib = a->was.key == s->key ? mqfq_kib(a->unfair) : 0;
 	s->bound_kib = a->was.key == s->key ? mqfq_kib(a->bound) : 0;
-	return s->key ? READ_ONCE(a->key) == s->key : s->requests;
+	return true;
 }
 
 static void mqfq_show_flow(struct seq_file *m, const struct instance *instance, unsigned int place,

@@ -36,7 +36,7 @@ static noinline void mqfq_tell(struct mqfq *m, struct mqfq_queue *q, unsigned in
 /*
  * A place in the table was given to another flow, whose counts begin with 0. Notes what the place's counters have now, plus what queues
  * will still add to them for the old flow. Queues are read without their locks, as the caller may hold one of these: the old flow was
- * idle, so their counts hardly change.
+ * idle, so their counts hardly change. Under @shares.lock, before the place's account gets the new key.
  */
 static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 {
@@ -58,6 +58,33 @@ static noinline void mqfq_account_anew(struct mqfq *m, unsigned int place)
 	WRITE_ONCE(flow->largest, 0);
 	atomic64_set(&a->throttled_ns, 0);
 	atomic64_set(&a->idle, 0);
+}
+
+/**
+ * struct mqfq_counts - what a flow was served since it got its place
+ * @key: its identity; 0: the place belongs to no single flow
+ * @requests: requests dispatched
+ * @sectors: sectors of these requests
+ */
+struct mqfq_counts {
+	u64 key, requests, sectors;
+};
+
+/*
+ * Reads what the flow of a place was served, after mqfq_collect(). A count that mqfq_account_anew() missed may make a difference negative.
+ * Return: false if the place has no flow, or changes it now.
+ */
+static inline bool mqfq_count(const struct mqfq *m, unsigned int place, struct mqfq_counts *c)
+{
+	const struct flow *flow = &m->flows.flows[place];
+	const struct account *a = &m->accounts[place];
+
+	c->key = smp_load_acquire(
+		&a->key); /* pairs with mqfq_price(): the values below are of this flow or of a later one */
+	c->requests = max_t(s64, atomic64_read(&flow->requests) - READ_ONCE(a->requests), 0);
+	c->sectors = max_t(s64, atomic64_read(&flow->sectors) - READ_ONCE(a->sectors), 0);
+	smp_rmb(); /* pairs with cmpxchg() in flows_find(): they are not of a later one */
+	return READ_ONCE(flow->key) == c->key && (c->key || c->requests);
 }
 
 /* Accounts the time until now for which a queue's first request was too far ahead. */

@@ -9,9 +9,9 @@
 
 /*
  * Sets the price that a flow pays for the rest of a period, once, as its weight is then added to those that compete. A CPU with another
- * request of the flow waits for that. @where: returns the groups of this entry's flow. Return: true if its place was another flow's
+ * request of the flow waits for that. @where: returns the groups of this entry's flow
  */
-static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e,
+static noinline void mqfq_price(struct mqfq *m, struct mqfq_entry *e,
 				void (*where)(struct mqfq_entry *e, struct share_path *path))
 {
 	struct flow *flow = &m->flows.flows[e->flow];
@@ -33,10 +33,12 @@ static noinline bool mqfq_price(struct mqfq *m, struct mqfq_entry *e,
 			flow_break(flow);
 		WRITE_ONCE(flow->price, price);
 		smp_store_release(&flow->period, period); /* a CPU that sees it sees the price */
-		WRITE_ONCE(a->key, key);
+	}
+	if (is_new) {
+		mqfq_account_anew(m, e->flow);
+		smp_store_release(&a->key, key); /* pairs with mqfq_count() */
 	}
 	spin_unlock(&m->shares.lock);
-	return is_new;
 }
 
 /* A flow inserts its first request, or the first one of a period. */
@@ -45,8 +47,8 @@ static noinline void mqfq_weigh(struct mqfq *m, struct mqfq_entry *e, unsigned i
 {
 	if (e->flow == FLOWS_SHARED)
 		WRITE_ONCE(m->flows.flows[e->flow].period, period);
-	else if (mqfq_price(m, e, where))
-		mqfq_account_anew(m, e->flow);
+	else
+		mqfq_price(m, e, where);
 	mqfq_tick(m, period);
 	set_bit(e->flow, m->active);
 }

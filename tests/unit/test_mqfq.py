@@ -83,6 +83,16 @@ MUTATIONS = [
     ("late-wait-for-all", "return tag_after(first->start, late->start) ?", "return false ?"),
     ("late-are-appended", "tag_after(mqfq_entry_of(list->prev)->start, e->start)", "false"),
     ("waits-uncounted", "\tatomic64_add(waiting_unit(level), &w->count);\n", ""),
+    (
+        "counts-wrap",
+        "max_t(s64, atomic64_read(&flow->requests) - READ_ONCE(a->requests), 0)",
+        "atomic64_read(&flow->requests) - READ_ONCE(a->requests)",
+    ),
+    (
+        "key-before-counts",
+        "\t\tmqfq_account_anew(m, e->flow);\n\t\tsmp_store_release(&a->key, key);",
+        "\t\tsmp_store_release(&a->key, key);\n\t\tmqfq_account_anew(m, e->flow);",
+    ),
     ("weighs-twice-in-a-period", "if (is_new || mqfq_is_later(period, flow->period)) {", "{"),
     ("counted-for-ever", "\t\tatomic64_sub(waiting_unit(level), &w->count);\n", "\t\t;\n"),
 ]

@@ -10,6 +10,11 @@
 
 #define HCTXS 3
 #define IOS 16
+#define FLOWS_MAX 4
+
+/* Counts in the table of flows: from earlier flows, and of these the part that each queue has still to add. */
+#define BEFORE (1ULL << 40)
+#define UNTOLD 4
 
 /* Coroutines are alone between two accesses to shared memory, so nothing here needs a lock. */
 static struct machine {
@@ -199,10 +204,36 @@ static void leaver(void)
 		mqfq_leave(mqfq, explore_random(mqfq->hctx_count), !explore_random(3));
 }
 
+/* Reads the statistics of flows. A flow that gets its place at the same time may be charged for what queues add for an earlier one. */
+static void reader(void)
+{
+	struct mqfq_counts counts;
+	unsigned int i, j;
+
+	for (i = 0; i < 8; i++)
+		for (j = 1; j <= FLOWS_MAX; j++)
+			if (flows_look_up(&mqfq->flows, j) != FLOWS_NONE &&
+			    mqfq_count(mqfq, flows_look_up(&mqfq->flows, j), &counts))
+				must(counts.requests <= 3 * IOS + UNTOLD * mqfq->queue_count);
+}
+
+/* Gives flows places that earlier ones had. */
+static void create_flows(void)
+{
+	unsigned int i, place = flows_hash(1 + explore_random(FLOWS_MAX)) % FLOWS_PLACES;
+
+	for (i = 0; i < FLOWS_PLACES; i++)
+		mqfq->flows.flows[i].requests.counter = BEFORE;
+	for (i = 0; i < mqfq->queue_count; i++) {
+		mqfq->queues[i].serving = place;
+		mqfq->queues[i].inserted = mqfq->queues[i].dispatched = UNTOLD;
+	}
+}
+
 static void create_ios(void)
 {
 	static const unsigned int weights[] = { 1, 100, 300, 10000 };
-	unsigned int flows = 1 + explore_random(4), i;
+	unsigned int flows = 1 + explore_random(FLOWS_MAX), i;
 	bool fair_only = explore_random(2), in_group = explore_random(2);
 
 	for (i = 1; i <= flows; i++)
@@ -270,6 +301,10 @@ static void schedule(u64 number)
 		add_thread(configurer);
 	if (!explore_random(3))
 		add_thread(leaver);
+	if (!explore_random(4)) {
+		create_flows();
+		add_thread(reader);
+	}
 	play();
 	if (machine.ended < machine.count)
 		failed("nobody goes on");

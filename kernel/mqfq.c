@@ -146,7 +146,7 @@ static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
 	struct request *rq = mqfq_request(e);
 	struct cgroup_subsys_state *css = mqfq_css(rq->bio), *at;
-	unsigned int depth = 1, i;
+	unsigned int depth = 1, i, place;
 
 	path->depth = 1;
 	path->at[0].weight = SHARES_WEIGHT;
@@ -155,11 +155,12 @@ static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 	for (at = css; at->parent && at->parent->parent; at = at->parent)
 		depth++;
 	path->depth = min(depth, SHARES_DEPTH);
-	for (at = css, i = depth; i--; at = at->parent) {
-		if (i >= SHARES_DEPTH)
+	for (at = css, i = depth; i; i--, at = at->parent) {
+		place = shares_place(i, depth);
+		if (place == SHARES_DEPTH)
 			continue;
-		path->at[i].id = cgroup_id(at->cgroup);
-		path->at[i].weight = weights_of(at);
+		path->at[place].id = cgroup_id(at->cgroup);
+		path->at[place].weight = weights_of(at);
 	}
 }
 

@@ -25,8 +25,8 @@
 #define SHARES_WEIGHT_MAX 10000
 /* Highest price of a sector: the least effective weight of a flow is SHARES_WEIGHT / 16384. */
 #define SHARES_PRICE_MAX (SHARES_SECTOR << 14)
-/* Most groups in a path; a flow that is deeper counts as its ancestor at this depth. */
-#define SHARES_DEPTH 8U
+/* Most groups in a path, the flow itself included. One that is deeper counts as a child of its ancestor at the depth before this. */
+#define SHARES_DEPTH 9U
 /*
  * Table of groups that have children: SHARES_PLACES places, a power of two. A group may be in one of SHARES_TRIES of them. If it finds no
  * place, each of its children has the weight that it would have without siblings.
@@ -72,6 +72,14 @@ struct shares {
 	spinlock_t lock;
 	struct share places[SHARES_PLACES];
 };
+
+/* Place in the path of a flow at depth @depth, 1 being the top, of its group at depth @number; SHARES_DEPTH: it is left out. */
+static inline unsigned int shares_place(unsigned int number, unsigned int depth)
+{
+	if (number == depth)
+		return min(depth, SHARES_DEPTH) - 1;
+	return number < SHARES_DEPTH ? number - 1 : SHARES_DEPTH;
+}
 
 static inline void shares_init(struct shares *s)
 {

@@ -132,16 +132,17 @@ static int mqfq_set_knob(void *s, u32 knob, u64 value)
 static void mqfq_where(struct mqfq_entry *e, struct share_path *path)
 {
 	const struct sim_cgroup *cgroup = mqfq_request(e)->cgroup, *at;
-	unsigned int depth = 1, i;
+	unsigned int depth = 1, i, place;
 
 	for (at = cgroup; at->parent && at->parent->parent; at = at->parent)
 		depth++;
 	path->depth = min(depth, SHARES_DEPTH);
-	for (at = cgroup, i = depth; i--; at = at->parent) {
-		if (i >= SHARES_DEPTH)
+	for (at = cgroup, i = depth; i; i--, at = at->parent) {
+		place = shares_place(i, depth);
+		if (place == SHARES_DEPTH)
 			continue;
-		path->at[i].id = 1 + at->number;
-		path->at[i].weight = at->weight;
+		path->at[place].id = 1 + at->number;
+		path->at[place].weight = at->weight;
 	}
 }
 

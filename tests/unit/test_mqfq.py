@@ -148,6 +148,12 @@ MISJUDGED = [
     ("counted-once", "if (share->period != period) {", "if (false) {"),
     ("period-before-forgotten", "max(parents[i]->sum, parents[i]->before)", "parents[i]->sum"),
     ("idle-ones-count", "i && competes && parents[i]", "i && parents[i]"),
+    (
+        "too-deep-is-its-ancestor",
+        "\tif (number == depth)\n\t\treturn min(depth, SHARES_DEPTH) - 1;\n"
+        "\treturn number < SHARES_DEPTH ? number - 1 : SHARES_DEPTH;",
+        "\treturn number <= SHARES_DEPTH ? number - 1 : SHARES_DEPTH;",
+    ),
     ("who-left-counts", "period - share->period == 1 ? share->sum : 0", "max(share->sum, share->before)"),
 ]
 

@@ -4,7 +4,7 @@
  *
  * A random tree of groups; its leaves are flows, of which some compete, for some periods. From the third one on that they are the same, the
  * price of each that does must be that of its weight, worked out here from the tree as a whole; and flows that asked for no price, or
- * do not compete, take nothing from others.
+ * do not compete, take nothing from others. A flow that is too deep for a path is a child of the last group that is not.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static struct group {
 	int parent;
-	unsigned int depth, weight, children;
+	unsigned int depth /* 1: at the top */, weight, children;
 	bool is_asked, competes;
 } groups[GROUPS];
 
@@ -35,6 +35,22 @@ static bool competes(int group)
 	return false;
 }
 
+/* The group whose share a group takes a part of; -1: none. */
+static int parent_of(int group)
+{
+	int parent = groups[group].parent;
+
+	while (parent >= 0 && groups[parent].depth >= SHARES_DEPTH)
+		parent = groups[parent].parent;
+	return parent;
+}
+
+/* Is it in no path? Its children, or theirs, are in its place. */
+static bool is_left_out(int group)
+{
+	return groups[group].depth >= SHARES_DEPTH && groups[group].children;
+}
+
 static double weight_of(int group)
 {
 	double sum = 0;
@@ -43,21 +59,23 @@ static double weight_of(int group)
 	if (groups[group].parent < 0)
 		return groups[group].weight;
 	for (i = 0; i < GROUPS; i++)
-		if (groups[i].parent == groups[group].parent && competes(i))
+		if (parent_of(i) == parent_of(group) && !is_left_out(i) && competes(i))
 			sum += groups[i].weight;
-	return weight_of(groups[group].parent) * groups[group].weight / sum;
+	return weight_of(parent_of(group)) * groups[group].weight / sum;
 }
 
 static void create(void)
 {
 	static const unsigned int weights[] = { 1, 50, 100, 100, 300, 10000 };
+	bool is_deep = !draw(4);
 	int i;
 
 	memset(groups, 0, sizeof(groups));
 	for (i = 0; i < GROUPS; i++) {
+		groups[i].depth = 1;
 		groups[i].parent = i && draw(4) ? (int)draw(i) : -1;
-		if (groups[i].parent >= 0 && groups[groups[i].parent].depth + 1 == SHARES_DEPTH)
-			groups[i].parent = -1;
+		if (is_deep && draw(8))
+			groups[i].parent = i - 1 - (i > 1 && !draw(4));
 		if (groups[i].parent >= 0) {
 			groups[i].depth = groups[groups[i].parent].depth + 1;
 			groups[groups[i].parent].children++;
@@ -68,12 +86,16 @@ static void create(void)
 
 static u64 price_of(struct shares *s, int group, unsigned int period)
 {
-	struct share_path path = { .depth = groups[group].depth + 1 };
-	int at = group, i;
+	unsigned int depth = groups[group].depth, i, place;
+	struct share_path path = { .depth = min(depth, SHARES_DEPTH) };
+	int at = group;
 
-	for (i = path.depth; i--; at = groups[at].parent) {
-		path.at[i].id = at + 1;
-		path.at[i].weight = groups[at].weight;
+	for (i = depth; i; i--, at = groups[at].parent) {
+		place = shares_place(i, depth);
+		if (place == SHARES_DEPTH)
+			continue;
+		path.at[place].id = at + 1;
+		path.at[place].weight = groups[at].weight;
 	}
 	return shares_price(s, &path, period, groups[group].competes);
 }

@@ -65,19 +65,28 @@ static void mqfq_show_flow(struct seq_file *m, const struct instance *instance, 
 	statistics_print(m, instance, "flow%u.bound_kib %llu", place, s->bound_kib);
 }
 
-/* Prints the statistics of all flows of a disk. */
+/*
+ * Prints the statistics of all flows of a disk. There may be thousands of lines, so none is printed under the lock. If mqfq_account() has
+ * collected meanwhile, with fewer looks, they are collected again.
+ */
 static void mqfq_show_flows(struct seq_file *m, struct instance *instance)
 {
 	struct mqfq *mqfq = &instance->algorithm;
 	struct mqfq_flow_statistics s;
-	unsigned int place;
+	unsigned int place, collection = 0;
+	bool is_flow;
 
-	spin_lock(&mqfq->accounts_lock);
-	mqfq_collect(mqfq, MQFQ_LOOKS);
-	for (place = 0; place < FLOWS_COUNT; place++)
-		if (mqfq_statistics_of(mqfq, place, &s))
+	for (place = 0; place < FLOWS_COUNT; place++) {
+		spin_lock(&mqfq->accounts_lock);
+		if (!place || mqfq->collection != collection) {
+			mqfq_collect(mqfq, MQFQ_LOOKS);
+			collection = mqfq->collection;
+		}
+		is_flow = mqfq_statistics_of(mqfq, place, &s);
+		spin_unlock(&mqfq->accounts_lock);
+		if (is_flow)
 			mqfq_show_flow(m, instance, place, &s);
-	spin_unlock(&mqfq->accounts_lock);
+	}
 }
 
 #if KAPI_BLKCG

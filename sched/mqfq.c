@@ -51,9 +51,10 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 		mqfq_publish(m, q, number);
 	if (mqfq_is_near(m, start))
 		return false;
+	mqfq_leave_wheel(m, q);
 	clear_bit(q->bit, q->runnable);
 	smp_mb__after_atomic(); /* the CPU that clears the bit in the wheel then sees that the queue is not runnable, and runs it */
-	span = wheel_span(atomic64_read(&m->vt), start - t, shift);
+	q->span = span = wheel_span(atomic64_read(&m->vt), start - t, shift);
 	/* a full barrier, pairs with wheel_turn() and mqfq_set_t() */
 	wheel_wait(&m->wheel, q->number, span);
 	if (!mqfq_is_near(m, start) && !wheel_has_come(span, atomic64_read(&m->vt), shift) &&

@@ -155,6 +155,7 @@ struct mqfq_hctx {
  * @throttled: number of the flow whose first request is too far ahead, or FLOWS_NONE
  * @throttled_ns: time up to which that was accounted
  * @throttled_idle: @idle at that time
+ * @span: the span of virtual time that it waited for last
  * @lists: requests by level, oldest first, except those in @late
  * @joined: the request that a bio joins
  * @ends: where the latest requests end, for merging; not protected by the lock
@@ -178,6 +179,7 @@ struct mqfq_queue {
 	u64 told_dispatched, told_sectors;
 	unsigned int throttled;
 	u64 throttled_ns, throttled_idle;
+	u64 span;
 	struct list_head lists[WAITING_LEVELS];
 	struct mqfq_entry *joined;
 	struct recent_ends ends;

@@ -84,6 +84,14 @@ static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
 		mqfq_give(m, number);
 }
 
+/* A queue no longer waits for its span, which may not have begun: it is empty, or another request comes first. */
+static inline void mqfq_leave_wheel(struct mqfq *m, const struct mqfq_queue *q)
+{
+	/* usually the span has begun, and nothing that CPUs share is touched */
+	if (!wheel_has_come(q->span, atomic64_read(&m->vt), READ_ONCE(m->span_shift)))
+		wheel_leave(&m->wheel, q->number, q->span);
+}
+
 /* Publishes a queue's first tag, @number, or MINDICATOR_NONE, and advances virtual time to the least of all. */
 static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 number)
 {
@@ -91,6 +99,8 @@ static noinline void mqfq_publish(struct mqfq *m, struct mqfq_queue *q, u64 numb
 	u64 least;
 
 	mqfq_account_near(m, q);
+	if (number == MINDICATOR_NONE)
+		mqfq_leave_wheel(m, q);
 	q->published = number;
 	least = mindicator_set(&m->mindicator, q->number, number, vt >> MINDICATOR_VERSION_BITS);
 	if (least == MINDICATOR_NONE) {

@@ -374,6 +374,16 @@ MQFQ_FAULTS = (
         found_soon=True,
     ),
     Fault(
+        "an empty queue waits for virtual time",
+        "	if (number == MINDICATOR_NONE)\n		mqfq_leave_wheel(m, q);\n",
+        "",
+    ),
+    Fault(
+        "a queue waits for virtual time twice, as another request comes first",
+        "	mqfq_leave_wheel(m, q);\n	clear_bit",
+        "	clear_bit",
+    ),
+    Fault(
         "class idle waits for ever",
         "	return unlikely(due) &&",
         "	return false &&",
@@ -410,8 +420,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "a flow counts as throttled after its request went",
-        "	mqfq_account_near(m, q);\n	q->published = number;",
-        "	q->published = number;",
+        "	mqfq_account_near(m, q);\n	if (number",
+        "	if (number",
     ),
     Fault(
         "a flow that left a part of its share is taken for one that was refused it",

@@ -545,6 +545,17 @@ static void check_given(unsigned int queue)
 		player_fail("a queue that waits has more tokens than urgent requests");
 }
 
+/* A queue waits for virtual time once at most, and only if it has requests of flows. */
+static void check_wheel(unsigned int queue)
+{
+	unsigned int i, waits = 0;
+
+	for (i = 0; i < WHEEL_BUCKETS; i++)
+		waits += test_bit(queue, wheel_map(&mqfq.wheel, i));
+	if (waits > (law.queues[queue].queued[MQFQ_FAIR] > 0))
+		player_fail("a queue waits for virtual time, and has nothing to wait for");
+}
+
 static bool subject_has_work(u32 hctx)
 {
 	return mqfq_has_work(&mqfq.hctxs[hctx]);
@@ -563,6 +574,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 		struct law_queue *q = &law.queues[i];
 
 		check_given(i);
+		check_wheel(i);
 		if (!(runs & BIT(mqfq.queues[i].hctx)) && top_level(q) < WAITING_LEVELS) {
 			q->refused = true;
 			q->told = q->queued[MQFQ_FAIR];

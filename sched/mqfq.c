@@ -234,9 +234,10 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 		}
 		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency)) {
 			mqfq_stop_waiting(m, q);
-			/* it is no longer blocked, and nor may a more urgent queue be: the dispatcher chooses again */
+			/* it is no longer blocked, and nor may a more urgent queue be: then the dispatcher chooses again */
 			set_bit(q->bit, q->runnable);
-			return NULL;
+			if (mqfq_is_preceded(m, q))
+				return NULL;
 		}
 		if (likely(urgency == MQFQ_FAIR) && unlikely(!mqfq_is_near(m, q->first->start))) {
 			if (mqfq_throttle(m, q))

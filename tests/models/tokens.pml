@@ -263,7 +263,7 @@ inline mqfq_next()
 	:: atomic { !filled[me] -> runnable = runnable & ~BIT(me); break }
 	:: atomic { filled[me] -> own = FIRST(filled[me]) }
 		if
-		:: waits[me] != NONE && waits[me] != own -> mqfq_stop_waiting(); runnable = runnable | BIT(me); break
+		:: waits[me] != NONE && waits[me] != own -> mqfq_stop_waiting(); runnable = runnable | BIT(me)
 		:: else
 		fi;
 		mqfq_must_yield();

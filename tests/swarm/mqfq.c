@@ -707,9 +707,31 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 	check_time();
 }
 
+/* Has a queue of the hardware queue a token that it was given, and a real-time request, and no queue one that is more urgent? */
+static bool must_go(u32 hctx)
+{
+	unsigned int i, level = 0;
+
+	while (level < MQFQ_FAIR && !law.queued[level])
+		level++;
+	for (i = 0; i < mqfq.queue_count; i++)
+		if (law.queues[i].leaves || mqfq.queues[i].waits < level ||
+		    mqfq_idle_is_due(&mqfq, &mqfq.queues[i]))
+			return false;
+	for (i = 0; i < mqfq.hctxs[hctx].count; i++) {
+		const struct mqfq_queue *q = &mqfq.queues[mqfq.hctxs[hctx].queues[i]];
+
+		if (level < MQFQ_FAIR && top_level(&law.queues[q->number]) == level &&
+		    atomic_read(&q->given) > atomic_read(&mqfq.tokens.excess))
+			return true;
+	}
+	return false;
+}
+
 static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 {
 	unsigned int near = hctx * CPUS + law.dispatched % CPUS;
+	bool must = must_go(hctx);
 	struct mqfq_entry *e;
 	unsigned int i;
 
@@ -719,6 +741,8 @@ static struct io *subject_dispatch(u32 hctx, struct list_head *large)
 
 	(void)large;
 	check_time();
+	if (must && !e)
+		player_fail("a real-time request waits, and its queue was given a token");
 	return e ? mqfq_io(e) : NULL;
 }
 

@@ -29,8 +29,9 @@ static noinline void mqfq_stop_waiting(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int level = q->waits;
 
-	WRITE_ONCE(q->waits, WAITING_NONE);
+	/* in this order: mqfq_give() need not try again and again to give a token to a queue that does not wait */
 	waiting_remove(&m->waiting, q->number, level);
+	WRITE_ONCE(q->waits, WAITING_NONE);
 	if (level < MQFQ_FAIR) /* tokens that others left to it are for them now */
 		mqfq_give_all(m, q->number);
 }
@@ -67,15 +68,6 @@ static noinline bool mqfq_throttle(struct mqfq *m, struct mqfq_queue *q)
 	return false;
 }
 
-/* Must a level leave free tokens to a more urgent level that waits for one? Class idle leaves them to every waiting request. */
-static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
-{
-	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)
-		return true;
-	return unlikely(waiting_rt(&m->waiting) || level > MQFQ_FAIR) &&
-	       waiting_level(&m->waiting, level) != level;
-}
-
 /* There is no token for the queue's next request. Return: true if it is blocked until it is given one; false: the caller checks again. */
 static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned int level)
 {
@@ -88,13 +80,14 @@ static noinline bool mqfq_wait(struct mqfq *m, struct mqfq_queue *q, unsigned in
 	if (q->waits == WAITING_NONE || !waiting_has(&m->waiting, q->number, level)) {
 		WRITE_ONCE(q->waits, level);
 		waiting_add(&m->waiting, q->number, level);
-		smp_mb(); /* pairs with mqfq_give() */
-		if (!mqfq_must_yield(m, level) && tokens_steal(&m->tokens)) {
+		smp_mb(); /* pairs with mqfq_give() and mqfq_give_to() */
+		if (!mqfq_must_yield(m, level) && mqfq_find_token(m, level)) {
 			atomic_inc(&q->given);
 			mqfq_stop_waiting(m, q); /* there may be more tokens, so check again */
 		}
 	}
-	if (!atomic_read(&q->given))
+	/* if it found a token but does not have it any more, it does not wait for one: the caller looks again */
+	if (q->waits != WAITING_NONE && !atomic_read(&q->given))
 		return true;
 	set_bit(q->bit, q->runnable);
 	return false;

@@ -44,11 +44,43 @@ static inline unsigned int mqfq_next_waiter(const struct mqfq *m, unsigned int n
 	return likely(!waiting_any(&m->waiting)) ? WAITING_NONE : mqfq_find_waiter(m, number);
 }
 
+/* Must a level leave free tokens to a more urgent level that waits for one? Class idle leaves them to every waiting request. */
+static inline bool mqfq_must_yield(struct mqfq *m, unsigned int level)
+{
+	if (unlikely(level == MQFQ_IDLE) && mindicator_least(&m->mindicator) != MINDICATOR_NONE)
+		return true;
+	return unlikely(waiting_rt(&m->waiting) || level > MQFQ_FAIR) &&
+	       waiting_level(&m->waiting, level) != level;
+}
+
+/*
+ * Takes a token that was given to a queue which waits at a less urgent level: its CPU may have no time to use it. That queue's dispatcher then
+ * finds none, and the queue waits on.
+ */
+static noinline bool mqfq_take_given(struct mqfq *m, unsigned int level)
+{
+	unsigned int i, waits;
+
+	for (i = 0; i < m->queue_count; i++) {
+		waits = READ_ONCE(m->queues[i].waits);
+		if (waits != WAITING_NONE && waits > level && tokens_take_one(&m->queues[i].given))
+			return true;
+	}
+	return false;
+}
+
+/* Finds a token for a queue that waits at a level. The caller has passed a full barrier after waiting_add(). */
+static inline bool mqfq_find_token(struct mqfq *m, unsigned int level)
+{
+	return tokens_steal(&m->tokens) || (level < MQFQ_FAIR && mqfq_take_given(m, level));
+}
+
 /*
  * Gives a token to a waiting queue. An urgent one needs no more than it has urgent requests. Others must not wait for its CPU to say so, as the
- * drive would run out of work.
+ * drive would run out of work. Return: false if the token is still the caller's: the queue does not wait any more, or a more urgent queue
+ * began to wait, and may have looked here before the token came.
  */
-static inline void mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
+static noinline bool mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int given = atomic_inc_return(&q->given), level = READ_ONCE(q->waits);
 
@@ -56,6 +88,8 @@ static inline void mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
 	    !READ_ONCE(q->leaves))
 		waiting_remove(&m->waiting, q->number, level);
 	mqfq_kick(m, q->number);
+	/* atomic_inc_return() pairs with the barrier after waiting_add() */
+	return (level != WAITING_NONE && !mqfq_must_yield(m, level)) || !tokens_take_one(&q->given);
 }
 
 /* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
@@ -63,24 +97,31 @@ static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
 {
 	unsigned int to;
 
-	do {
+	for (;;) {
 		if (tokens_drop(&m->tokens))
 			return;
 		to = mqfq_next_waiter(m, number);
 		if (to != WAITING_NONE) {
-			mqfq_give_to(m, &m->queues[to]);
-			return;
+			if (mqfq_give_to(m, &m->queues[to]))
+				return;
+			continue;
 		}
 		tokens_put(&m->tokens, number);
 		smp_mb(); /* pairs with the barrier after waiting_add() */
-	} while (unlikely(mqfq_next_waiter(m, number) != WAITING_NONE) && tokens_steal(&m->tokens));
+		if (likely(mqfq_next_waiter(m, number) == WAITING_NONE) ||
+		    !tokens_steal(&m->tokens))
+			return;
+	}
 }
 
-/* Gives tokens in the tree to waiting queues, after what they had to yield to is gone. */
+/* Gives tokens to waiting queues, after what they had to yield to is gone. */
 static noinline void mqfq_give_all(struct mqfq *m, unsigned int number)
 {
+	unsigned int to;
+
 	smp_mb(); /* pairs with the barrier after waiting_add() */
-	while (mqfq_next_waiter(m, number) != WAITING_NONE && tokens_steal(&m->tokens))
+	while ((to = mqfq_next_waiter(m, number)) != WAITING_NONE &&
+	       mqfq_find_token(m, READ_ONCE(m->queues[to].waits)))
 		mqfq_give(m, number);
 }
 

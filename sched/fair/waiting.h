@@ -11,6 +11,10 @@
  * Only the queue's own dispatcher sets its bit. It also clears it, or the CPU that gives the queue all tokens that it needs does: further tokens
  * then go to others before the queue's CPU has run. That CPU clears the bit first and makes the queue run afterwards. So the queue's dispatcher
  * sees that its bit is clear, and sets it again if it needs more; if not, it gives tokens in the tree to others that wait.
+ *
+ * A queue has tokens that it was given until its CPU has time for it. So a queue that waits at a real-time level also takes those given to
+ * queues that wait at less urgent levels. It may look for them before a token is given; the CPU that gives it passes a full barrier, and
+ * then takes it back if a more urgent queue waits. At least one of the two sees the other.
  */
 #ifndef TAILGATE_SCHED_WAITING_H
 #define TAILGATE_SCHED_WAITING_H

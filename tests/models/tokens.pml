@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tokens and the queues that wait for them: sched/fair/tokens.h and sched/fair/waiting.h, with mqfq_next(), mqfq_take_token(),
- * mqfq_wait(), mqfq_stop_waiting(), mqfq_give(), mqfq_give_to(), mqfq_give_all(), mqfq_give_back(), mqfq_dispatch_from() and
- * mqfq_end() in sched/mqfq*.c. The inlines below have the names of the functions.
+ * mqfq_wait(), mqfq_stop_waiting(), mqfq_find_token(), mqfq_take_given(), mqfq_give(), mqfq_give_to(), mqfq_give_all(),
+ * mqfq_give_back(), mqfq_dispatch_from() and mqfq_end() in sched/mqfq*.c. The inlines below have the names of the functions.
  *
  * Two queues have a leaf each, below the root. The process queue is all that happens under the lock of a queue: its requests
  * are inserted, at any time and in any order of levels, and it dispatches when blk-mq runs it. The process drive ends
@@ -24,6 +24,8 @@
  * - Tokens are conserved, and at most D requests are in the drive.
  * - When nothing happens any more, no queue keeps a token that it was given, and no queue waits beside a free token; also if
  *   the drive stops to end requests (with D > 1), but then idle requests may wait for those in the drive.
+ * - With -DSTALLS, where the CPU of queue 0, which has no real-time requests, has no time from some moment on: the real-time
+ *   requests of queue 1 go.
  * - The claim goes: what is queued goes to the drive. So a token freed on one CPU reaches the lone waiter on another. No
  *   process is delayed for ever (weak fairness).
  */
@@ -53,6 +55,7 @@ byte runnable; /* queues */
 byte to_run; /* queues that blk-mq is to run */
 byte published; /* queues that have told virtual time the tag of a fair request */
 byte in_drive[2]; /* requests, by queue */
+bool stalled; /* the CPU of queue 0 has no time any more */
 
 /* struct mqfq_queue; filled and waits are protected by its lock */
 byte given[2];
@@ -60,6 +63,7 @@ byte filled[2]; /* requests */
 byte waits[2] = NONE;
 
 #define FREE (tokens[0] + tokens[1] + tokens[ROOT])
+#define IS_STALLED(queue) (stalled && queue == 0)
 #define IN_DRIVE (in_drive[0] + in_drive[1])
 
 /* The result is in level. */
@@ -136,20 +140,80 @@ inline mqfq_kick(queue)
 	fi
 }
 
-/* To the queue to. */
+/* The result is in yields. */
+inline mqfq_must_yield(of_level)
+{
+	if
+	:: of_level == IDLE && published -> yields = true
+	:: else ->
+		if
+		:: of_level == IDLE || count_rt ->
+			waiting_level(of_level);
+			atomic { yields = level != of_level; level = 0 }
+		:: else
+		fi
+	fi
+}
+
+/* A part of mqfq_take_given() */
+inline take_given(queue, of_level)
+{
+	if
+	:: atomic { !stolen && waits[queue] != NONE && waits[queue] > of_level && given[queue] -> given[queue]--; stolen = true }
+	:: else
+	fi
+}
+
+/* Sets stolen. */
+inline mqfq_find_token(of_level)
+{
+	tokens_steal();
+	if
+	:: !stolen && of_level < FAIR -> take_given(0, of_level); take_given(1, of_level)
+	:: else
+	fi
+}
+
+/* To the queue to. Sets stolen if the token is the caller's again. */
 inline mqfq_give_to()
 {
 	atomic { given[to]++; has = given[to] }
+	atomic {
+		at = waits[to];
+		if
+		:: at >= FAIR -> has = 0
+		:: else
+		fi
+	}
 	if
-	:: waits[to] < FAIR ->
+	:: at < FAIR ->
 		if
 		:: atomic { has >= (HAS(filled[to], RT) -> HAS(filled[to], RT) : 1) -> has = 0 }
 			waiting_remove(to, RT)
 		:: atomic { else -> has = 0 }
 		fi
-	:: atomic { else -> has = 0 }
+	:: else
 	fi;
-	atomic { mqfq_kick(to); to = NONE }
+	atomic {
+		mqfq_kick(to);
+		if
+		:: at == NONE -> yields = true
+		:: else
+		fi
+	}
+	if
+	:: at != NONE && at != RT -> mqfq_must_yield(at)
+	:: else
+	fi;
+	atomic {
+		if
+		:: yields && given[to] -> given[to]--; stolen = true
+		:: else
+		fi;
+		yields = false;
+		at = 0;
+		to = NONE
+	}
 }
 
 inline mqfq_give()
@@ -157,25 +221,27 @@ inline mqfq_give()
 	do
 	:: mqfq_next_waiter();
 		if
-		:: to != NONE -> mqfq_give_to(); break
-		:: atomic {
-			else ->
+		:: to != NONE -> mqfq_give_to()
+		:: else ->
+			atomic {
+				if
+				:: tokens[me]++
+				:: tokens[ROOT]++
+				fi
+			}
+			mqfq_next_waiter();
 			if
-			:: tokens[me]++
-			:: tokens[ROOT]++
+			:: to == NONE
+			:: else -> tokens_steal()
 			fi
-		   }
 		fi;
-		mqfq_next_waiter();
-		if
-		:: atomic { to == NONE -> break }
-		:: atomic { else -> to = NONE }
-		fi;
-		tokens_steal();
-		if
-		:: atomic { stolen -> stolen = false }
-		:: atomic { else -> break }
-		fi
+		atomic {
+			to = NONE;
+			if
+			:: stolen -> stolen = false
+			:: else -> break
+			fi
+		}
 	od
 }
 
@@ -185,21 +251,25 @@ inline mqfq_give_all()
 	:: mqfq_next_waiter();
 		if
 		:: atomic { to == NONE -> break }
-		:: atomic { else -> to = NONE }
+		:: atomic { else -> at = waits[to]; to = NONE }
 		fi;
-		tokens_steal();
-		if
-		:: atomic { stolen -> stolen = false }
-			mqfq_give()
-		:: atomic { else -> break }
-		fi
+		mqfq_find_token(at);
+		atomic {
+			at = 0;
+			if
+			:: stolen -> stolen = false
+			:: else -> break
+			fi
+		}
+		mqfq_give()
 	od
 }
 
 inline mqfq_stop_waiting()
 {
-	atomic { was = waits[me]; waits[me] = NONE }
+	was = waits[me];
 	waiting_remove(me, was);
+	waits[me] = NONE;
 	if
 	:: atomic { was < FAIR -> was = 0 }
 		mqfq_give_all()
@@ -217,21 +287,6 @@ inline mqfq_give_back()
 	od
 }
 
-/* The result is in yields. */
-inline mqfq_must_yield()
-{
-	if
-	:: own == IDLE && published -> yields = true
-	:: else ->
-		if
-		:: own == IDLE || count_rt ->
-			waiting_level(own);
-			atomic { yields = level != own; level = 0 }
-		:: else
-		fi
-	fi
-}
-
 /* The part of mqfq_wait() in which the queue says that it waits, and then looks for a token. */
 inline announce()
 {
@@ -243,11 +298,11 @@ inline announce()
 		fi
 	}
 	waiting[own] = waiting[own] | BIT(me);
-	mqfq_must_yield();
+	mqfq_must_yield(own);
 	if
 	:: yields -> yields = false
 	:: else ->
-		tokens_steal();
+		mqfq_find_token(own);
 		if
 		:: atomic { stolen -> stolen = false; given[me]++ }
 			mqfq_stop_waiting()
@@ -266,7 +321,7 @@ inline mqfq_next()
 		:: waits[me] != NONE && waits[me] != own -> mqfq_stop_waiting(); runnable = runnable | BIT(me)
 		:: else
 		fi;
-		mqfq_must_yield();
+		mqfq_must_yield(own);
 		if
 		:: atomic { yields -> yields = false }
 			mqfq_give_back()
@@ -292,7 +347,7 @@ inline mqfq_next()
 		:: else
 		fi;
 		if
-		:: atomic { !given[me] -> break }
+		:: atomic { waits[me] != NONE && !given[me] -> break }
 		:: else -> runnable = runnable | BIT(me)
 		fi
 	od
@@ -348,14 +403,14 @@ inline insert()
 
 proctype queue(byte me, left)
 {
-	byte level, to = NONE, node, has, back, own, was;
+	byte level, to = NONE, node, has, back, own, was, at;
 	bool got, yields, stolen;
 
 end:	do
 	:: atomic {
 		if
-		:: left -> insert()
-		:: to_run & BIT(me) -> to_run = to_run & ~BIT(me)
+		:: left && !IS_STALLED(me) -> insert()
+		:: to_run & BIT(me) && !IS_STALLED(me) -> to_run = to_run & ~BIT(me)
 		fi
 	   }
 		do
@@ -368,8 +423,8 @@ end:	do
 /* mqfq_end() */
 active proctype drive()
 {
-	byte level, to = NONE, node, has, me;
-	bool stolen;
+	byte level, to = NONE, node, has, me, at;
+	bool stolen, yields;
 
 end:	do
 	:: atomic {
@@ -384,6 +439,13 @@ end:	do
 	:: D > 1 -> break /* the drive ends nothing any more */
 	od
 }
+
+#ifdef STALLS
+active proctype stall()
+{
+	stalled = true
+}
+#endif
 
 init {
 	byte i;
@@ -404,9 +466,10 @@ init {
 	}
 	atomic {
 		timeout;
-		assert(FREE + IN_DRIVE == D);
-		assert(!FREE || FIRST(filled[0]) >= IDLE && FIRST(filled[1]) >= IDLE);
-		assert(!FREE || IN_DRIVE || !filled[0] && !filled[1])
+		assert(FREE + IN_DRIVE + (stalled -> given[0] : 0) == D);
+		assert(!FREE || (stalled || FIRST(filled[0]) >= IDLE) && FIRST(filled[1]) >= IDLE);
+		assert(!FREE || IN_DRIVE || stalled || !filled[0] && !filled[1]);
+		assert(!stalled || IN_DRIVE || !HAS(filled[1], RT))
 	}
 }
 

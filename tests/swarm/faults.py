@@ -362,6 +362,11 @@ MQFQ_FAULTS = (
         "true))\n		return WAITING_NONE;",
     ),
     Fault(
+        "an urgent request waits for tokens that other queues do not use",
+        "(level < MQFQ_FAIR && mqfq_take_given(m, level))",
+        "false",
+    ),
+    Fault(
         "a queue passes on the tokens that it was given when a real-time request comes",
         "			if (mqfq_is_preceded(m, q))\n				return NULL;\n",
         "			return NULL;\n",

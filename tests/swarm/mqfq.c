@@ -545,6 +545,22 @@ static void check_given(unsigned int queue)
 		player_fail("a queue that waits has more tokens than urgent requests");
 }
 
+/* No queue has a token that it was given and did not use while another one waits with a more urgent request. */
+static void check_unused(unsigned int queue)
+{
+	const struct mqfq_queue *q = &mqfq.queues[queue], *other;
+	unsigned int i;
+
+	for (i = 0; i < mqfq.queue_count; i++) {
+		other = &mqfq.queues[i];
+		if (q->waits < MQFQ_FAIR && other->waits != WAITING_NONE &&
+		    other->waits > q->waits && law.queues[queue].refused &&
+		    atomic_read(&other->given))
+			player_fail(
+				"an urgent or real-time request waits, and a queue does not use a token");
+	}
+}
+
 /* A queue waits for virtual time once at most, and only if it has requests of flows. */
 static void check_wheel(unsigned int queue)
 {
@@ -574,6 +590,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 		struct law_queue *q = &law.queues[i];
 
 		check_given(i);
+		check_unused(i);
 		check_wheel(i);
 		if (!(runs & BIT(mqfq.queues[i].hctx)) && top_level(q) < WAITING_LEVELS) {
 			q->refused = true;

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.programs import ROOT
 
 MODELS = ROOT / "tests/models"
-MEMORY_MIB = 1024
+MEMORY_MIB = 2048
 DEPTH = 10_000
 LIMIT_S = 300
 
@@ -42,6 +42,8 @@ CASES = [
     Case("tokens", "urgent", tokens(5, 4, 1)),
     Case("tokens", "two-urgent", tokens(2, 4, 1)),
     Case("tokens", "urgent-of-two-tokens", tokens(1, 4, 2)),
+    Case("tokens", "urgent-beside-a-stalled-cpu", (*tokens(4, 1, 1), "-DSTALLS")),
+    Case("tokens", "two-urgent-beside-a-stalled-cpu", (*tokens(4, 2, 1), "-DSTALLS")),
     Case("tokens", "a-lone-waiter-goes", tokens(0, 4, 1), claim=True),
     Case("tokens", "all-go", tokens(4, 4, 1), claim=True),
     Case("tokens", "all-go-beside-urgent", tokens(1, 4, 1), claim=True),
@@ -77,14 +79,27 @@ MUTATIONS = [
         "\t:: else -> read_node(ROOT)\n\tfi;\n",
     ),
     ("mindicator", "time-falls", ":: vt == base ->", ":: true ->"),
-    ("tokens", "never-steals", ":: else ->\n\t\ttokens_steal();\n", ":: else ->\n"),
-    ("tokens", "does-not-look-again", ":: atomic { !given[me] -> break }", ":: atomic { true -> break }"),
+    ("tokens", "never-steals", ":: else ->\n\t\tmqfq_find_token(own);\n", ":: else ->\n"),
+    (
+        "tokens",
+        "does-not-look-again",
+        ":: atomic { waits[me] != NONE && !given[me] -> break }",
+        ":: atomic { waits[me] != NONE -> break }",
+    ),
+    (
+        "tokens",
+        "sleeps-when-what-it-found-was-taken",
+        ":: atomic { waits[me] != NONE && !given[me] -> break }",
+        ":: atomic { !given[me] -> break }",
+    ),
+    ("tokens", "urgent-takes-nothing-from-others", ":: !stolen && of_level < FAIR ->", ":: false ->"),
+    ("tokens", "given-after-an-urgent-one-looked", ":: at != NONE && at != RT ->", ":: false ->"),
     (
         "tokens",
         "blocked-after-announcing",
         "\t\trunnable = runnable & ~BIT(me);\n"
         "\t\tif\n\t\t:: waits[me] == NONE || !(waiting[own] & BIT(me)) -> announce()\n\t\t:: else\n\t\tfi;\n"
-        "\t\tif\n\t\t:: atomic { !given[me] -> break }\n",
+        "\t\tif\n\t\t:: atomic { waits[me] != NONE && !given[me] -> break }\n",
         "\t\tif\n\t\t:: waits[me] == NONE || !(waiting[own] & BIT(me)) -> announce()\n\t\t:: else\n\t\tfi;\n"
         "\t\tif\n\t\t:: !given[me] -> runnable = runnable & ~BIT(me); break\n",
     ),
@@ -97,18 +112,17 @@ MUTATIONS = [
     (
         "tokens",
         "runs-before-it-has-enough",
-        "waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0 }\n\t\tfi\n"
-        "\t:: atomic { else -> has = 0 }\n\tfi;\n\tatomic { mqfq_kick(to); to = NONE }",
-        "atomic { mqfq_kick(to) } waiting_remove(to, RT); to = NONE\n"
-        "\t\t:: atomic { else -> has = 0; mqfq_kick(to); to = NONE }\n\t\tfi\n"
-        "\t:: atomic { else -> has = 0; mqfq_kick(to); to = NONE }\n\tfi",
+        "waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0 }\n\t\tfi\n\t:: else\n\tfi;\n"
+        "\tatomic {\n\t\tmqfq_kick(to);\n",
+        "atomic { mqfq_kick(to) } waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0; mqfq_kick(to) }\n"
+        "\t\tfi\n\t:: else -> atomic { mqfq_kick(to) }\n\tfi;\n\tatomic {\n",
     ),
     ("tokens", "given-and-not-run", "to_run = to_run | BIT(queue)", "skip"),
     (
         "tokens",
         "put-without-a-look",
-        "\t\tfi;\n\t\tmqfq_next_waiter();\n\t\tif\n\t\t:: atomic { to == NONE -> break }\n",
-        "\t\tfi;\n\t\tif\n\t\t:: atomic { true -> break }\n",
+        "\t\t\tmqfq_next_waiter();\n\t\t\tif\n\t\t\t:: to == NONE\n",
+        "\t\t\tif\n\t\t\t:: true\n",
     ),
     (
         "tokens",

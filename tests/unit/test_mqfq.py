@@ -34,7 +34,7 @@ BARRIER = "smp_mb__after_atomic();"
 
 #: Ways to break it: name, what stands in the sources, what stands there instead.
 MUTATIONS = [
-    ("waits-without-barrier", "\t\tsmp_mb(); /* pairs with mqfq_give() */\n", ""),
+    ("waits-without-barrier", "\t\tsmp_mb(); /* pairs with mqfq_give() and mqfq_give_to() */\n", ""),
     ("gives-without-barrier", "\t\tsmp_mb(); /* pairs with the barrier after waiting_add() */\n", ""),
     (
         "no-barrier-before-given",
@@ -53,10 +53,26 @@ MUTATIONS = [
         "\tmqfq_kick(m, q->number);\n",
         "\t    !READ_ONCE(q->leaves)) {\n\t\tmqfq_kick(m, q->number);\n"
         "\t\twaiting_remove(&m->waiting, q->number, level);\n"
-        "\t\treturn;\n\t}\n\tmqfq_kick(m, q->number);\n",
+        "\t\treturn true;\n\t}\n\tmqfq_kick(m, q->number);\n",
+    ),
+    ("urgent-takes-nothing-from-others", "(level < MQFQ_FAIR && mqfq_take_given(m, level))", "false"),
+    (
+        "given-after-an-urgent-one-looked",
+        "(level != WAITING_NONE && !mqfq_must_yield(m, level))",
+        "level != WAITING_NONE",
+    ),
+    (
+        "stays-with-one-that-waits-no-more",
+        "(level != WAITING_NONE && !mqfq_must_yield(m, level))",
+        "level == WAITING_NONE || !mqfq_must_yield(m, level)",
+    ),
+    (
+        "sleeps-when-what-it-found-was-taken",
+        "if (q->waits != WAITING_NONE && !atomic_read(&q->given))",
+        "if (!atomic_read(&q->given))",
     ),
     ("does-not-say-that-it-waits-again", " || !waiting_has(&m->waiting, q->number, level)", ""),
-    ("never-steals", "!mqfq_must_yield(m, level) && tokens_steal(&m->tokens))", "false)"),
+    ("never-steals", "!mqfq_must_yield(m, level) && mqfq_find_token(m, level))", "false)"),
     ("keeps-what-it-was-given", "\t\tmqfq_give_back(m, q);\n\tspin_unlock", "\t\t;\n\tspin_unlock"),
     (
         "throttled-without-another-look",

@@ -26,6 +26,8 @@ static struct machine {
 	bool run[HCTXS];
 	bool configures, merges;
 	unsigned int weight_of_children;
+	/* The hardware queue whose CPU has no time once @stalls_at requests came, until @awaited real-time ones of others have ended. */
+	unsigned int stalled, stalls_at, awaited;
 	u64 vt;
 } machine;
 
@@ -103,10 +105,25 @@ static void picked(struct mqfq_entry *e)
 		must(!tag_after(e->start, vt + mqfq->t));
 }
 
+static bool is_stalled(unsigned int hctx)
+{
+	return hctx == machine.stalled && machine.submitted >= machine.stalls_at && machine.awaited;
+}
+
+static bool is_awaited(const struct io *io)
+{
+	return io->level < MQFQ_FAIR && machine.stalled < HCTXS;
+}
+
 static void run_hctx(unsigned int hctx)
 {
 	struct mqfq_entry *e;
 
+	if (is_stalled(hctx)) {
+		smp_mb(); /* as the block layer has before it runs a hardware queue later */
+		mqfq_run(mqfq, hctx);
+		return;
+	}
 	while ((e = mqfq_dispatch(mqfq, &mqfq->hctxs[hctx], mqfq->hctxs[hctx].queues[0], picked))) {
 		machine.drive[machine.in_drive++] = container_of(e, struct io, entry);
 		must(machine.in_drive <= machine.in_drive_max);
@@ -140,7 +157,7 @@ static void kblockd(void)
 	unsigned int i;
 
 	while (machine.ended < machine.count) {
-		for (i = 0; i < HCTXS && !machine.run[i]; i++)
+		for (i = 0; i < HCTXS && (!machine.run[i] || is_stalled(i)); i++)
 			;
 		if (i < HCTXS) {
 			machine.run[i] = false;
@@ -174,6 +191,7 @@ static void completer(void)
 		} else {
 			mqfq_finish(mqfq, &io->entry, false);
 			machine.ended += 1 + io->joined;
+			machine.awaited -= is_awaited(io);
 		}
 		wake_all();
 	}
@@ -267,6 +285,28 @@ static void create(void)
 	create_ios();
 }
 
+/*
+ * Lets the CPU of a hardware queue have no time. What waits there is shared fairly: real-time requests of others need not wait for it. Requests
+ * that the driver returns, or that a bio joins, are none of this.
+ */
+static void stall(void)
+{
+	unsigned int i;
+
+	machine.stalled = explore_random(mqfq->hctx_count);
+	machine.stalls_at = explore_random(machine.count + 1);
+	for (i = 0; i < machine.count; i++) {
+		struct io *io = &machine.ios[i];
+
+		io->returns = 0;
+		if (mqfq->queues[io->queue].hctx == machine.stalled)
+			io->level = MQFQ_FAIR;
+		else if (io->level == MQFQ_IDLE)
+			io->level = MQFQ_RT(0);
+		machine.awaited += is_awaited(io);
+	}
+}
+
 /* The seed is to be played again. */
 static void failed(const char *what)
 {
@@ -299,8 +339,11 @@ static void schedule(u64 number)
 	machine.configures = !explore_random(3);
 	if (machine.configures)
 		add_thread(configurer);
+	machine.stalled = HCTXS;
 	if (!explore_random(3))
 		add_thread(leaver);
+	else if (!explore_random(2))
+		stall();
 	if (!explore_random(4)) {
 		create_flows();
 		add_thread(reader);

@@ -76,8 +76,8 @@ static inline bool mqfq_find_token(struct mqfq *m, unsigned int level)
 }
 
 /*
- * Gives a token to a waiting queue. An urgent one needs no more than it has urgent requests. Others must not wait for its CPU to say so, as the
- * drive would run out of work. Return: false if the token is still the caller's: the queue does not wait any more, or a more urgent queue
+ * Gives a token to a waiting queue. One that has all that it may get does not wait for more. Other queues must not wait for its CPU to say so, as
+ * the drive would run out of work. Return: false if the token is still the caller's: the queue does not wait any more, or a more urgent queue
  * began to wait, and may have looked here before the token came.
  */
 static noinline bool mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
@@ -92,26 +92,32 @@ static noinline bool mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
 	return (level != WAITING_NONE && !mqfq_must_yield(m, level)) || !tokens_take_one(&q->given);
 }
 
-/* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
-static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
+/* Puts a token of queue @number into the tree. Return: true if a queue began to wait meanwhile, and the caller has the token again. */
+static __always_inline bool mqfq_put(struct mqfq *m, unsigned int number)
+{
+	tokens_put(&m->tokens, number);
+	smp_mb(); /* pairs with the barrier after waiting_add() */
+	return unlikely(mqfq_next_waiter(m, number) != WAITING_NONE) && tokens_steal(&m->tokens);
+}
+
+/* mqfq_give() if a queue may wait, or tokens are to be destroyed. */
+static noinline void mqfq_give_slowly(struct mqfq *m, unsigned int number)
 {
 	unsigned int to;
 
-	for (;;) {
-		if (tokens_drop(&m->tokens))
-			return;
+	while (!tokens_drop(&m->tokens)) {
 		to = mqfq_next_waiter(m, number);
-		if (to != WAITING_NONE) {
-			if (mqfq_give_to(m, &m->queues[to]))
-				return;
-			continue;
-		}
-		tokens_put(&m->tokens, number);
-		smp_mb(); /* pairs with the barrier after waiting_add() */
-		if (likely(mqfq_next_waiter(m, number) == WAITING_NONE) ||
-		    !tokens_steal(&m->tokens))
+		if (to == WAITING_NONE ? !mqfq_put(m, number) : mqfq_give_to(m, &m->queues[to]))
 			return;
 	}
+}
+
+/* Frees a token of queue @number: gives it to a waiting queue, or puts it into the tree. Any context. */
+static __always_inline void mqfq_give(struct mqfq *m, unsigned int number)
+{
+	if (unlikely(waiting_any(&m->waiting) || atomic_read(&m->tokens.excess) > 0) ||
+	    mqfq_put(m, number))
+		mqfq_give_slowly(m, number);
 }
 
 /* Gives tokens to waiting queues, after what they had to yield to is gone. */

@@ -43,7 +43,7 @@ static void mqfq_set_d(struct mqfq *m, unsigned int d)
 {
 	int more = d - m->d;
 
-	m->d = d;
+	WRITE_ONCE(m->d, d);
 	tokens_share(&m->tokens, d);
 	tokens_add(&m->tokens, more);
 	mqfq_give_all(m, 0);

@@ -75,6 +75,23 @@ static inline bool mqfq_find_token(struct mqfq *m, unsigned int level)
 	return tokens_steal(&m->tokens) || (level < MQFQ_FAIR && mqfq_take_given(m, level));
 }
 
+/* A queue that is not urgent gets at most this part of all tokens, and at most these if they are more, before its CPU uses them. */
+#define MQFQ_GIVEN_SHIFT 2
+#define MQFQ_GIVEN_MIN 4U
+
+/*
+ * Tokens that a queue gets which waits at a level. An urgent one has no use for more than it has urgent requests. Another one gets a part of all
+ * tokens: its CPU may have no time to use them, and the next freed token is for other queues then. To count its requests would cost
+ * cache lines that its CPU writes to.
+ */
+static inline unsigned int mqfq_needs(const struct mqfq *m, const struct mqfq_queue *q,
+				      unsigned int level)
+{
+	if (level < MQFQ_FAIR)
+		return READ_ONCE(q->leaves) ? UINT_MAX : max(READ_ONCE(q->urgent), 1U);
+	return max(READ_ONCE(m->d) >> MQFQ_GIVEN_SHIFT, MQFQ_GIVEN_MIN);
+}
+
 /*
  * Gives a token to a waiting queue. One that has all that it may get does not wait for more. Other queues must not wait for its CPU to say so, as
  * the drive would run out of work. Return: false if the token is still the caller's: the queue does not wait any more, or a more urgent queue
@@ -84,8 +101,7 @@ static noinline bool mqfq_give_to(struct mqfq *m, struct mqfq_queue *q)
 {
 	unsigned int given = atomic_inc_return(&q->given), level = READ_ONCE(q->waits);
 
-	if (unlikely(level < MQFQ_FAIR) && given >= max(READ_ONCE(q->urgent), 1U) &&
-	    !READ_ONCE(q->leaves))
+	if (level != WAITING_NONE && given >= mqfq_needs(m, q, level))
 		waiting_remove(&m->waiting, q->number, level);
 	mqfq_kick(m, q->number);
 	/* atomic_inc_return() pairs with the barrier after waiting_add() */

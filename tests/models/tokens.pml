@@ -12,9 +12,10 @@
  * one, 16 for each idle one; at most three of a level.
  *
  * What affects speed alone is left open, so that the model does more than the code: tokens_put() puts a token into the leaf
- * of its queue or into the root, and waiting_nearest() finds any queue that waits at the level. Left out: virtual time, which
- * never throttles here, and which keeps a queue from taking tokens for ever before others; another D (tokens_add(),
- * tokens_drop()); more queues of a hardware queue (mqfq_is_preceded()).
+ * of its queue or into the root, waiting_nearest() finds any queue that waits at the level, and any number may be all that
+ * mqfq_needs() lets a fair queue get. Left out: virtual time, which never throttles here, and which keeps a queue from taking
+ * tokens for ever before others; another D (tokens_add(), tokens_drop()); more queues of a hardware queue
+ * (mqfq_is_preceded()).
  *
  * Memory: the model is sequentially consistent, each read or write of shared memory is one step. The C code gets that from
  * the full barriers in mqfq_wait(), mqfq_give(), mqfq_give_all() and mqfq_next(), and from atomic operations with a result,
@@ -191,6 +192,11 @@ inline mqfq_give_to()
 		:: atomic { has >= (HAS(filled[to], RT) -> HAS(filled[to], RT) : 1) -> has = 0 }
 			waiting_remove(to, RT)
 		:: atomic { else -> has = 0 }
+		fi
+	:: at == FAIR && D == 1 -> /* with more tokens there are too many schedules */
+		if
+		:: waiting_remove(to, FAIR) /* it has all that it may get */
+		:: true
 		fi
 	:: else
 	fi;

@@ -286,9 +286,14 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "an urgent queue that waits gets every token",
-        "given >= max(READ_ONCE(q->urgent), 1U)",
-        "false",
+        "max(READ_ONCE(q->urgent), 1U)",
+        "UINT_MAX",
         found_soon=True,
+    ),
+    Fault(
+        "a queue with requests of flows that waits gets every token",
+        "return max(READ_ONCE(m->d) >> MQFQ_GIVEN_SHIFT, MQFQ_GIVEN_MIN);",
+        "return UINT_MAX;",
     ),
     Fault(
         "a queue that passed its token on goes before a more urgent one beside it",

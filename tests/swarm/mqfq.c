@@ -147,6 +147,7 @@ static struct {
 	u64 vt, t;
 	u64 inserted, dispatched, inflight, sectors[2];
 	u32 queued[WAITING_LEVELS];
+	unsigned int d_most;
 	struct law_queue queues[QUEUES];
 	struct law_flow flows[FLOWS];
 	struct law_place places[FLOWS_COUNT];
@@ -530,19 +531,26 @@ static void check_statistics(void)
 			player_fail("a flow counts as throttled in a queue that has none of it");
 }
 
-/* While a queue waits at an urgent level, tokens that it needs no more go to others; it needs them all while its CPU is to go offline. */
+/*
+ * While a queue waits at an urgent level, tokens that it needs no more go to others; it needs them all while its CPU is to go offline. At another
+ * level it gets a quarter of all tokens.
+ */
 static void check_given(unsigned int queue)
 {
 	const struct mqfq_queue *q = &mqfq.queues[queue];
 	struct law_queue *of = &law.queues[queue];
 	unsigned int level, urgent = 0;
 
+	law.d_most = max(law.d_most, mqfq.d);
 	for (level = 0; level < MQFQ_FAIR; level++)
 		urgent += of->queued[level];
 	if (q->waits >= MQFQ_FAIR)
 		of->has_left = of->leaves;
-	else if (!of->has_left && atomic_read(&q->given) > (int)max(urgent, 1U))
-		player_fail("a queue that waits has more tokens than urgent requests");
+	if (of->has_left || q->waits == WAITING_NONE)
+		return;
+	if (atomic_read(&q->given) >
+	    (int)(q->waits < MQFQ_FAIR ? max(urgent, 1U) : max(law.d_most / 4, 4U)))
+		player_fail("a queue that waits has more tokens than it may get");
 }
 
 /* No queue has a token that it was given and did not use while another one waits with a more urgent request. */

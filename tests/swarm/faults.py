@@ -372,11 +372,6 @@ MQFQ_FAULTS = (
         "false",
     ),
     Fault(
-        "a queue passes on the tokens that it was given when a real-time request comes",
-        "			if (mqfq_is_preceded(m, q))\n				return NULL;\n",
-        "			return NULL;\n",
-    ),
-    Fault(
         "requests whose CPU is to go offline wait for their turn",
         "urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;",
         "urgency = level;",

@@ -60,7 +60,7 @@ task level=0 op=0 kib=4 depth=1 think_us=4962 open=0 begin_us=0 end_us=356799 wh
         "atomic64_try_cmpxchg(&f->flows[i].end, &end, to))\n			flow_break(&f->flows[i]);",
         "atomic64_try_cmpxchg(&f->flows[i].end, &end, to))\n			;",
         """\
-seed number=78944113
+seed number=107
 queues count=2
 tags count=12
 time us=29471

@@ -35,7 +35,11 @@ BARRIER = "smp_mb__after_atomic();"
 #: Ways to break it: name, what stands in the sources, what stands there instead.
 MUTATIONS = [
     ("waits-without-barrier", "\t\tsmp_mb(); /* pairs with mqfq_give() and mqfq_give_to() */\n", ""),
-    ("gives-without-barrier", "\t\tsmp_mb(); /* pairs with the barrier after waiting_add() */\n", ""),
+    (
+        "gives-without-barrier",
+        "\ttokens_put(&m->tokens, number);\n\tsmp_mb(); /* pairs with the barrier after waiting_add() */\n",
+        "\ttokens_put(&m->tokens, number);\n",
+    ),
     (
         "no-barrier-before-given",
         "\tsmp_mb__after_atomic(); /* the CPU that gives a token then sees that the queue is not runnable,"
@@ -49,11 +53,10 @@ MUTATIONS = [
     ),
     (
         "runs-before-it-has-enough",
-        "\t    !READ_ONCE(q->leaves))\n\t\twaiting_remove(&m->waiting, q->number, level);\n"
-        "\tmqfq_kick(m, q->number);\n",
-        "\t    !READ_ONCE(q->leaves)) {\n\t\tmqfq_kick(m, q->number);\n"
-        "\t\twaiting_remove(&m->waiting, q->number, level);\n"
-        "\t\treturn true;\n\t}\n\tmqfq_kick(m, q->number);\n",
+        "\tif (level != WAITING_NONE && given >= mqfq_needs(m, q, level))\n"
+        "\t\twaiting_remove(&m->waiting, q->number, level);\n\tmqfq_kick(m, q->number);\n",
+        "\tmqfq_kick(m, q->number);\n\tif (level != WAITING_NONE && given >= mqfq_needs(m, q, level))\n"
+        "\t\twaiting_remove(&m->waiting, q->number, level);\n",
     ),
     ("urgent-takes-nothing-from-others", "(level < MQFQ_FAIR && mqfq_take_given(m, level))", "false"),
     (
@@ -116,9 +119,8 @@ MUTATIONS = [
 #: Seeds that show those that are shown late. They are tried first; another one may show it when the code has
 #: changed.
 SHOWN_AT = {
-    "throttled-without-another-look": 22_149,
-    "runs-before-it-has-enough": 31_782,
-    "merges-without-lock": 62_253,
+    "runs-before-it-has-enough": 22_104,
+    "given-after-an-urgent-one-looked": 158_046,
 }
 
 #: Ways to break the mindicator.

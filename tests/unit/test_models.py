@@ -37,13 +37,12 @@ def tokens(requests0: int, requests1: int, d: int) -> tuple[str, ...]:
 CASES = [
     Case("mindicator", "three-writers"),
     Case("tokens", "idle", tokens(4, 16, 1)),
+    Case("tokens", "urgent-beside-a-stalled-cpu", (*tokens(4, 1, 1), "-DSTALLS")),
     Case("tokens", "one-waits-on", tokens(8, 4, 1)),
     Case("tokens", "two-tokens", tokens(4, 4, 2)),
     Case("tokens", "urgent", tokens(5, 4, 1)),
     Case("tokens", "two-urgent", tokens(2, 4, 1)),
     Case("tokens", "urgent-of-two-tokens", tokens(1, 4, 2)),
-    Case("tokens", "urgent-beside-a-stalled-cpu", (*tokens(4, 1, 1), "-DSTALLS")),
-    Case("tokens", "two-urgent-beside-a-stalled-cpu", (*tokens(4, 2, 1), "-DSTALLS")),
     Case("tokens", "a-lone-waiter-goes", tokens(0, 4, 1), claim=True),
     Case("tokens", "all-go", tokens(4, 4, 1), claim=True),
     Case("tokens", "all-go-beside-urgent", tokens(1, 4, 1), claim=True),
@@ -112,10 +111,9 @@ MUTATIONS = [
     (
         "tokens",
         "runs-before-it-has-enough",
-        "waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0 }\n\t\tfi\n\t:: else\n\tfi;\n"
-        "\tatomic {\n\t\tmqfq_kick(to);\n",
-        "atomic { mqfq_kick(to) } waiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0; mqfq_kick(to) }\n"
-        "\t\tfi\n\t:: else -> atomic { mqfq_kick(to) }\n\tfi;\n\tatomic {\n",
+        "\t\t\twaiting_remove(to, RT)\n\t\t:: atomic { else -> has = 0 }\n\t\tfi\n",
+        "\t\t\tatomic { mqfq_kick(to) } waiting_remove(to, RT);\n\t\t\tto = NONE; at = 0; break\n"
+        "\t\t:: atomic { else -> has = 0 }\n\t\tfi\n",
     ),
     ("tokens", "given-and-not-run", "to_run = to_run | BIT(queue)", "skip"),
     (

@@ -65,11 +65,6 @@ MUTATIONS = [
         "level != WAITING_NONE",
     ),
     (
-        "stays-with-one-that-waits-no-more",
-        "(level != WAITING_NONE && !mqfq_must_yield(m, level))",
-        "level == WAITING_NONE || !mqfq_must_yield(m, level)",
-    ),
-    (
         "sleeps-when-what-it-found-was-taken",
         "if (q->waits != WAITING_NONE && !atomic_read(&q->given))",
         "if (!atomic_read(&q->given))",

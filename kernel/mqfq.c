@@ -243,8 +243,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct mqfq *m = &instance->algorithm;
 	unsigned int level, tags = data->q->nr_requests;
 
-	/* set no limit that has no effect: it would cost a search for a shallow tag, and prevent the allocation of tags in batches */
-	if (likely(!mqfq_any_waits(m) && tags - tags / 4 > READ_ONCE(m->d)))
+	if (!mqfq_limits_tags(m, tags))
 		return;
 	level = mqfq_level(get_current_ioprio(), false);
 	if (level >= MQFQ_FAIR)

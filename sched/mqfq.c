@@ -227,7 +227,7 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 		}
 		if (unlikely(q->waits != WAITING_NONE && q->waits != urgency)) {
 			mqfq_stop_waiting(m, q);
-			/* it is no longer blocked, and nor may a more urgent queue be: then the dispatcher chooses again */
+			/* the queue is no longer blocked; the dispatcher chooses again if a more urgent queue is not either */
 			set_bit(q->bit, q->runnable);
 			if (mqfq_is_preceded(m, q))
 				return NULL;
@@ -355,6 +355,12 @@ static inline struct mqfq_entry *mqfq_dispatch(struct mqfq *m, struct mqfq_hctx 
 static inline bool mqfq_any_waits(const struct mqfq *m)
 {
 	return waiting_any(&m->waiting) || atomic_read(&m->wheel.waiting);
+}
+
+/* Must mqfq_tags() be applied now? A limit costs a search for a tag, and prevents the block layer from allocating tags in batches. */
+static inline bool mqfq_limits_tags(const struct mqfq *m, unsigned int tags)
+{
+	return unlikely(mqfq_any_waits(m) || tags - tags / 4 <= READ_ONCE(m->d));
 }
 
 /**

@@ -23,8 +23,8 @@
  * room, and expensive by the next measurement after it is full.
  *
  * When a measurement does not count. It counts only if requests waited nearly all the time, without a pause of the load, as otherwise the
- * load limited the rates; if each window had both reads and writes; and if the mix changed with the price. The cost does not change with reads alone, with writes alone,
- * if all flows have the same mix, or if writes come in bursts shorter than a measurement and seldom enough that a window has none.
+ * load limited the rates; if each window had both reads and writes; and if the mix changed with the price. So the cost does not change with
+ * reads alone, with writes alone, if all flows have the same mix, or if writes come so seldom that a window has none.
  *
  * Limits. There is one cost for all sizes and addresses: the cost of a sector in the requests of the present load. If reads and writes slow
  * each other down beyond sharing the time, or if the bound D limits the throughput of the drive, the line is bent. The cost is then the

@@ -234,7 +234,7 @@ static u32 mqfq_limit_tags(void *s, const struct sim_bio *bio, u32 tags)
 	struct mqfq *m = &((struct mqfq_drive *)s)->mqfq;
 	unsigned int level = mqfq_level(bio->ioprio, false);
 
-	if (level < MQFQ_FAIR || (!mqfq_any_waits(m) && tags - tags / 4 > m->d))
+	if (level < MQFQ_FAIR || !mqfq_limits_tags(m, tags))
 		return tags;
 	return mqfq_tags(m, tags, level, mqfq_key(m, bio->process, bio->cgroup));
 }

@@ -785,7 +785,7 @@ def check_limits(script: Script) -> None:
             if percent and tags > 1:
                 assert limit < tags, "no tag is kept for real-time tasks"
             assert limit >= tags * (100 - percent) // 100
-        # from so many on, what is in the drive (32) and in two plugs (128) leaves the share free by itself
+        # with this many tags, 32 requests in the drive and 128 in two plugs leave the real-time share free
         enough = int(script.ask("enough"))
         assert int(script.ask(f"limit {enough}")) >= 32 + 128 > int(script.ask(f"limit {enough - 2}"))
         assert script.ask(f"limits {enough}") == "0"

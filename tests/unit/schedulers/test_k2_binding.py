@@ -86,7 +86,7 @@ def test_tags_are_kept_for_real_time_tasks(play: Play) -> None:
             ("new k2 1 256", ""),
             (f"limit {READ} 1 {BE} 128", "96"),
             (f"limit {READ} 1 {RT} 128", "128"),
-            # so many are enough while nothing waits
+            # 256 tags need no limit while nothing waits
             (f"limit {READ} 1 {BE} 256", "256"),
             ("set rt_tags 0", "0"),
             (f"limit {WRITE} 0 0 128", "128"),

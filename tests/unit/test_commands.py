@@ -2,6 +2,7 @@
 """The command line: help, refusals, exit statuses, completion, closed pipes; what each command is told."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -171,6 +172,7 @@ def test_a_job_that_is_too_large_is_told_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, "simulate", str(job)],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # each of its threads takes memory, one for each CPU
         capture_output=True,
         text=True,
         check=False,

@@ -212,6 +212,16 @@ def test_rows_that_the_simulator_lacks_come_from_a_run_of_the_vm(fake_run: FakeR
     assert other.target == "vm"
 
 
+def test_only_rows_that_no_run_of_a_report_has_are_borrowed(fake_run: FakeRun, tmp_path: Path) -> None:
+    run = fake_run(tmp_path / "sim", name="k2/table2", mode_name="sim", schedulers=("none",))
+    fake_run(tmp_path / "vm", name="k2/table2", mode="full", schedulers=("bfq", "kyber"))
+    (tmp_path / "vm" / "results.json").touch()
+    [(theirs, points)] = cells.beside(tmp_path / "sim", run, {"bfq"})
+    assert [s.label for s in theirs.schedulers] == ["kyber"]
+    assert {p.scheduler.label for p in points} == {"kyber"}
+    assert cells.beside(tmp_path / "sim", run, {"bfq", "kyber"}) == []
+
+
 def test_both_targets_beside_the_paper(fake_run: FakeRun, tmp_path: Path) -> None:
     fake_run(tmp_path / "a", name="k2/fig3", mode_name="sim", schedulers=SIMULATED)
     fake_run(tmp_path / "b", name="k2/fig3")

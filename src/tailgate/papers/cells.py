@@ -9,7 +9,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -214,14 +214,14 @@ def _summary(title: str, key: str, cells: Sequence[PaperCell], target: str) -> S
 # --- runs beside each other ---------------------------------------------------------------------------------
 
 
-def beside(folder: Path, run: Run) -> list[tuple[Run, list[Point]]]:
+def beside(folder: Path, run: Run, there: Collection[str] = ()) -> list[tuple[Run, list[Point]]]:
     """Points of schedulers that a simulated run lacks, from complete runs of the target vm beside it.
 
-    The newest run that has a scheduler gives it, under the loads that it has; `full` before `quick`. Drive,
-    queue, scheduler and load must be equal.
+    Those whose label is in `there` are not looked for. The newest run that has a scheduler gives it, under
+    the loads that it has; `full` before `quick`. Drive, queue, scheduler and load must be equal.
     """
-    asked = {c.label for c in run.schedulers}
-    lacking = [s for s in run.spec.schedulers if s.label not in asked]
+    known = {*there, *(s.label for s in run.schedulers)}
+    lacking = [s for s in run.spec.schedulers if s.label not in known]
     if run.target != "sim" or not lacking:
         return []
     found: list[tuple[Run, list[Point]]] = []

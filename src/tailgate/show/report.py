@@ -196,12 +196,12 @@ def _section(group: Sequence[Loaded]) -> Section:
 def _beside(group: Sequence[Loaded]) -> list[Loaded]:
     """What a section's simulated runs lack, out of runs of the target vm that are there."""
     there = {s.label for r in group for s in r.run.schedulers}
-    return [
-        Loaded(r.folder, run, [], points, {}, {})
-        for r in group
-        for run, points in cells.beside(r.folder, r.run)
-        if not there & {s.label for s in run.schedulers}
-    ]
+    found: list[Loaded] = []
+    for r in group:
+        for run, points in cells.beside(r.folder, r.run, there):
+            found.append(Loaded(r.folder, run, [], points, {}, {}))
+            there |= {s.label for s in run.schedulers}
+    return found
 
 
 def _comparison(group: Sequence[Loaded]) -> Comparison | None:

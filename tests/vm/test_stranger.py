@@ -26,7 +26,7 @@ def held(said: str) -> int:
 
 def test_k2_in_a_shell_by_the_readme() -> None:
     _, commands = blocks("README.md", "See it")
-    with shell("--smp", "1") as terminal:
+    with shell() as terminal:
         said = ""
         for command in commands.splitlines():
             terminal.type(f"{command}\n".encode())

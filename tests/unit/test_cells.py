@@ -83,7 +83,7 @@ def test_flows_have_cells_of_their_own(fake_run: FakeRun, tmp_path: Path) -> Non
         Flow(name="write", op="write", ios=6000, iops=70_000, mib_s=273, histogram=latency),
     ]
     for chunk in plan.chunks(run):
-        for m in folders.read_chunk(tmp_path, chunk):
+        for m in folders.Records(tmp_path).of([chunk]):
             there = m.sweep.flows or ("read", "write")
             folders.write(tmp_path, replace(m, flows=tuple(f for f in flows if f.name in there)))
     _, points = read_points(tmp_path, run)
@@ -167,7 +167,7 @@ def test_load_without_a_real_time_flow(fake_run: FakeRun, tmp_path: Path) -> Non
     load = Flow(name="load", op="read", ios=6000, iops=12_000, mib_s=46.875, histogram=latency)
     for chunk in plan.chunks(run):
         assert (chunk.rt_samples, chunk.duration_s) == (0, 0.5)
-        [m] = folders.read_chunk(tmp_path, chunk)
+        [m] = folders.Records(tmp_path).of([chunk])
         folders.write(tmp_path, replace(m, flows=(load,)))
     _, points = read_points(tmp_path, run)
     assert {p.status for p in points} == {"ok"}
@@ -197,7 +197,8 @@ def test_rows_that_the_simulator_lacks_come_from_a_run_of_the_vm(fake_run: FakeR
 
     def shown() -> str:
         out = io.StringIO()
-        table.show(Console(file=out, width=140), run, points, tmp_path / "aaa")
+        folder = tmp_path / "aaa"
+        table.show(Console(file=out, width=140), run, points, folder, cells.beside(folder, run))
         return out.getvalue()
 
     assert "The missing rows: tailgate run k2/table2 --target vm --schedulers bfq" in shown()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -311,7 +312,46 @@ def test_interrupted_fresh_run_goes_on_with_fresh_alone(
     assert not (the_run(small) / "fresh").exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"ios": 1'])
+@pytest.fixture
+def records_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files of records that were read, in order."""
+    found: list[Path] = []
+
+    def read_text(path: Path, *arguments: Any, read: Any = Path.read_text, **more: Any) -> str:
+        if re.fullmatch(r"p\d+\.json", path.name):
+            found.append(path)
+        return str(read(path, *arguments, **more))
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    return found
+
+
+def test_a_record_is_read_once_at_most(
+    small: Path, here: None, monkeypatch: pytest.MonkeyPatch, records_read: list[Path]
+) -> None:
+    """None that was just measured; those of a stopped or complete run, and of one that is compared, once."""
+    with monkeypatch.context() as m:
+        m.setattr(Progress, "point", stop_after_two)
+        assert run(small, "--jobs", "1") == 130
+    assert records_read == []
+    for arguments, count in ([], 2), ([], 6), (["--fresh"], 6):
+        records_read.clear()
+        assert run(small, *arguments) == 0
+        assert len(records_read) == len(set(records_read)) == count
+
+
+def test_what_was_measured_is_shown_as_it_is_from_its_records(small: Path, here: None) -> None:
+    assert run(small) == 0
+    folder = the_run(small)
+    derived = [folder / name for name in ("points.parquet", "results.json", "report.html")]
+    before = [file.read_bytes() for file in derived]
+    assert run(small) == 0
+    assert [file.read_bytes() for file in derived] == before
+    assert cli.main(["report", str(folder), "--out", str(derived[-1])]) == 0
+    assert derived[-1].read_bytes() == before[-1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"ios": 1', '{"version": 1}'])
 def test_damaged_record_is_measured_again(
     text: str, small: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,9 +57,12 @@ def _rate(point: Point) -> float:
 def read_points(folder: Path, run: Run) -> tuple[list[Measurement], list[Point]]:
     """All of a run's folder: measurements, and points over all seeds with the paper's rows."""
     measurements = read_measurements(folder, run)
-    return measurements, with_cells(
-        merge_seeds(measurements, run.spec), run.spec, published_in(folder, run.spec)
-    )
+    return measurements, points_of(measurements, folder, run)
+
+
+def points_of(measurements: Sequence[Measurement], folder: Path, run: Run) -> list[Point]:
+    """The points over all seeds of a run's measurements, with the paper's rows that its folder holds."""
+    return with_cells(merge_seeds(measurements, run.spec), run.spec, published_in(folder, run.spec))
 
 
 def published_in(folder: Path, spec: Experiment) -> dict[str | None, list[paper.Published]]:

@@ -18,6 +18,7 @@ Records come first: everything below them can be made again without measuring ag
 """
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -91,21 +92,10 @@ def end(folder: Path, chunk: Chunk) -> None:
     note(folder, chunk, complete=True)
 
 
-def complete(folder: Path, chunk: Chunk) -> bool:
-    """Whether a chunk was measured to its end in this folder, and all its records are whole."""
-    file = place(folder, chunk) / "chunk.json"
-    return bool(_whole(file).get("complete")) and not left(folder, [chunk])
-
-
 def conditions(folder: Path, chunk: Chunk) -> Conditions:
     """Under what a chunk was measured, or is."""
     about = json.loads((place(folder, chunk) / "chunk.json").read_text())
     return Conditions(about["smp"], about["kernel"], about["mode"], about["dilation"])
-
-
-def left(folder: Path, of: Sequence[Chunk]) -> list[PlannedPoint]:
-    """The points of these chunks that have no record yet."""
-    return [p for chunk in of for p in chunk.points if not _whole(_record(folder, p))]
 
 
 def write(folder: Path, measurement: Measurement) -> None:
@@ -115,19 +105,65 @@ def write(folder: Path, measurement: Measurement) -> None:
 
 def read_measurements(folder: Path, run: Run) -> list[Measurement]:
     """Every point that was measured in this run's folder, in the order of the run's chunks."""
-    return [m for chunk in chunks(run) for m in read_chunk(folder, chunk)]
+    return Records(folder).of(chunks(run))
 
 
-def read_chunk(folder: Path, chunk: Chunk) -> list[Measurement]:
-    """The points of one chunk that were measured, in order; none if it never began."""
-    files = [(point, _record(folder, point)) for point in chunk.points]
-    return [_read(file, point) for point, file in files if file.is_file()]
+class Records:
+    """The records of a folder. What was written or read through this object is not read again."""
 
+    def __init__(self, folder: Path) -> None:
+        """Reads nothing yet; the folder need not be there."""
+        self.folder = folder
+        self._known: dict[Path, Measurement] = {}  # by the record's path in the folder
 
-def damaged(folder: Path, of: Sequence[Chunk]) -> bool:
-    """Whether the record of a point of these chunks is there and cannot be read."""
-    files = (_record(folder, p) for chunk in of for p in chunk.points)
-    return any(file.is_file() and not _whole(file) for file in files)
+    def write(self, measurement: Measurement) -> None:
+        """Write the record of a point; from any thread."""
+        write(self.folder, measurement)
+        self._known[_record(Path(), measurement.point)] = measurement
+
+    def of(self, chunks: Sequence[Chunk]) -> list[Measurement]:
+        """The points of these chunks that were measured, in order. UsageError if a record is damaged."""
+        return [m for chunk in chunks for point in chunk.points if (m := self._of_point(point))]
+
+    def left(self, chunks: Sequence[Chunk]) -> list[PlannedPoint]:
+        """The points of these chunks that have no record yet, or a damaged one."""
+        return [p for chunk in chunks for p in chunk.points if self._damaged(p) or not self._of_point(p)]
+
+    def complete(self, chunk: Chunk) -> bool:
+        """Whether a chunk was measured to its end, and all its records are whole."""
+        about = place(self.folder, chunk) / "chunk.json"
+        return bool(_whole(about).get("complete")) and not self.left([chunk])
+
+    def damaged(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether the record of a point of these chunks is there and cannot be read."""
+        return any(self._damaged(point) for chunk in chunks for point in chunk.points)
+
+    def rename(self, folder: Path) -> None:
+        """Rename the folder."""
+        self.folder.rename(folder)
+        self.folder = folder
+
+    def take(self, chunk: Chunk, other: "Records") -> None:
+        """Replace a chunk, and what its target left, by that of another folder, which loses it."""
+        shutil.rmtree(place(self.folder, chunk))
+        place(other.folder, chunk).rename(place(self.folder, chunk))
+        for file in (_record(Path(), point) for point in chunk.points):
+            self._known[file] = other._known.pop(file)
+
+    def _of_point(self, point: PlannedPoint) -> Measurement | None:
+        file = _record(Path(), point)
+        if not (self.folder / file).is_file():  # a target that begins a chunk again removes its records
+            return None
+        if file not in self._known:
+            self._known[file] = _read(self.folder / file, point)
+        return self._known[file]
+
+    def _damaged(self, point: PlannedPoint) -> bool:
+        try:
+            self._of_point(point)
+        except UsageError:
+            return True
+        return False
 
 
 def _read(file: Path, point: PlannedPoint) -> Measurement:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
@@ -24,6 +24,9 @@ from tailgate.show import flows, grids, paper_rows, rows, sentences, shares, wai
 from tailgate.show.plots.drawing import Drawing, draw
 from tailgate.spec import paper, plan
 from tailgate.spec.plan import Run
+
+if TYPE_CHECKING:
+    from tailgate.targets.measure import Measured
 
 
 @dataclass(frozen=True)
@@ -92,18 +95,24 @@ class Section:
 
 
 def load(folder: Path) -> Loaded:
-    """Read a run's folder; UsageError if it is none, or holds no point."""
+    """Read a run's folder; UsageError if it is none."""
     run = read_run(folder)
-    measurements, points = read_points(folder, run)
+    return _loaded(folder, run, *read_points(folder, run))
+
+
+def _loaded(folder: Path, run: Run, measurements: list[Measurement], points: list[Point]) -> Loaded:
     published = published_in(folder, run.spec)
     environment = folder / "environment.json"
     about = json.loads(environment.read_text()) if environment.is_file() else {}
     return Loaded(folder, run, measurements, points, published, about)
 
 
-def of(folder: Path) -> None:
+def of(measured: "Measured") -> None:
     """Write the report of one run into its folder."""
-    write([folder], folder / "report.html")
+    folder = measured.folder
+    loaded = _loaded(folder, measured.run, measured.measurements, measured.points)
+    beside = [Loaded(folder, run, [], points, {}, {}) for run, points in measured.beside]
+    render(_title([loaded]), [_section([loaded], beside)], folder / "report.html")
 
 
 def complete(folders: Sequence[Path]) -> list[Path]:
@@ -122,8 +131,13 @@ def write(folders: Sequence[Path], path: Path) -> None:
         groups.setdefault(r.run.name, []).append(r)
     for group in groups.values():
         _check_apart(group)
-    title = " · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs))
-    render(title, [_section(group) for group in groups.values()], path)
+    joined = [_with_all(group) for group in groups.values()]
+    sections = [_section(group, _beside(group)) for group in joined]
+    render(_title(runs), sections, path)
+
+
+def _title(runs: Sequence[Loaded]) -> str:
+    return " · ".join(dict.fromkeys(f"{r.run.name}: {r.run.spec.title}" for r in runs))
 
 
 def _check_apart(group: Sequence[Loaded]) -> None:
@@ -173,11 +187,11 @@ def _with_all(group: Sequence[Loaded]) -> list[Loaded]:
     ]
 
 
-def _section(group: Sequence[Loaded]) -> Section:
-    group = _with_all(group)
+def _section(group: Sequence[Loaded], beside: Sequence[Loaded]) -> Section:
+    """The section of a group, filled with the runs beside it."""
     first = group[0]
     spec = first.run.spec
-    filled = [*group, *_beside(group)]
+    filled = [*group, *beside]
     after = f", after {spec.paper.figure} of {spec.paper.title}" if spec.paper else ""
     compared = len(filled) > 1 or first.run.target == "sim" or len(spec.sweeps) > 1
     return Section(

@@ -14,7 +14,7 @@ from tailgate.targets.measure import Measured
 def show(measured: Measured, console: Console) -> None:
     """Table, notes and the report's place; what went wrong comes last."""
     if measured.points:
-        table.show(console, measured.run, measured.points, measured.folder)
+        table.show(console, measured.run, measured.points, measured.folder, measured.beside)
         place = _short(measured.folder / "report.html")
         console.print(f"report: {place}", highlight=False, soft_wrap=True)
     if measured.cpu_bound:

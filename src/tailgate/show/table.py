@@ -21,12 +21,18 @@ from tailgate.spec.sweep import Sweep
 WIDE = 112
 
 
-def show(console: Console, run: Run, points: Sequence[Point], folder: Path | None = None) -> None:
+def show(
+    console: Console,
+    run: Run,
+    points: Sequence[Point],
+    folder: Path | None = None,
+    beside: Sequence[tuple[Run, list[Point]]] = (),
+) -> None:
     """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
 
-    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's. One whose
-    real-time tasks use a file system shows how long they wait for it, one whose schedulers are a grid has
-    matrices.
+    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's, `beside`
+    has points that it lacks (`cells.beside`). One whose real-time tasks use a file system shows how long they
+    wait for it, one whose schedulers are a grid has matrices.
     """
     if waits.matter(points):
         _show_waits(console, points)
@@ -35,7 +41,7 @@ def show(console: Console, run: Run, points: Sequence[Point], folder: Path | Non
         _show_shares(console, run, points)
         return
     if run.spec.plot == "none" and folder and all(published_in(folder, run.spec).values()):
-        _show_cells(console, run, points, folder)
+        _show_cells(console, [(run, list(points)), *beside], folder)
         return
     if run.spec.plot == "grid" or flows.alone(run, points):
         _show_flows(console, run, points)
@@ -169,8 +175,9 @@ def _show_matrix(console: Console, matrix: grids.Matrix) -> None:
     console.print(table)
 
 
-def _show_cells(console: Console, run: Run, points: Sequence[Point], folder: Path) -> None:
-    runs = [(run, list(points)), *cells.beside(folder, run)]
+def _show_cells(console: Console, runs: Sequence[tuple[Run, list[Point]]], folder: Path) -> None:
+    """The cells of the first of these runs; the others have points that it lacks."""
+    run, points = runs[0]
     published = published_in(folder, run.spec)
     compared = cells.of(run.spec, [(r.target, p) for r, ps in runs for p in ps], published)
     targets = list(dict.fromkeys(t for c in compared for t in c.ours))

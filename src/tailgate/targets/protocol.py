@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tailgate.base.progress import Progress
+from tailgate.runs.folder import Records
 from tailgate.runs.measurements import Measurement
 from tailgate.spec.drive import Drive
 from tailgate.spec.plan import Chunk, Run
@@ -50,14 +51,12 @@ class Target(Protocol):
     def check(self) -> None:
         """UsageError for all that is not right, before anything is written."""
 
-    def announcement(self, folder: Path, jobs: int) -> str:
-        """What is going to be measured, as far as `folder` does not hold it yet, and how long that takes."""
+    def announcement(self, records: Records, jobs: int) -> str:
+        """What is going to be measured, as far as there is no record of it yet, and how long that takes."""
 
-    def measure(
-        self, folder: Path, chunks: Sequence[Chunk], jobs: int, on_point: OnPoint, progress: Progress
-    ) -> None:
-        """Measure those of the chunks that `folder` does not hold yet, `jobs` at a time.
+    def measure(self, records: Records, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+        """Measure those points of the chunks that have no record yet, `jobs` chunks or points at a time.
 
-        `on_point` writes the records into `folder`; beside them the target leaves what it made them of.
-        BrokenRunError as soon as one breaks.
+        Each is written to `records` as soon as it has ended; in their folder, beside them, the target leaves
+        what it made them of. BrokenRunError as soon as one breaks.
         """

@@ -17,6 +17,7 @@ from tailgate.base.progress import Progress, duration
 from tailgate.load import fiojob
 from tailgate.load.loads import Loads
 from tailgate.runs import folder as folders
+from tailgate.runs.folder import Records
 from tailgate.simulator import simulation
 from tailgate.simulator.executor import executor
 from tailgate.simulator.settings import simulated
@@ -26,7 +27,7 @@ from tailgate.spec import machines
 from tailgate.spec import plan as plans
 from tailgate.spec.plan import Chunk, PlannedPoint, Run
 from tailgate.targets import identity
-from tailgate.targets.protocol import BrokenRunError, OnPoint
+from tailgate.targets.protocol import BrokenRunError
 from tailgate.targets.sim_point import SimPlan
 
 #: I/Os that one core simulates in a second, about; for estimates.
@@ -129,9 +130,9 @@ class SimTarget:
                 seen.add(key)
                 simulation.check(told, f"{self.path}: {point.words}")
 
-    def announcement(self, folder: Path, jobs: int) -> str:
+    def announcement(self, records: Records, jobs: int) -> str:
         """Points, and an estimate of the time they take."""
-        left = folders.left(folder, plans.chunks(self.run))
+        left = records.left(plans.chunks(self.run))
         ios = [self.ios(p) for p in left]
         wall = START_S + max([sum(ios) / jobs, *ios], default=0.0) / IOS_A_SECOND
         text = f"{self.run.name}: {len(left)} points, simulated on the machine {self.machine.name}"
@@ -152,14 +153,12 @@ class SimTarget:
         """Estimate of a point's number of I/O operations."""
         return self.loads.estimate(point.chunk, point.background_rate)[0]
 
-    def measure(
-        self, folder: Path, chunks: Sequence[Chunk], jobs: int, on_point: OnPoint, progress: Progress
-    ) -> None:
-        """Simulate those points of the chunks that `folder` does not hold yet, the longest first."""
-        left = sorted(folders.left(folder, chunks), key=self.ios, reverse=True)
+    def measure(self, records: Records, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+        """Simulate those points of the chunks that have no record yet, the longest first."""
+        left = sorted(records.left(chunks), key=self.ios, reverse=True)
         for chunk in chunks:
-            if not folders.complete(folder, chunk):
-                self._begin(folder, chunk)
+            if not records.complete(chunk):
+                self._begin(records.folder, chunk)
         progress.begin(len(left), sum(self.ios(p) for p in left))
         with executor(min(jobs, len(left)) or 1, self.dask) as pool:
             try:
@@ -173,12 +172,12 @@ class SimTarget:
                 except BrokenProcessPool as e:
                     raise BrokenRunError(f"{point.words}: a process of the simulator died: {e}") from e
                 except BrokenSimulationError as e:
-                    again = self.replay(point, folder)
+                    again = self.replay(point, records.folder)
                     raise BrokenRunError(f"{point.words}: {e}\nto see it again: {again}") from e
-                on_point(self.plan.measurement(point, outcome))
+                records.write(self.plan.measurement(point, outcome))
                 progress.point(point.words, self.ios(point))
         for chunk in chunks:
-            folders.end(folder, chunk)
+            folders.end(records.folder, chunk)
 
     def _begin(self, folder: Path, chunk: Chunk) -> None:
         """The jobs of a chunk's points, and the traces that they replay, where `simulate` finds them."""

@@ -17,12 +17,11 @@ from tailgate.base.progress import Progress, duration
 from tailgate.guest import kvm, programs, qemu
 from tailgate.guest.kernels import Kernel
 from tailgate.load.loads import Loads
-from tailgate.runs.folder import complete
+from tailgate.runs.folder import Records
 from tailgate.spec import drive as drives
 from tailgate.spec import plan as plans
 from tailgate.spec.plan import Chunk, Run
 from tailgate.targets import identity
-from tailgate.targets.protocol import OnPoint
 from tailgate.targets.vm_chunk import FILE_SYSTEM_PROGRAMS, GuestPlan, our_modules
 from tailgate.targets.vm_measure import Boots
 
@@ -119,10 +118,10 @@ class GuestTarget:
                     f"{self.path}: fio does not take its job file: {words[0] if words else 'no reason given'}"
                 )
 
-    def announcement(self, folder: Path, jobs: int) -> str:
+    def announcement(self, records: Records, jobs: int) -> str:
         """Points, boots, and an estimate of the time they take."""
         attempts = [self.plan.attempt(c) for c in plans.chunks(self.run)]
-        left = [a for a in attempts if not complete(folder, a.chunk)]
+        left = [a for a in attempts if not records.complete(a.chunk)]
         costs = [self.plan.chunk_s(a) for a in left]
         wall = max([sum(costs) / jobs, *costs], default=0.0)
         points = sum(len(a.chunk.background_rates) for a in left)
@@ -140,12 +139,11 @@ class GuestTarget:
             text += f"; the slowest point, of {slowest.chunk.name}, alone takes about {duration(cost)}"
         return text
 
-    def measure(
-        self, folder: Path, chunks: Sequence[Chunk], jobs: int, on_point: OnPoint, progress: Progress
-    ) -> None:
-        """Measure those of the chunks that `folder` does not hold yet, `jobs` boots at a time."""
+    def measure(self, records: Records, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
+        """Measure those of the chunks that are not complete, `jobs` boots at a time."""
+        folder = records.folder
         boots = Boots(self.plan, self.kernel, [folder / "sources" / name for name in self.modules], folder)
-        boots.measure([c for c in chunks if not complete(folder, c)], jobs, on_point, progress)
+        boots.measure([c for c in chunks if not records.complete(c)], jobs, records.write, progress)
 
 
 def _program(name: str) -> str:

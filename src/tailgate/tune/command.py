@@ -16,6 +16,7 @@ from tailgate.spec.experiment import Experiment, ModeName
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.targets import identity
 from tailgate.targets.measure import How as MeasuredHow
+from tailgate.targets.measure import Measured
 from tailgate.tune import answer, confirm, goal, workload
 from tailgate.tune.answer import Answer
 from tailgate.tune.evaluate import SimulatedLoad
@@ -46,7 +47,7 @@ class How:
 
     jobs: int
     command: str
-    report: Callable[[Path], None]
+    report: Callable[[Measured], None]
 
 
 @dataclass(frozen=True)

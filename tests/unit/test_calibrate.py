@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import DRIVES
 from tailgate.main import main
 from tailgate.papers.facts import Facts
 from tailgate.papers.published import FACTS
-from tailgate.spec import drive
+from tailgate.spec import drive, drive_file
 from tailgate.upkeep import calibrate
 from tailgate.upkeep.calibrate import ClosedLoop
 from tailgate.upkeep.claims import model
@@ -203,10 +204,19 @@ def test_two_commands_of_one_slot_take_turns(loop: ClosedLoop) -> None:
 
 
 def test_values_are_put_into_the_file_and_all_else_stays() -> None:
-    text = '[parameters.dies]\nvalue = 8\nunit = "dies"\n\n[parameters.read_ns]\nvalue = 1\nfitted = true\n'
-    assert calibrate.rewrite(text, {"read_ns": 25}) == text.replace("value = 1\n", "value = 25\n")
-    with pytest.raises(UsageError, match="erase_ns"):
-        calibrate.rewrite(text, {"erase_ns": 1})
+    """Wherever in its table a value stands; one that is the same stays as it was written."""
+    text = (
+        "# A drive.\n[parameters.dies]\nvalue = 8_0 # few\nunit = 'dies'\n\n"
+        '[parameters.read_ns]  # the chip\nfitted = true\nvalue = 1 # ns\nsource = "Table I"\n'
+    )
+    changed = drive_file.rewrite(text, {"read_ns": 25, "dies": 80})
+    assert changed == text.replace("value = 1 #", "value = 25 #")
+
+
+@pytest.mark.parametrize("path", sorted(DRIVES.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_file_with_the_same_values_stays_to_the_byte(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert drive_file.rewrite(text, values_of(path.stem)) == text
 
 
 def test_what_cannot_be_fitted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tailgate import main as cli
 from tailgate.fitting import fit
-from tailgate.fitting.command import OF_WRITES, Fitted, Left, lines
+from tailgate.fitting.command import OF_WRITES, Fitted, Left, text
 from tailgate.fitting.fit import ASSUMED, START, Fit
 from tailgate.fitting.model import Model
 from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
@@ -105,7 +105,7 @@ def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:
     found = Fitted(parameters, frozenset(parameters) - OF_WRITES, left)
     assert found.error == pytest.approx(0.1)
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join(lines(found, 'my "first"', "tailgate calibrate")) + "\n")
+    path.write_text(text(found, 'my "first"', "tailgate calibrate"))
     drive = parse_toml(path, Drive)
     assert drive.name == 'my "first"'
     assert drive.parameters["read_ns"].source == "probed"

@@ -4,12 +4,10 @@
 import math
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-import tomlkit
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import replace_text
@@ -18,7 +16,9 @@ from tailgate.fitting.fit import ASSUMED, Fit
 from tailgate.fitting.model import Model
 from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
 from tailgate.spec import drive as drives
+from tailgate.spec import drive_file
 from tailgate.spec import experiment as experiments
+from tailgate.spec.drive import Drive, Parameter
 from tailgate.targets.measure import How, Where, measure, target_of
 from tailgate.targets.resolve import resolve
 
@@ -92,7 +92,7 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
     found = fit(names, probed, late, progress.note)
-    replace_text(out, "\n".join(lines(found, out.stem, how.command)) + "\n")
+    replace_text(out, text(found, out.stem, how.command))
     return found
 
 
@@ -110,20 +110,18 @@ def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], 
     return Fitted(parameters, fitted, left)
 
 
-def lines(found: Fitted, name: str, command: str) -> Iterator[str]:
+def text(found: Fitted, name: str, command: str) -> str:
     """The drive file."""
     units = {key: p.unit for key, p in drives.load(UNITS_OF)[1].parameters.items()}
-    yield "# SPDX-License-Identifier: GPL-2.0-only"
-    yield f"# Written by `{command}`."
-    yield f"# The model is off by {found.error:.1%} (root mean square) of what was measured."
-    yield f"name = {tomlkit.string(name).as_string()}"
-    yield f"title = {tomlkit.string(f'A drive that was probed from outside: {name}').as_string()}"
+    parameters = {}
     for key, value in {"queues": 4, **ASSUMED, **found.parameters}.items():
         source = "probed" if key in found.fitted else "not seen from outside: assumed"
         if key in OF_WRITES - found.fitted:
             source = "not probed, as writing was not asked for"
-        yield ""
-        yield f"[parameters.{key}]"
-        yield f"value = {value}"
-        yield f'unit = "{units[key]}"'
-        yield f'source = "{source}"'
+        parameters[key] = Parameter(value=value, unit=units[key], source=source)
+    comments = [
+        f"Written by `{command}`.",
+        f"The model is off by {found.error:.1%} (root mean square) of what was measured.",
+    ]
+    title = f"A drive that was probed from outside: {name}"
+    return drive_file.text(comments, Drive(name=name, title=title, parameters=parameters))

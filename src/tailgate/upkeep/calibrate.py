@@ -12,7 +12,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +26,7 @@ from tailgate.papers.facts import CalibrationCell, Facts
 from tailgate.papers.published import FACTS
 from tailgate.runs.histogram import merge
 from tailgate.simulator import simulation
+from tailgate.spec import drive_file
 from tailgate.spec.drive import OF_DRIVER, Drive
 from tailgate.spec.toml import parse_toml
 from tailgate.targets.sim_point import histogram
@@ -221,17 +221,6 @@ def _figure(r: Residual, value: float) -> str:
     return f"{value:10.0f}" if value >= 1000 else f"{value:10.1f}"
 
 
-def rewrite(text: str, values: Mapping[str, int]) -> str:
-    """A drive file's text with these parameters' values replaced; all else stays as it is."""
-    for name, value in values.items():
-        text, count = re.subn(
-            rf"(\[parameters\.{name}\]\s*\nvalue = )\d+", rf"\g<1>{value}", text, count=1, flags=re.MULTILINE
-        )
-        if count != 1:
-            raise UsageError(f"the drive file has no line `value = ...` first in [parameters.{name}]")
-    return text
-
-
 def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -> None:
     """Fit a drive file, unless `check`, and print what is left over; with `write` the file is changed.
 
@@ -255,4 +244,4 @@ def main(file: Path, check: bool, write: bool, samples: int, evaluations: int) -
         print(report(residuals(model, parameters, facts.cells, paper, samples), facts))
     if write:
         text = file.read_text(encoding="utf-8")
-        replace_text(file, rewrite(text, {name: parameters[name] for name in free}))
+        replace_text(file, drive_file.rewrite(text, {name: parameters[name] for name in free}))

@@ -7,8 +7,10 @@ that drive was held out until the bounds were changed after it was drawn.
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+from tailgate.spec import drive_file
+from tailgate.spec.drive import Drive, Parameter
 
 
 @dataclass(frozen=True)
@@ -58,27 +60,21 @@ def drawn(seed: int) -> dict[str, int]:
     return found | {"admission": int(rng.random() < 0.5)}
 
 
-def lines(seed: int, name: str = "") -> Iterator[str]:
+def lines(seed: int, name: str = "") -> list[str]:
     """The drive file of a seed; its name is that of the files in drives/, if none is given."""
-    yield "# SPDX-License-Identifier: GPL-2.0-only"
-    yield f"# Made by `python -m tailgate.upkeep draw {seed}`: do not edit."
-    yield "# What was tuned on other drives is measured here, and nothing else is."
-    yield f'name = "{name or f"unseen-{seed}"}"'
-    yield f'title = "A drive drawn by chance, seed {seed}"'
-    values = drawn(seed)
     ranges = {r.key: r for r in RANGES}
-    for key, value in values.items():
+    parameters = {}
+    for key, value in drawn(seed).items():
         unit, source = "choice", "drawn: 0 or 1, each as likely"
         if key in ranges:
             unit, source = ranges[key].unit, f"drawn from {ranges[key].least} to {ranges[key].most}"
-        yield from _parameter(key, unit, value, source)
+        parameters[key] = Parameter(value=value, unit=unit, source=source)
     for key, unit, value in FIXED:
-        yield from _parameter(key, unit, value, "choice: as drives/970evo.toml")
-
-
-def _parameter(key: str, unit: str, value: int, source: str) -> Iterator[str]:
-    yield ""
-    yield f"[parameters.{key}]"
-    yield f"value = {value}"
-    yield f'unit = "{unit}"'
-    yield f'source = "{source}"'
+        parameters[key] = Parameter(value=value, unit=unit, source="choice: as drives/970evo.toml")
+    comments = [
+        f"Made by `python -m tailgate.upkeep draw {seed}`: do not edit.",
+        "What was tuned on other drives is measured here, and nothing else is.",
+    ]
+    title = f"A drive drawn by chance, seed {seed}"
+    drive = Drive(name=name or f"unseen-{seed}", title=title, parameters=parameters)
+    return drive_file.text(comments, drive).splitlines()

@@ -242,7 +242,11 @@ def test_processes_of_a_section_have_its_processors_in_turn(tmp_path: Path) -> N
         ("rate_process=bursty", "rate_process: expected linear or poisson"),
         ("random_distribution=zoned:60/10", "random_distribution: expected random, zipf"),
         ("random_distribution=zipf:1", "random_distribution: expected zipf other than 0 and 1"),
-        ("ioengine=mmap", "ioengine: expected one of io_uring, libaio"),
+        (
+            "ioengine=mmap",
+            "ioengine: expected one of io_uring, io_uring_cmd, libaio, posixaio, psync, pvsync, pvsync2, "
+            "sync, vsync, or libblkio with libblkio_driver=io_uring, which use the kernel's block layer",
+        ),
         ("ioengine=vsync\niodepth=4", "iodepth: expected 1 with vsync"),
         ("cpus_allowed=4-2", "cpus_allowed: expected processors such as 0,2 or 8-31"),
         ("ioengine=libblkio\nlibblkio_driver=nvme-io_uring", "[a]: expected libblkio_driver=io_uring"),

@@ -12,7 +12,6 @@ from tailgate.load.options import (
     MODELLED,
     NEUTRAL,
     ONLY,
-    PASSTHROUGH,
     SYNCHRONOUS,
 )
 
@@ -123,8 +122,12 @@ class SectionReader:
         option = self.raw("ioengine")
         name = option.value if option else "psync"
         if name not in ENGINES:
-            usual = sorted(ENGINES - PASSTHROUGH - {"libblkio"})
-            raise self.fail("ioengine", f"one of {', '.join(usual)}, which use the kernel's block layer")
+            names = ", ".join(sorted(ENGINES - {"libblkio"}))
+            raise self.fail(
+                "ioengine",
+                f"one of {names}, or libblkio with libblkio_driver=io_uring, "
+                "which use the kernel's block layer",
+            )
         if name == "libblkio":
             driver = self.raw("libblkio_driver")
             if driver is None or driver.value != "io_uring":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.refusal import refused
 
+from tailgate import main as cli
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import EXPERIMENTS
 from tailgate.load import fiojob
@@ -26,6 +27,32 @@ LOAD = PointLoad(
     lead_s=0.05,
     sampler="true",
 )
+
+
+EXPERIMENT = """
+title = "A file with a variable"
+drive = "970evo"
+job = "own.fio"
+[[sweeps]]
+access = "random"
+op = "read"
+block_size_kib = 4
+full_rate_mib_s = 100
+[flows]
+rt = { section = "rt", role = "background" }
+[machine]
+iops_max = 10000
+[queue]
+nr_requests = 64
+[[schedulers]]
+label = "none"
+name = "none"
+[modes.full]
+duration_s = 1
+background_rates = [1.0]
+seeds = [1]
+limit_s = 10
+"""
 
 
 def job(tmp_path: Path, text: str) -> fiojob.JobFile:
@@ -245,6 +272,30 @@ def test_no_background_at_no_load() -> None:
 def test_refused_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     with refused(f"{tmp_path / 'job.fio'}{message}"):
         job(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "way_out"),
+    [
+        (["simulate", "own.fio"], "--variable POOL=TEXT"),
+        (["tune", "--workload", "own.fio", "--goal", "max reader.mib_s"], "--variable POOL=TEXT"),
+        (["new", "experiment", "mine", "--from", "own.fio"], "a value in its place"),
+        (["run", "own.toml", "--target", "sim"], "POOL in the experiment's variables"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_variable_without_a_value_is_told_as_the_command_takes_it(
+    words: list[str],
+    way_out: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.fio").write_text("[rt]\nrw=randread\ndirect=1\nsize=${POOL}\n")
+    Path("own.toml").write_text(EXPERIMENT)
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.endswith(f"own.fio:4: ${{POOL}} has no value; expected {way_out}\n")
 
 
 def test_missing_section_names_those_that_are_there(tmp_path: Path) -> None:

@@ -106,12 +106,17 @@ def cpu_set(text: str) -> list[int]:
     return cpus
 
 
-def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool = False) -> JobFile:
+def parse(
+    path: Path,
+    variables: Mapping[str, str] | None = None,
+    derived: bool = False,
+    way_out: str = "{} in the experiment's variables",
+) -> JobFile:
     """Read a job file. UsageError names file and line.
 
     Options have the first of their names. `${NAME}` stands for one of the variables, as for fio one of its
-    environment. What the lab decides must not stand there, unless the file is `derived`, or to be run as it
-    is.
+    environment; `way_out` says where a user gives {}, the name of one that has no value. What the lab decides
+    must not stand there, unless the file is `derived`, or to be run as it is.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -138,7 +143,7 @@ def parse(path: Path, variables: Mapping[str, str] | None = None, derived: bool 
             continue
         # fio, too, takes what follows for a comment wherever it stands in an option.
         line = re.split("[;#]", line, maxsplit=1)[0].rstrip()
-        line = _expand(line, variables or {}, f"{path}:{number}")
+        line = _expand(line, variables or {}, f"{path}:{number}", way_out)
         name, _, value = (part.strip() for part in line.partition("="))
         key = ALIASES.get(name, name)
         if current is None:
@@ -172,10 +177,10 @@ def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
     return ",".join(str(max(1, round(bytes_s * share / 100))) for share in (reads, 100 - reads))
 
 
-def _expand(line: str, variables: Mapping[str, str], where: str) -> str:
+def _expand(line: str, variables: Mapping[str, str], where: str, way_out: str) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] not in variables:
-            raise UsageError(f"{where}: {match[0]} has no value; expected it in the experiment's variables")
+            raise UsageError(f"{where}: {match[0]} has no value; expected {way_out.format(match[1])}")
         return variables[match[1]]
 
     return re.sub(r"\$\{(\w+)\}", value, line)

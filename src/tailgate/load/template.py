@@ -40,7 +40,7 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise UsageError(f"'{name}' is no name: expected letters, digits, - and _; --out names a folder")
     source = job or JOB
-    parsed = fiojob.parse(source)
+    parsed = fiojob.parse(source, way_out="a value in its place")
     traces = {folder / trace.name: trace for trace in fiojob.traces(parsed)}
     experiment, beside = folder / f"{name}.toml", folder / f"{name}.fio"
     new = [experiment, beside, *traces]

@@ -44,7 +44,7 @@ SECONDS_MAX = 1e9
 
 def simulation_of(file: Path, choices: Choices) -> Simulation:
     """The simulation of a job file. UsageError names the option, or file and line, that is not right."""
-    job = fiojob.parse(file, choices.variables, derived=True)
+    job = fiojob.parse(file, choices.variables, derived=True, way_out="--variable {}=TEXT")
     flows = tuple(section.name for section in job.sections)
     _, machine = machines.load(choices.machine)
     seed = 1 if choices.seed is None else choices.seed

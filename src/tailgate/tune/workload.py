@@ -59,7 +59,7 @@ def experiment_of(asked: Asked) -> tuple[Experiment, Path]:
     if asked.load:
         raise UsageError("--load is for an experiment with several loads; a job file has one")
     path = Path(asked.workload)
-    job = fiojob.parse(path, asked.variables)
+    job = fiojob.parse(path, asked.variables, way_out="--variable {}=TEXT")
     text = tomlkit.parse(template.toml(path.stem, path.name, job, None)).unwrap()
     text["sweeps"][0]["variables"] = dict(asked.variables or {})
     return _chosen(Experiment.model_validate(text), asked), path.parent

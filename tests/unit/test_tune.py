@@ -369,7 +369,7 @@ def test_the_command_on_the_simulator(job: Path, tmp_path: Path, capsys: pytest.
 def test_a_search_does_not_go_on_with_another_trace(tmp_path: Path) -> None:
     job = tmp_path / "own.fio"
     job.write_text("[a]\nfilename=/dev/nvme0n1\ndirect=1\nread_iolog=a.log\n")
-    how = command.How(1, "", lambda folder: None)
+    how = command.SearchOptions(1, "", lambda folder: None)
     asked = command.Asked(
         workload.Asked(str(job)),
         ("max a.iops", "min a.lat_us.p99"),

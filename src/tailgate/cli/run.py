@@ -106,7 +106,7 @@ def run(
     from tailgate.runs import export
     from tailgate.show import report, summary
     from tailgate.spec.experiment import find
-    from tailgate.targets.measure import How, Where, measure, target_of
+    from tailgate.targets.measure import MeasureOptions, TargetOptions, measure, target_of
     from tailgate.targets.resolve import resolve
 
     options.only_for("vm", target, kernel=kernel)
@@ -124,9 +124,9 @@ def run(
     console = log()
     progress = Progress(console)
     measured = measure(
-        target_of(resolved, path, Where(kernel or "backports", machine, dask), progress),
+        target_of(resolved, path, TargetOptions(kernel or "backports", machine, dask), progress),
         out,
-        How(
+        MeasureOptions(
             jobs=jobs or os.cpu_count() or 1,
             fresh=fresh,
             command=context.obj,

@@ -129,7 +129,7 @@ def tune(
         seed=seed,
     )
     console = log()
-    how = command.How(
+    how = command.SearchOptions(
         jobs or os.cpu_count() or 1,
         context.obj,
         report.of,

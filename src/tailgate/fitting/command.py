@@ -19,7 +19,7 @@ from tailgate.spec import drive as drives
 from tailgate.spec import drive_file
 from tailgate.spec import experiment as experiments
 from tailgate.spec.drive import Drive, Parameter
-from tailgate.targets.measure import How, Where, measure, target_of
+from tailgate.targets.measure import MeasureOptions, TargetOptions, measure, target_of
 from tailgate.targets.resolve import resolve
 
 #: What only writes show.
@@ -62,7 +62,9 @@ class Fitted:
         return math.exp(math.sqrt(statistics.fmean(one.log**2 for one in self.left))) - 1
 
 
-def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progress: Progress) -> Fitted:
+def calibrate(
+    drive: Path, target: str, writes: bool, out: Path, options: MeasureOptions, progress: Progress
+) -> Fitted:
     """Probe a drive and write the file `out`. UsageError; nothing is written then.
 
     `drive` is the file of the drive that the virtual machine or the simulator has. The fit does not see it.
@@ -82,7 +84,7 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
     for name in names:
         path = experiments.find(name)
         run = resolve(path, "full", None, None, target, None, str(drive))
-        measured = measure(target_of(run, path, Where(), progress), None, how, progress)
+        measured = measure(target_of(run, path, TargetOptions(), progress), None, options, progress)
         if measured.broken:
             raise UsageError(f"{name}: {measured.broken}")
         if measured.fault:
@@ -92,7 +94,7 @@ def calibrate(drive: Path, target: str, writes: bool, out: Path, how: How, progr
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
     found = fit(names, probed, late, progress.note)
-    replace_text(out, text(found, out.stem, how.command))
+    replace_text(out, text(found, out.stem, options.command))
     return found
 
 

@@ -70,7 +70,7 @@ class PointTables:
 
 
 @dataclass(frozen=True)
-class How:
+class Method:
     """How a run was measured. `variants` are (title, sentence) of other machines, `facts` (name, text)."""
 
     target: str
@@ -91,7 +91,7 @@ class Section:
     comparison: Comparison | None
     stated: rows.Table
     points: Sequence[PointTables]
-    how: Sequence[How]
+    how: Sequence[Method]
 
 
 def load(folder: Path) -> Loaded:
@@ -259,7 +259,7 @@ def _points(loaded: Loaded) -> PointTables:
     )
 
 
-def _how(loaded: Loaded) -> How:
+def _how(loaded: Loaded) -> Method:
     run, spec, about = loaded.run, loaded.run.spec, loaded.environment
     samples = f"{run.mode.rt_samples} real-time requests a point and seed" if run.mode.rt_samples else ""
     if run.mode.duration_s:
@@ -276,7 +276,7 @@ def _how(loaded: Loaded) -> How:
         "Command": about.get("command"),
     }
     modes = {m.conditions.mode for m in loaded.measurements}
-    return How(
+    return Method(
         run.target,
         sentences.variant_sentences(run, loaded.points),
         [sentences.where_measured(run, loaded.points), sentences.machine_words(modes)],

@@ -191,7 +191,7 @@ def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]
                 "", [("The front", front), ("What sets each profile", lines)], notes=sentences(found)
             )
         ],
-        [report.How("sim", [], [], facts)],
+        [report.Method("sim", [], [], facts)],
     )
     report.render(title, [section], path)
 

@@ -67,7 +67,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Where:
+class TargetOptions:
     """Where a run is measured: the guest's kernel, or the machine that is simulated (None: the experiment's).
 
     `dask` is the address of a Dask scheduler whose workers run the simulations; None: processes of this host.
@@ -79,7 +79,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class How:
+class MeasureOptions:
     """How a run is measured.
 
     `jobs` boots or simulations are side by side; with `fresh`, what is there is measured again, and compared.
@@ -92,7 +92,7 @@ class How:
     report: Callable[[Measured], None]
 
 
-def target_of(run: Run, path: Path, where: Where, progress: Progress) -> Target:
+def target_of(run: Run, path: Path, where: TargetOptions, progress: Progress) -> Target:
     """The target that measures the run of the experiment file `path`. UsageError if something is missing."""
     if run.target == "sim":
         return SimTarget(run, path, where.machine or run.spec.machine.simulated, where.dask)
@@ -100,7 +100,7 @@ def target_of(run: Run, path: Path, where: Where, progress: Progress) -> Target:
     return GuestTarget(run, path, kernel, modules.build(kernel))
 
 
-def measure(target: Target, out: Path | None, how: How, progress: Progress) -> Measured:
+def measure(target: Target, out: Path | None, options: MeasureOptions, progress: Progress) -> Measured:
     """Measure what is missing of a target's run; where nothing is, only how it is shown may change.
 
     `out` is the folder of all runs (None: `runs` in the checkout). UsageError if the experiment or this
@@ -120,39 +120,39 @@ def measure(target: Target, out: Path | None, how: How, progress: Progress) -> M
             shutil.rmtree(unfinished.folder, ignore_errors=True)
             complete.rename(unfinished.folder)
             complete, unfinished = Records(folder), complete
-        if how.fresh or not folder.is_dir():
-            return _measure(target, complete, unfinished, how, progress)
+        if options.fresh or not folder.is_dir():
+            return _measure(target, complete, unfinished, options, progress)
         more = "goes on measuring" if unfinished.folder.is_dir() else "measures"
         progress.note(f"measured before; --fresh {more} again")
-        return _show_as_asked(target, complete, how)
+        return _show_as_asked(target, complete, options)
 
 
 def _measure(
-    target: Target, complete: Records, unfinished: Records, how: How, progress: Progress
+    target: Target, complete: Records, unfinished: Records, options: MeasureOptions, progress: Progress
 ) -> Measured:
     """Measure what is missing and complete the run directory, unless a guest breaks."""
     folder, partial = complete.folder, unfinished.folder
     # With --fresh what is there goes, unless it is of a run with --fresh that was stopped.
-    if how.fresh and not (partial / FRESH).exists():
+    if options.fresh and not (partial / FRESH).exists():
         shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, exist_ok=True)
-    if how.fresh:
+    if options.fresh:
         (partial / FRESH).touch()
     sources.write(target, partial)
     folders.write_run(partial, target.run)
-    progress.note(target.announcement(unfinished, how.jobs))
+    progress.note(target.announcement(unfinished, options.jobs))
     began = datetime.now().astimezone()
     broken = None
     try:
-        target.measure(unfinished, plan.chunks(target.run), how.jobs, progress)
+        target.measure(unfinished, plan.chunks(target.run), options.jobs, progress)
         if folder.is_dir() and target.repeatable:
-            compare(target, complete, unfinished, how.jobs, progress)
+            compare(target, complete, unfinished, options.jobs, progress)
     except BrokenRunError as e:
         broken = str(e)
     finally:
         progress.end()
-    _write_environment(target, partial, how, began)
-    measured = _derive(target.run, unfinished, how)
+    _write_environment(target, partial, options, began)
+    measured = _derive(target.run, unfinished, options)
     if broken:
         return replace(measured, broken=broken)
     (partial / FRESH).unlink(missing_ok=True)
@@ -164,19 +164,19 @@ def _measure(
     return replace(measured, folder=folder)
 
 
-def _write_environment(target: Target, folder: Path, how: How, began: datetime) -> None:
+def _write_environment(target: Target, folder: Path, options: MeasureOptions, began: datetime) -> None:
     about = {
         **target.environment,
         "drive_title": target.drive.title,
         "identity": target.key,
-        "command": how.command,
+        "command": options.command,
         "began": began.isoformat(timespec="seconds"),
         "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
     (folder / "environment.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
-def _derive(run: Run, records: Records, how: How) -> Measured:
+def _derive(run: Run, records: Records, options: MeasureOptions) -> Measured:
     """Everything that is made of the records; again and again the same."""
     folder = records.folder
     measurements = records.of(plan.chunks(run))
@@ -185,13 +185,13 @@ def _derive(run: Run, records: Records, how: How) -> Measured:
     (folder / "results.json").write_text(json.dumps(export.to_json(run, points), indent=1) + "\n")
     measured = Measured(run, folder, measurements, points, cells.beside(folder, run), broken=None)
     if points:
-        how.report(measured)
+        options.report(measured)
     return measured
 
 
-def _show_as_asked(target: Target, records: Records, how: How) -> Measured:
+def _show_as_asked(target: Target, records: Records, options: MeasureOptions) -> Measured:
     """Show a run as this lab does, with today's titles and paper's numbers, which may have changed since."""
     shutil.rmtree(records.folder / "sources", ignore_errors=True)
     sources.write(target, records.folder)
     folders.write_run(records.folder, target.run)
-    return _derive(target.run, records, how)
+    return _derive(target.run, records, options)

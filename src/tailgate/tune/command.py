@@ -15,8 +15,7 @@ from tailgate.simulator.executor import executor
 from tailgate.spec.experiment import Experiment, ModeName
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.targets import identity
-from tailgate.targets.measure import How as MeasuredHow
-from tailgate.targets.measure import Measured
+from tailgate.targets.measure import Measured, MeasureOptions
 from tailgate.tune import answer, confirm, goal, workload
 from tailgate.tune.answer import Answer
 from tailgate.tune.evaluate import SimulatedLoad
@@ -42,7 +41,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class How:
+class SearchOptions:
     """How many simulations run at once, the command line, for the record, and what writes a run's report."""
 
     jobs: int
@@ -74,7 +73,7 @@ class Done:
         return {"asked": asdict(self.asked), **answer.to_json(self.answer), **fault}
 
 
-def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progress) -> Done:
+def tune(asked: Asked, base: Path, options: SearchOptions, kernel: str | None, progress: Progress) -> Done:
     """Search, and with a kernel's label measure the profiles in a virtual machine. UsageError."""
     spec, source = workload.experiment_of(asked.workload)
     space = Space(asked.schedulers or tuple(SEARCHED))
@@ -107,17 +106,17 @@ def tune(asked: Asked, base: Path, how: How, kernel: str | None, progress: Progr
             ("Machine", spec.machine.simulated),
             ("Schedulers", ", ".join(space.axes)),
             ("Queue", ", ".join(f"{name} {value}" for name, value in spec.queue.items())),
-            ("Command", how.command),
+            ("Command", options.command),
         ]
         goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
-        found = _answer(search, spec.queue, how, progress)
+        found = _answer(search, spec.queue, options, progress)
         done = Done(asked, found, folder, f"Tuned: {spec.title}", goals, facts, None)
         _write(done)
         if kernel and found.front:
             own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
             schedulers = [s.as_scheduler(label) for label, s in answer.to_confirm(found).items()]
             path = workload.write(own, schedulers, source, folder / "confirm")
-            told = MeasuredHow(how.jobs, False, how.command, how.report)
+            told = MeasureOptions(options.jobs, False, options.command, options.report)
             measured = confirm.measured(path, asked.mode, kernel, told, progress)
             values = confirm.values(measured, question.quantities, members)
             done = replace(done, answer=answer.with_confirmed(found, values), broken=measured.fault)
@@ -129,11 +128,11 @@ def _write(done: Done) -> None:
     replace_text(done.folder / "answer.json", json.dumps(done.to_json(), indent=1) + "\n")
 
 
-def _answer(search: Search, queue: Mapping[str, Value], how: How, progress: Progress) -> Answer:
+def _answer(search: Search, queue: Mapping[str, Value], options: SearchOptions, progress: Progress) -> Answer:
     left = max(1, search.budget.trials - search.remembered)
     progress.begin(left, left)
     try:
-        with executor(how.jobs, None) as pool:
+        with executor(options.jobs, None) as pool:
             return answer.answer(search, search.run(pool), queue)
     finally:
         progress.end()

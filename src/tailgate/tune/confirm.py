@@ -8,7 +8,7 @@ from statistics import fmean
 from tailgate.base.progress import Progress
 from tailgate.guest import kernels, modules, qemu
 from tailgate.spec.experiment import ModeName
-from tailgate.targets.measure import How, Measured, Where, measure, target_of
+from tailgate.targets.measure import Measured, MeasureOptions, TargetOptions, measure, target_of
 from tailgate.targets.resolve import resolve
 from tailgate.tune.goal import Quantity
 
@@ -20,10 +20,14 @@ def check(kernel: str, progress: Progress) -> None:
     modules.build(found)
 
 
-def measured(path: Path, mode: ModeName, kernel: str, how: How, progress: Progress) -> Measured:
+def measured(
+    path: Path, mode: ModeName, kernel: str, options: MeasureOptions, progress: Progress
+) -> Measured:
     """Measure an experiment in a guest with this kernel; its runs lie beside the file."""
     run = resolve(path, mode, None, None, "vm")
-    return measure(target_of(run, path, Where(kernel), progress), path.parent / "runs", how, progress)
+    return measure(
+        target_of(run, path, TargetOptions(kernel), progress), path.parent / "runs", options, progress
+    )
 
 
 def values(

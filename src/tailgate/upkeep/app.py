@@ -142,13 +142,13 @@ def calibrate(
         calibrate.main(drive, check, write, samples, evaluations)
         return OK
     from tailgate.fitting import command
-    from tailgate.targets.measure import How
+    from tailgate.targets.measure import MeasureOptions
 
     if out is None or check or write:
         raise UsageError("--target probes a drive: expected --out FILE, and neither --check nor --write")
-    how = How(os.cpu_count() or 1, False, context.obj, report.of)
+    measuring = MeasureOptions(os.cpu_count() or 1, False, context.obj, report.of)
     console = log()
-    found = command.calibrate(drive, target, writes, out, how, Progress(console))
+    found = command.calibrate(drive, target, writes, out, measuring, Progress(console))
     fitted.show(found, console)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
     return OK

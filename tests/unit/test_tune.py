@@ -370,7 +370,7 @@ def test_a_search_does_not_go_on_with_another_trace(tmp_path: Path) -> None:
     job = tmp_path / "own.fio"
     job.write_text("[a]\nfilename=/dev/nvme0n1\ndirect=1\nread_iolog=a.log\n")
     how = command.SearchOptions(1, "", lambda folder: None)
-    asked = command.Asked(
+    asked = command.SearchTask(
         workload.Asked(str(job)),
         ("max a.iops", "min a.lat_us.p99"),
         (),

@@ -22,7 +22,7 @@ from tailgate.tune.goal import question
 from tailgate.tune.search import Tried
 from tailgate.tune.space import Setting
 
-ASKED_BY = command.Asked(workload.Asked("own.fio"), (), (), None, "quick")
+ASKED_BY = command.SearchTask(workload.Asked("own.fio"), (), (), None, "quick")
 
 
 def test_the_search_finds_the_best_that_keeps_what_must_be_kept() -> None:
@@ -197,7 +197,7 @@ def test_a_limit_is_a_share_of_what_the_reference_gives_in_the_guest(
     assert isinstance(profiles, dict)
     assert profiles["latency"]["confirmed_keeps"] is kept
     for of, ok in ((found, True), (told, kept)):
-        assert command.Done(ASKED_BY, of, tmp_path, "", "", [], None).ok is ok
+        assert command.TuneResult(ASKED_BY, of, tmp_path, "", "", [], None).ok is ok
 
 
 def test_what_limits_refer_to_is_measured_in_the_guest_with_its_defaults() -> None:

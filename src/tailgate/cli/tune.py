@@ -116,7 +116,7 @@ def tune(
     from tailgate.tune import workload as workload_of
 
     options.only_for("vm", target, kernel=kernel)
-    asked = command.Asked(
+    asked = command.SearchTask(
         workload=workload_of.Asked(
             workload, load, options.pairs("--variable", variable, str, "NAME=TEXT"), drive, cpus
         ),

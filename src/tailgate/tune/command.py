@@ -27,7 +27,7 @@ TRIALS: Mapping[str, tuple[int, int]] = {"quick": (44, 3), "full": (120, 8)}
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchTask:
     """Everything that decides what a search finds. None: the mode's, or all schedulers."""
 
     workload: workload.Asked
@@ -50,10 +50,10 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class Done:
+class TuneResult:
     """The answer, where it lies, and what is told of it."""
 
-    asked: Asked
+    asked: SearchTask
     answer: Answer
     folder: Path
     title: str
@@ -73,7 +73,9 @@ class Done:
         return {"asked": asdict(self.asked), **answer.to_json(self.answer), **fault}
 
 
-def tune(asked: Asked, base: Path, options: SearchOptions, kernel: str | None, progress: Progress) -> Done:
+def tune(
+    asked: SearchTask, base: Path, options: SearchOptions, kernel: str | None, progress: Progress
+) -> TuneResult:
     """Search, and with a kernel's label measure the profiles in a virtual machine. UsageError."""
     spec, source = workload.experiment_of(asked.workload)
     space = Space(asked.schedulers or tuple(SEARCHED))
@@ -110,7 +112,7 @@ def tune(asked: Asked, base: Path, options: SearchOptions, kernel: str | None, p
         ]
         goals = "; ".join([*asked.goals, *(f"keep {k}" for k in asked.keeps)])
         found = _answer(search, spec.queue, options, progress)
-        done = Done(asked, found, folder, f"Tuned: {spec.title}", goals, facts, None)
+        done = TuneResult(asked, found, folder, f"Tuned: {spec.title}", goals, facts, None)
         _write(done)
         if kernel and found.front:
             own = _with_rate(spec, found) if workload.is_job(asked.workload) else spec
@@ -124,7 +126,7 @@ def tune(asked: Asked, base: Path, options: SearchOptions, kernel: str | None, p
         return done
 
 
-def _write(done: Done) -> None:
+def _write(done: TuneResult) -> None:
     replace_text(done.folder / "answer.json", json.dumps(done.to_json(), indent=1) + "\n")
 
 

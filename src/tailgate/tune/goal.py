@@ -70,7 +70,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Keep:
+class Constraint:
     """A quantity with a limit: a number, or a multiple of what a scheduler gives with its default knobs."""
 
     quantity: Quantity
@@ -98,7 +98,7 @@ class Question:
     """Goals and what must be kept. The objectives are the goals, and what is kept: their price."""
 
     goals: tuple[Goal, ...]
-    keeps: tuple[Keep, ...]
+    keeps: tuple[Constraint, ...]
 
     @property
     def objectives(self) -> tuple[Goal, ...]:
@@ -161,11 +161,11 @@ def _goal(text: str, flows: Sequence[str]) -> Goal:
     return Goal(_quantity(found, flows, "--goal"), found["way"] == "min")
 
 
-def _keep(text: str, flows: Sequence[str]) -> Keep:
+def _keep(text: str, flows: Sequence[str]) -> Constraint:
     if not (found := _KEEP.fullmatch(text)):
         raise UsageError(f'--keep: expected "FLOW.FIGURE >= NUMBER" or "... >= NUMBER * none", got "{text}"')
     try:
         number = float(found["number"])
     except ValueError as e:
         raise UsageError(f"--keep: expected a number, got {found['number']}") from e
-    return Keep(_quantity(found, flows, "--keep"), found["sign"] == ">=", number, found["of"])
+    return Constraint(_quantity(found, flows, "--keep"), found["sign"] == ">=", number, found["of"])

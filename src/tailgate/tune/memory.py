@@ -12,7 +12,7 @@ from tailgate.tune.evaluate import Wanted
 
 
 @dataclass(frozen=True)
-class Result:
+class Evaluation:
     """What one simulation gave: the objectives, simulated seconds, and figures of each flow."""
 
     values: tuple[float, ...]
@@ -21,12 +21,12 @@ class Result:
 
 
 class Memory:
-    """Results by setting, seed and share; with a file also those of earlier processes, a line for each."""
+    """Evaluations by setting, seed and share; with a file those of earlier processes too."""
 
     def __init__(self, path: Path | None) -> None:
         """Only one process may use a file at a time."""
         self._path = path
-        self._known: dict[str, Result] = {}
+        self._known: dict[str, Evaluation] = {}
         if path and path.exists():
             text = path.read_text(encoding="utf-8")
             # A process that is killed may leave a part of a line.
@@ -37,7 +37,7 @@ class Memory:
                 with contextlib.suppress(ValueError, KeyError, TypeError):  # damaged: simulated again
                     about = json.loads(line)
                     own = about["result"]
-                    self._known[about["of"]] = Result(tuple(own["values"]), own["seconds"], own["flows"])
+                    self._known[about["of"]] = Evaluation(tuple(own["values"]), own["seconds"], own["flows"])
         self._had = frozenset(self._known)
 
     @property
@@ -54,9 +54,9 @@ class Memory:
         return sum(name.endswith(_how(seed, share)) for name in self._had)
 
     def of(
-        self, wanted: Sequence[Wanted], simulate: Callable[[Sequence[Wanted]], Iterable[Result]]
-    ) -> list[Result]:
-        """The results, in order. Those that are not there are simulated, and each is kept as it comes."""
+        self, wanted: Sequence[Wanted], simulate: Callable[[Sequence[Wanted]], Iterable[Evaluation]]
+    ) -> list[Evaluation]:
+        """The evaluations, in order. Those that are not there are simulated, and each is kept as it comes."""
         new = [w for w in wanted if _name(w) not in self._known]
         for w, result in zip(new, simulate(new), strict=True):
             self._known[_name(w)] = result

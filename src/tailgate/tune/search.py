@@ -23,7 +23,7 @@ from tailgate.base.errors import UsageError
 from tailgate.tune.evaluate import WHOLE, Given, SimulatedLoad, Wanted
 from tailgate.tune.front import Candidate, dominated, keeps
 from tailgate.tune.goal import ENDLESS, Question
-from tailgate.tune.memory import Memory, Result
+from tailgate.tune.memory import Evaluation, Memory
 from tailgate.tune.space import Setting, Space
 
 #: Proposals that are simulated side by side; a constant, as it decides what is proposed next.
@@ -145,13 +145,13 @@ class Search:
         """The limits by the means of the references over their seeds so far."""
         return list(self.question.limits({name: own.values for name, own in self.references.items()}))
 
-    def _results(self, wanted: Sequence[Wanted], pool: Executor) -> list[Result]:
+    def _results(self, wanted: Sequence[Wanted], pool: Executor) -> list[Evaluation]:
         """Those that are not in memory are simulated, side by side."""
 
-        def simulate(new: Sequence[Wanted]) -> Iterator[Result]:
+        def simulate(new: Sequence[Wanted]) -> Iterator[Evaluation]:
             for given in self.load.evaluate(new, pool):
                 values = tuple(q.of(given.flows, self.members) for q in self.question.quantities)
-                yield Result(values, given.seconds, _flows(given))
+                yield Evaluation(values, given.seconds, _flows(given))
 
         return self._memory.of(wanted, simulate)
 

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from tailgate import main as cli
 from tailgate.fitting import fit
-from tailgate.fitting.command import OF_WRITES, Fitted, Left, text
+from tailgate.fitting.command import OF_WRITES, Fitted, ProbeResidual, text
 from tailgate.fitting.fit import ASSUMED, START, Fit
 from tailgate.fitting.model import Model
-from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
+from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, figures, ratios, tail
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
 from tailgate.show.fitted import show
@@ -32,10 +32,10 @@ def histogram(values: list[float], counts: list[int]) -> Histogram:
 def test_percentiles_count_only_with_requests_beyond_them() -> None:
     few = Flow(name="read", op="read", ios=100, iops=5.0, mib_s=1.0, histogram=histogram([10, 20], [50, 50]))
     found = figures([few])
-    assert found[Name("read", "iops")] == 5
-    assert found[Name("read", "mean")] == 15
-    assert Name("read", "p90") in found  # ten beyond
-    assert Name("read", "p97") not in found
+    assert found[FigureName("read", "iops")] == 5
+    assert found[FigureName("read", "mean")] == 15
+    assert FigureName("read", "p90") in found  # ten beyond
+    assert FigureName("read", "p97") not in found
 
 
 def test_the_tail_of_one_read_at_a_time() -> None:
@@ -44,8 +44,8 @@ def test_the_tail_of_one_read_at_a_time() -> None:
 
 
 def test_ratios_are_logarithms_and_a_figure_that_is_lacking_is_far_off() -> None:
-    place, name, other = Place(READS, "one-4k"), Name("read", "iops"), Name("read", "p99")
-    found = {n: log for _, n, log in ratios({place: {name: 10.0, other: 5.0}}, {place: {name: 20.0}})}
+    load, name, other = ProbeLoad(READS, "one-4k"), FigureName("read", "iops"), FigureName("read", "p99")
+    found = {n: log for _, n, log in ratios({load: {name: 10.0, other: 5.0}}, {load: {name: 20.0}})}
     assert found == {name: pytest.approx(math.log(2)), other: 1.0}
 
 
@@ -56,16 +56,16 @@ def hidden() -> dict[str, int]:
 
 
 def probed(model: Model, drive: dict[str, int]) -> Probed:
-    return model.probe(drive, model.places(), seed=7)
+    return model.probe(drive, model.loads(), seed=7)
 
 
 def test_figures_that_vary_with_the_seed_count_less(hidden: dict[str, int]) -> None:
     with ThreadPoolExecutor(2) as pool:
         model = Model([READS], pool)
         measured = probed(model, hidden)
-        weights = Fit(model, measured, Tail(0, 0), lambda words: None)._weights(hidden, model.places())
-    single = weights[Place(READS, "one-4k"), Name("read", "p50")]
-    tail_of_many = weights[Place(READS, "many-4k"), Name("read", "p99")]
+        weights = Fit(model, measured, Tail(0, 0), lambda words: None)._weights(hidden, model.loads())
+    single = weights[ProbeLoad(READS, "one-4k"), FigureName("read", "p50")]
+    tail_of_many = weights[ProbeLoad(READS, "many-4k"), FigureName("read", "p99")]
     assert single == pytest.approx(1 / fit.GRAIN, rel=0.5)
     assert tail_of_many < single / 2
 
@@ -101,8 +101,10 @@ def test_reads_show_their_times(hidden: dict[str, int], monkeypatch: pytest.Monk
 
 def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:
     parameters = {**START, "read_ns": 50_000, "read_fixed_ns": 10_000}
-    left = [Left(Place(READS, "one-4k"), Name("read", "iops"), 100.0, 110.0, math.log(1.1))]
-    found = Fitted(parameters, frozenset(parameters) - OF_WRITES, left)
+    residuals = [
+        ProbeResidual(ProbeLoad(READS, "one-4k"), FigureName("read", "iops"), 100.0, 110.0, math.log(1.1))
+    ]
+    found = Fitted(parameters, frozenset(parameters) - OF_WRITES, residuals)
     assert found.error == pytest.approx(0.1)
     path = tmp_path / "mine.toml"
     path.write_text(text(found, 'my "first"', "tailgate calibrate"))
@@ -114,9 +116,9 @@ def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_the_model_lacks_counts_in_the_error() -> None:
-    place = Place(READS, "one-4k")
-    near = Left(place, Name("read", "iops"), 100.0, 100.0, 0.0)
-    lacking = Left(place, Name("read", "p99"), 100.0, 0.0, 1.0)
+    load = ProbeLoad(READS, "one-4k")
+    near = ProbeResidual(load, FigureName("read", "iops"), 100.0, 100.0, 0.0)
+    lacking = ProbeResidual(load, FigureName("read", "p99"), 100.0, 0.0, 1.0)
     found = Fitted({}, frozenset(), [near, lacking])
     assert found.error == pytest.approx(math.exp(math.sqrt(0.5)) - 1)
     console = Console(record=True, width=100)

@@ -14,7 +14,7 @@ from tailgate.base.paths import replace_text
 from tailgate.base.progress import Progress
 from tailgate.fitting.fit import ASSUMED, Fit
 from tailgate.fitting.model import Model
-from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, figures, ratios, tail
+from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, figures, ratios, tail
 from tailgate.spec import drive as drives
 from tailgate.spec import drive_file
 from tailgate.spec import experiment as experiments
@@ -31,11 +31,11 @@ UNITS_OF = "unseen-1"
 
 
 @dataclass(frozen=True)
-class Left:
+class ProbeResidual:
     """What is left over of a figure: measured, of the model (0: it has none), and `log` of probe.ratios()."""
 
-    place: Place
-    name: Name
+    load: ProbeLoad
+    name: FigureName
     measured: float
     model: float
     log: float
@@ -43,9 +43,9 @@ class Left:
     @property
     def words(self) -> str:
         """The figure in words."""
-        flow = f"{self.name.flow} " if self.place.experiment == WRITES else ""
-        kind = self.place.experiment.partition("/")[2]
-        return f"{kind}, {self.place.load}: {flow}{self.name.figure}"
+        flow = f"{self.name.flow} " if self.load.experiment == WRITES else ""
+        kind = self.load.experiment.partition("/")[2]
+        return f"{kind}, {self.load.label}: {flow}{self.name.figure}"
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Fitted:
 
     parameters: Mapping[str, int]
     fitted: frozenset[str]
-    left: Sequence[Left]
+    residuals: Sequence[ProbeResidual]
 
     @property
     def error(self) -> float:
         """The root mean square of what is left over, as a share; a figure the model lacks is e times off."""
-        return math.exp(math.sqrt(statistics.fmean(one.log**2 for one in self.left))) - 1
+        return math.exp(math.sqrt(statistics.fmean(one.log**2 for one in self.residuals))) - 1
 
 
 def calibrate(
@@ -79,7 +79,7 @@ def calibrate(
         raise UsageError(f"{out}: {out.parent} cannot be written to")
     drives.load(str(drive))
     names = [READS, *([WRITES] if writes else [])]
-    probed: dict[Place, dict[Name, float]] = {}
+    probed: dict[ProbeLoad, dict[FigureName, float]] = {}
     late = Tail(0.0, 0.0)
     for name in names:
         path = experiments.find(name)
@@ -90,7 +90,7 @@ def calibrate(
         if measured.fault:
             progress.note(f"{name}: {measured.fault}; the fit takes them as they are")
         for m in measured.measurements:
-            probed[Place(name, m.sweep.label or "")] = figures(m.flows)
+            probed[ProbeLoad(name, m.sweep.label or "")] = figures(m.flows)
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
     found = fit(names, probed, late, progress.note)
@@ -103,13 +103,13 @@ def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         model = Model(names, pool)
         parameters = Fit(model, probed, late, told).run()
-        own = model.probe({**ASSUMED, **parameters}, model.places())
-    left = [
-        Left(place, name, probed[place][name], own[place].get(name, 0.0), log)
-        for place, name, log in ratios(probed, own)
+        own = model.probe({**ASSUMED, **parameters}, model.loads())
+    residuals = [
+        ProbeResidual(load, name, probed[load][name], own[load].get(name, 0.0), log)
+        for load, name, log in ratios(probed, own)
     ]
     fitted = frozenset(parameters) - (frozenset() if WRITES in names else OF_WRITES)
-    return Fitted(parameters, fitted, left)
+    return Fitted(parameters, fitted, residuals)
 
 
 def text(found: Fitted, name: str, command: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tailgate.fitting.model import SEED, Model, Parameters
-from tailgate.fitting.probe import READS, WRITES, Name, Place, Probed, Tail, ratios
+from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, ratios
 
 #: What is not seen from outside, or hardly, and stays: data is scattered in units of 4 KiB.
 ASSUMED: Parameters = {
@@ -56,7 +56,7 @@ GRAIN = 0.006
 #: Beyond so many standard errors a figure counts in proportion to its distance, and not to its square.
 FAR = 3.0
 
-Weights = Mapping[tuple[Place, Name], float]
+Weights = Mapping[tuple[ProbeLoad, FigureName], float]
 
 
 class Fit:
@@ -65,7 +65,7 @@ class Fit:
     def __init__(self, model: Model, measured: Probed, tail: Tail, told: Callable[[str], None]) -> None:
         """`tail` is that of one read of 4 KiB at a time."""
         self.model, self.measured, self.tail, self.told = model, measured, tail, told
-        self.writes = any(place.experiment == WRITES for place in measured)
+        self.writes = any(load.experiment == WRITES for load in measured)
 
     def run(self) -> dict[str, int]:
         """The parameters."""
@@ -90,29 +90,29 @@ class Fit:
         large_ns = 1000 * self._figure(WRITES, "one-128k", "write", "mean")
         transfer = max(1, round((large_ns - small_ns) / 124))
         start = {**found, "transfer_ns": transfer, "write_fixed_ns": max(1, round(small_ns - 4 * transfer))}
-        places = [Place(WRITES, "one-4k"), Place(WRITES, "one-128k")]
-        return self._search(start, ("transfer_ns", "write_fixed_ns"), places, 60, 0.03)[0]
+        loads = [ProbeLoad(WRITES, "one-4k"), ProbeLoad(WRITES, "one-128k")]
+        return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 60, 0.03)[0]
 
     def _reads(self, found: Parameters) -> dict[str, int]:
         """Times of reads for several numbers of dies; then the numbers beside the best, and finer steps."""
-        places = self.model.places(READS)
+        loads = self.model.loads(READS)
         names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
-        weights = self._weights(found, places)
+        weights = self._weights(found, loads)
         one_die_ns = round(1e9 / self._figure(READS, "many-4k", "read", "iops"))
         one_ns = found["read_ns"] + found["read_fixed_ns"]
         one_die = {**found, "dies": 1, "read_ns": one_die_ns, "read_fixed_ns": max(1, one_ns - one_die_ns)}
         starts = [self._with_dies(one_die, dies) for dies in DIES]
         possible = [start for start in starts if start["read_fixed_ns"] > 1] or starts[:1]
         best = min(
-            (self._search(start, names, places, 60, 0.1, weights) for start in possible),
+            (self._search(start, names, loads, 60, 0.1, weights) for start in possible),
             key=lambda one: one[1],
         )
         for _ in range(ROUNDS):
             own = best[0]
-            weights = self._weights(own, places)
-            best = own, self._cost(own, places, weights)
+            weights = self._weights(own, loads)
+            best = own, self._cost(own, loads, weights)
             for start in (own, *(self._with_dies(own, max(1, own["dies"] + more)) for more in (-1, 1))):
-                other = self._search(start, names, places, 80, 0.06, weights)
+                other = self._search(start, names, loads, 80, 0.06, weights)
                 best = min(best, other, key=lambda one: one[1])
             if best[0]["dies"] == own["dies"]:
                 break
@@ -120,7 +120,7 @@ class Fit:
         found_spread = own["read_spread_percent"]
         for spread in range(max(0, found_spread - 2), min(100, found_spread + 2) + 1):
             start = {**own, "read_spread_percent": spread}
-            other = self._search(start, ("read_ns", "read_fixed_ns"), places, 30, 0.02, weights)
+            other = self._search(start, ("read_ns", "read_fixed_ns"), loads, 30, 0.02, weights)
             best = min(best, other, key=lambda one: one[1])
         self.told(f"reads: {words(best[0], ('dies', *names))}")
         return best[0]
@@ -136,7 +136,7 @@ class Fit:
 
     def _writes(self, found: Parameters) -> dict[str, int]:
         """Buffer, program and erase, for both kinds of admission."""
-        places, names = self.model.places(WRITES), ("buffer_kib", "program_ns", "erase_ns")
+        loads, names = self.model.loads(WRITES), ("buffer_kib", "program_ns", "erase_ns")
         steady_kib_s = 128 * self._figure(WRITES, "steady", "write", "iops")
         # What a die takes for a program, and for its part of an erase.
         both_ns = 1e9 * found["dies"] * ASSUMED["program_kib"] / steady_kib_s
@@ -154,18 +154,18 @@ class Fit:
             for buffer in (700, 2_000, 6_000)
         ]
         best: list[tuple[dict[str, int], float]] = []
-        weights = self._weights(starts[0], places)
+        weights = self._weights(starts[0], loads)
         for admission in (0, 1):
             first = [s for s in starts if s["admission"] == admission]
             own = min(
-                (self._search(s, names, places, 30, 0.2, weights) for s in first), key=lambda one: one[1]
+                (self._search(s, names, loads, 30, 0.2, weights) for s in first), key=lambda one: one[1]
             )
             for step in (0.2, 0.1, 0.05):
-                own = self._search(own[0], names, places, 90, step)
+                own = self._search(own[0], names, loads, 90, step)
             best.append(own)
         # Both are judged by the same weights.
-        weights = self._weights(min(best, key=lambda one: one[1])[0], places)
-        values = min((one for one, _ in best), key=lambda one: self._cost(one, places, weights))
+        weights = self._weights(min(best, key=lambda one: one[1])[0], loads)
+        values = min((one for one, _ in best), key=lambda one: self._cost(one, loads, weights))
         self.told(f"writes: {words(values, ('transfer_ns', 'write_fixed_ns', *names, 'admission'))}")
         return values
 
@@ -175,44 +175,46 @@ class Fit:
         self,
         start: Parameters,
         names: Sequence[str],
-        places: Sequence[Place],
+        loads: Sequence[ProbeLoad],
         evaluations: int,
         step: float,
         weights: Weights | None = None,
     ) -> tuple[dict[str, int], float]:
         """The best values of some parameters by the simplex method, on a logarithmic scale; their cost."""
-        weights = weights or self._weights(start, places)
+        weights = weights or self._weights(start, loads)
         logs = [math.log(max(1, start[name])) for name in names]
         simplex = [logs, *([v + step * (i == j) for j, v in enumerate(logs)] for i in range(len(logs)))]
         best = minimize(
-            lambda x: self._cost({**start, **_values(names, x)}, places, weights),
+            lambda x: self._cost({**start, **_values(names, x)}, loads, weights),
             logs,
             method="Nelder-Mead",
             options={"initial_simplex": simplex, "maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-3},
         )
         return {**start, **_values(names, best.x)}, float(best.fun)
 
-    def _cost(self, parameters: Parameters, places: Sequence[Place], weights: Weights) -> float:
+    def _cost(self, parameters: Parameters, loads: Sequence[ProbeLoad], weights: Weights) -> float:
         """The mean square of the distances in standard errors, with the far ones held back."""
-        measured = {place: self.measured[place] for place in places}
-        model = self.model.probe({**ASSUMED, **parameters}, places)
-        errors = [abs(log) * weights[place, name] for place, name, log in ratios(measured, model)]
+        measured = {load: self.measured[load] for load in loads}
+        model = self.model.probe({**ASSUMED, **parameters}, loads)
+        errors = [abs(log) * weights[load, name] for load, name, log in ratios(measured, model)]
         return sum(e * e if e < FAR else FAR * (2 * e - FAR) for e in errors) / len(errors)
 
-    def _weights(self, parameters: Parameters, places: Sequence[Place]) -> dict[tuple[Place, Name], float]:
+    def _weights(
+        self, parameters: Parameters, loads: Sequence[ProbeLoad]
+    ) -> dict[tuple[ProbeLoad, FigureName], float]:
         """One over the standard error of each figure's logarithm, from drives that differ in their seed."""
-        runs = [self.model.probe({**ASSUMED, **parameters}, places, seed) for seed in NOISE_SEEDS]
+        runs = [self.model.probe({**ASSUMED, **parameters}, loads, seed) for seed in NOISE_SEEDS]
         found = {}
-        for place in places:
-            for name in self.measured[place]:
-                logs = [math.log(r[place][name]) for r in runs if r[place].get(name, 0.0) > 0]
+        for load in loads:
+            for name in self.measured[load]:
+                logs = [math.log(r[load][name]) for r in runs if r[load].get(name, 0.0) > 0]
                 error = float(np.std(logs, ddof=1)) if len(logs) > 2 else 1.0
                 # The measured figure varies as much as the mean of these does not.
-                found[place, name] = 1 / math.hypot(error * math.sqrt(1 + 1 / len(runs)), GRAIN)
+                found[load, name] = 1 / math.hypot(error * math.sqrt(1 + 1 / len(runs)), GRAIN)
         return found
 
     def _figure(self, experiment: str, load: str, flow: str, figure: str) -> float:
-        return self.measured[Place(experiment, load)][Name(flow, figure)]
+        return self.measured[ProbeLoad(experiment, load)][FigureName(flow, figure)]
 
 
 def _busy(dies: int) -> float:

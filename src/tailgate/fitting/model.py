@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from tailgate.fitting.probe import Figures, Place, Probed, figures
+from tailgate.fitting.probe import Figures, Probed, ProbeLoad, figures
 from tailgate.load.loads import Loads
 from tailgate.simulator import simulation
 from tailgate.spec import drive as drives
@@ -26,7 +26,7 @@ class Model:
     def __init__(self, names: Sequence[str], pool: Executor) -> None:
         """`pool` is where simulations run; threads will do, as the simulator lets go of Python's lock."""
         self._pool = pool
-        self._points: dict[Place, tuple[SimPlan, PlannedPoint]] = {}
+        self._points: dict[ProbeLoad, tuple[SimPlan, PlannedPoint]] = {}
         for name in names:
             path = experiments.find(name)
             run = resolve(path, "full", None, None, "sim")
@@ -35,23 +35,23 @@ class Model:
             its = SimPlan(run, Loads(run, path, drive), drive, machine, simulation.build())
             for chunk in plan.chunks(run):
                 [point] = chunk.points
-                self._points[Place(name, chunk.sweep.label or "")] = (its, point)
+                self._points[ProbeLoad(name, chunk.sweep.label or "")] = (its, point)
 
-    def places(self, *names: str) -> list[Place]:
+    def loads(self, *names: str) -> list[ProbeLoad]:
         """The loads of these experiments, or all."""
-        return [place for place in self._points if not names or place.experiment in names]
+        return [load for load in self._points if not names or load.experiment in names]
 
-    def probe(self, parameters: Parameters, places: Sequence[Place], seed: int = SEED) -> Probed:
+    def probe(self, parameters: Parameters, loads: Sequence[ProbeLoad], seed: int = SEED) -> Probed:
         """What a drive of these parameters shows under some loads. The seed is the drive's."""
         own = {**drives.split(parameters)[0], "seed": seed}
         told = []
-        for place in places:
-            its, point = self._points[place]
+        for load in loads:
+            its, point = self._points[load]
             simulated = its.simulation(point)
             told.append(replace(simulated, drive=own | {"dilation": simulated.drive["dilation"]}))
         outcomes = self._pool.map(simulation.simulate, told)
-        found: dict[Place, Figures] = {}
-        for place, outcome in zip(places, outcomes, strict=True):
-            its, point = self._points[place]
-            found[place] = figures(its.measurement(point, outcome).flows)
+        found: dict[ProbeLoad, Figures] = {}
+        for load, outcome in zip(loads, outcomes, strict=True):
+            its, point = self._points[load]
+            found[load] = figures(its.measurement(point, outcome).flows)
         return found

@@ -17,15 +17,15 @@ LATE = 2.5
 
 
 @dataclass(frozen=True)
-class Place:
+class ProbeLoad:
     """A load of a probe."""
 
     experiment: str
-    load: str
+    label: str
 
 
 @dataclass(frozen=True)
-class Name:
+class FigureName:
     """A figure of a load: `iops`, `mean` or a percentile such as `p97` in us, of one flow."""
 
     flow: str
@@ -33,22 +33,22 @@ class Name:
 
 
 #: The figures of one load.
-Figures = Mapping[Name, float]
+Figures = Mapping[FigureName, float]
 #: Those of all loads.
-Probed = Mapping[Place, Figures]
+Probed = Mapping[ProbeLoad, Figures]
 
 
-def figures(flows: Sequence[Flow]) -> dict[Name, float]:
+def figures(flows: Sequence[Flow]) -> dict[FigureName, float]:
     """The figures of a load's flows."""
-    found: dict[Name, float] = {}
+    found: dict[FigureName, float] = {}
     for flow in flows:
         if not flow.histogram.n:
             continue
-        found[Name(flow.name, "iops")] = flow.iops
-        found[Name(flow.name, "mean")] = flow.histogram.mean_us
+        found[FigureName(flow.name, "iops")] = flow.iops
+        found[FigureName(flow.name, "mean")] = flow.histogram.mean_us
         for p in PERCENTILES:
             if flow.histogram.n * (1 - p) >= BEYOND:
-                found[Name(flow.name, f"p{100 * p:g}")] = flow.histogram.percentile(p)
+                found[FigureName(flow.name, f"p{100 * p:g}")] = flow.histogram.percentile(p)
     return found
 
 
@@ -71,9 +71,9 @@ def tail(histogram: Histogram) -> Tail:
     return Tail(count / histogram.n, sum_us / count - median)
 
 
-def ratios(measured: Probed, model: Probed) -> Iterator[tuple[Place, Name, float]]:
+def ratios(measured: Probed, model: Probed) -> Iterator[tuple[ProbeLoad, FigureName, float]]:
     """The logarithm of the model's figure over the measured one; one that the model lacks is e times off."""
-    for place, of_load in measured.items():
+    for load, of_load in measured.items():
         for name, value in of_load.items():
-            own = model[place].get(name, 0.0)
-            yield place, name, math.log(own / value) if own > 0 and value > 0 else 1.0
+            own = model[load].get(name, 0.0)
+            yield load, name, math.log(own / value) if own > 0 and value > 0 else 1.0

@@ -13,11 +13,18 @@ def show(found: Fitted, console: Console) -> None:
     table.add_column("figure (requests a second; us)")
     for heading in ("measured", "model", "ratio"):
         table.add_column(heading, justify="right")
-    for left in found.left:
-        has = left.model > 0 and left.measured > 0
-        ratio = f"{left.model / left.measured:.2f}" if has else "-"
-        table.add_row(left.words, f"{left.measured:.4g}", f"{left.model:.4g}" if left.model else "-", ratio)
+    for residual in found.residuals:
+        has = residual.model > 0 and residual.measured > 0
+        ratio = f"{residual.model / residual.measured:.2f}" if has else "-"
+        table.add_row(
+            residual.words,
+            f"{residual.measured:.4g}",
+            f"{residual.model:.4g}" if residual.model else "-",
+            ratio,
+        )
     console.print(table)
     for name in sorted(found.fitted):
         console.print(f"{name} = {found.parameters[name]}", highlight=False)
-    console.print(f"{len(found.left)} figures, off by {found.error:.1%} (root mean square)", highlight=False)
+    console.print(
+        f"{len(found.residuals)} figures, off by {found.error:.1%} (root mean square)", highlight=False
+    )

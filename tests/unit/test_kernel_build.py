@@ -9,9 +9,9 @@ import pytest
 
 from tailgate.base.errors import UsageError
 from tailgate.guest import apt, kernel_build, kernels
-from tailgate.guest.kernel_build import Source
+from tailgate.guest.kernel_build import KernelSource
 
-SOURCE = Source("linux-source-9.1", "9.1.7-2", "kasan")
+SOURCE = KernelSource("linux-source-9.1", "9.1.7-2", "kasan")
 #: A kernel's build as far as it is looked at from outside; it compiles the host's `true`.
 MAKEFILE = """\
 allnoconfig:
@@ -75,7 +75,9 @@ def test_every_option_must_be_taken() -> None:
 def test_our_configurations_name_an_option_once() -> None:
     for kind in kernel_build.KINDS:
         lines = [
-            line for line in Source("s", "v", kind).configuration().splitlines() if line.startswith("CONFIG")
+            line
+            for line in KernelSource("s", "v", kind).configuration().splitlines()
+            if line.startswith("CONFIG")
         ]
         names = [line.partition("=")[0] for line in lines]
         assert len(names) == len(set(names))
@@ -85,7 +87,7 @@ def test_our_configurations_name_an_option_once() -> None:
 def test_key_stands_for_options_and_version(configurations: Path) -> None:
     key = SOURCE.key()
     assert key == SOURCE.key()
-    assert key != Source("linux-source-9.1", "9.1.8-1", "kasan").key()
+    assert key != KernelSource("linux-source-9.1", "9.1.8-1", "kasan").key()
     base = configurations / "base.config"
     base.write_text(f"# why\n\n{base.read_text()}")
     assert key == SOURCE.key()
@@ -155,7 +157,7 @@ def test_source_of_the_same_version_or_else_the_newest(wanted: str, chosen: str)
         name, _, version = arguments[1].partition("=")
         return f"Package: {name}\nVersion: {version}\nSize: 1\n"
 
-    assert apt.find_source(Source("linux-source-9.1", wanted, "kasan"), apt_cache).version == chosen
+    assert apt.find_source(KernelSource("linux-source-9.1", wanted, "kasan"), apt_cache).version == chosen
 
 
 def test_no_source_names_the_way_out() -> None:
@@ -166,9 +168,9 @@ def test_no_source_names_the_way_out() -> None:
 def test_debug_kernel_is_built_once_for_a_configuration(
     tmp_path: Path, configurations: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[Source] = []
+    built: list[KernelSource] = []
 
-    def build(source: Source, fetch: object, work: Path, progress: object) -> tuple[str, Path]:
+    def build(source: KernelSource, fetch: object, work: Path, progress: object) -> tuple[str, Path]:
         built.append(source)
         (work / "result").mkdir(parents=True)
         (work / "result/vmlinux").touch()

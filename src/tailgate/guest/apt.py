@@ -74,7 +74,7 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
     return suites[0], [p for p in found.values() if p.name not in (image_meta, headers_meta)]
 
 
-def find_source(source: kernel_build.Source, apt_cache: Callable[[Sequence[str]], str]) -> Package:
+def find_source(source: kernel_build.KernelSource, apt_cache: Callable[[Sequence[str]], str]) -> Package:
     """The package of a kernel's source: of this version, or else the newest that apt has of the series."""
     offered = [
         line.split("|")[1].strip()

@@ -48,7 +48,7 @@ HEADER_FOLDERS = ("arch/x86", "include", "scripts", "tools/objtool", "tools/bpf/
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A kernel's source: Debian's package of it and what the kernel is to be built as.
 
     `version` is the package's. `kind` is one of KINDS, or empty if nothing is to be built.
@@ -88,7 +88,7 @@ def check_host(folder: Path) -> None:
         )
 
 
-def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Tell) -> tuple[str, Path]:
+def build(source: KernelSource, fetch: Callable[[], Path], work: Path, progress: Tell) -> tuple[str, Path]:
     """Build in `work`; the kernel's release and its folder, which the caller moves to its place.
 
     `fetch` returns the source package's file; it is called only if `work` has no source yet. The folder
@@ -117,7 +117,7 @@ def build(source: Source, fetch: Callable[[], Path], work: Path, progress: Tell)
 
 
 def unpack_source(
-    deb: Path, source: Source, work: Path, tree: Path, progress: Tell, folder: str = ""
+    deb: Path, source: KernelSource, work: Path, tree: Path, progress: Tell, folder: str = ""
 ) -> None:
     """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole.
 

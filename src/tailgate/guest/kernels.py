@@ -175,14 +175,14 @@ def _record(label: str, folder: Path, **record: object) -> None:
     replace_text(folder / "kernels.json", text)
 
 
-def _source(label: str, folder: Path) -> kernel_build.Source:
+def _source(label: str, folder: Path) -> kernel_build.KernelSource:
     """The source of a stock kernel that is cached, or of the one that a debug kernel stands for."""
     stock, kind = (label, "") if label in LABELS else (stands_for(label), label.rpartition("-")[2])
     record = _records(folder)[stock]
     packages = record["packages"]
     assert isinstance(packages, dict)
     kernel = _kernel(label, str(record["release"]), folder)
-    return kernel_build.Source(
+    return kernel_build.KernelSource(
         f"linux-source-{kernel.series}", packages[f"linux-image-{kernel.release}"], kind
     )
 

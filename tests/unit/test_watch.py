@@ -20,7 +20,7 @@ from tailgate.main import main
 from tailgate.simulator import job, simulation
 from tailgate.watch import command, meter, stop, way
 from tailgate.watch.law import Law
-from tailgate.watch.meter import Counters, Meter
+from tailgate.watch.meter import Meter, RequestCounts
 from tailgate.watch.queue import LostError, Queue
 from tailgate.watch.stop import StopSignals
 from tailgate.watch.way import WAYS
@@ -101,44 +101,44 @@ def test_what_cannot_move_is_refused(scheduler: str, moves: list[str], words: st
 
 def test_a_mean_is_taken_over_as_long_as_it_needs() -> None:
     found = Meter()
-    assert found.add(Counters(0.0, 1000, 500000)) is None
-    assert found.add(Counters(0.1, 1004, 504000)) is None  # four requests are too few
-    assert found.add(Counters(0.2, 1010, 506000)) is None  # and 6 ms are too coarse
-    assert found.add(Counters(0.3, 1020, 510000)) == 500
-    assert found.add(Counters(0.4, 1120, 610000)) == 1000
+    assert found.add(RequestCounts(0.0, 1000, 500000)) is None
+    assert found.add(RequestCounts(0.1, 1004, 504000)) is None  # four requests are too few
+    assert found.add(RequestCounts(0.2, 1010, 506000)) is None  # and 6 ms are too coarse
+    assert found.add(RequestCounts(0.3, 1020, 510000)) == 500
+    assert found.add(RequestCounts(0.4, 1120, 610000)) == 1000
 
 
 def test_nothing_for_a_second_is_idle_and_does_not_blur_what_comes_then() -> None:
     found = Meter()
-    found.add(Counters(0.0, 5, 1000))
-    assert found.add(Counters(0.9, 5, 1000)) is None
-    assert found.add(Counters(1.0, 5, 1000)) == 0
-    assert found.add(Counters(9.0, 25, 11000)) == 500
+    found.add(RequestCounts(0.0, 5, 1000))
+    assert found.add(RequestCounts(0.9, 5, 1000)) is None
+    assert found.add(RequestCounts(1.0, 5, 1000)) == 0
+    assert found.add(RequestCounts(9.0, 25, 11000)) == 500
 
 
-@pytest.mark.parametrize("stray", [Counters(0.1, 5, 500000), Counters(0.1, 100, 5000)])
-def test_a_few_requests_before_it_do_not_hide_that_nothing_comes_any_more(stray: Counters) -> None:
+@pytest.mark.parametrize("stray", [RequestCounts(0.1, 5, 500000), RequestCounts(0.1, 100, 5000)])
+def test_a_few_requests_before_it_do_not_hide_that_nothing_comes_any_more(stray: RequestCounts) -> None:
     found = Meter()
-    found.add(Counters(0.0, 0, 0))
+    found.add(RequestCounts(0.0, 0, 0))
     assert found.add(stray) is None
-    assert found.add(Counters(1.0, stray.requests, stray.us)) is None
-    assert found.add(Counters(1.1, stray.requests, stray.us)) == 0
-    assert found.add(Counters(2.0, stray.requests + 10, stray.us + 10_000)) == 1000
+    assert found.add(RequestCounts(1.0, stray.requests, stray.us)) is None
+    assert found.add(RequestCounts(1.1, stray.requests, stray.us)) == 0
+    assert found.add(RequestCounts(2.0, stray.requests + 10, stray.us + 10_000)) == 1000
 
 
 def test_a_request_that_takes_longer_than_a_second_is_not_idleness() -> None:
     found = Meter()
-    found.add(Counters(0.0, 5, 1000))
-    assert found.add(Counters(1.5, 5, 1000, outstanding=True)) is None
-    assert found.add(Counters(2.4, 5, 1000)) is None
-    assert found.add(Counters(2.5, 5, 1000)) == 0
+    found.add(RequestCounts(0.0, 5, 1000))
+    assert found.add(RequestCounts(1.5, 5, 1000, outstanding=True)) is None
+    assert found.add(RequestCounts(2.4, 5, 1000)) is None
+    assert found.add(RequestCounts(2.5, 5, 1000)) == 0
 
 
 def test_the_kernel_counts_milliseconds_modulo_2_to_the_32() -> None:
     found = Meter()
-    found.add(Counters(0.0, 1000, 1000 * (2**32 - 5)))
-    assert found.add(Counters(0.1, 1010, 5000)) == 1000
-    assert found.add(Counters(0.2, 1020, 15000)) == 1000
+    found.add(RequestCounts(0.0, 1000, 1000 * (2**32 - 5)))
+    assert found.add(RequestCounts(0.1, 1010, 5000)) == 1000
+    assert found.add(RequestCounts(0.2, 1020, 15000)) == 1000
 
 
 # --- the law -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tailgate.base.errors import UsageError
 from tailgate.simulator import knobs, simulation
 from tailgate.simulator.simulation import DIRECTIONS, Outcome, Simulation
 from tailgate.watch.law import Law
-from tailgate.watch.meter import Counters, Keep, Meter, Protected
+from tailgate.watch.meter import Keep, Meter, Protected, RequestCounts
 from tailgate.watch.queue import LostError, Queue
 from tailgate.watch.way import Way
 
@@ -32,7 +32,7 @@ class Watcher:
         self._law = Law(way.aim * keep.limit_us, way.octaves, way.place_of(present), way.bounds_all)
         self._knobs = dict(present)
 
-    def see(self, now: Counters) -> Move | None:
+    def see(self, now: RequestCounts) -> Move | None:
         """The move that follows from these counters; None if the knobs stay as they are."""
         mean_us = self._meter.add(now)
         if mean_us is None:
@@ -60,14 +60,14 @@ def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move
     return simulation.simulate(told, way.every_ms * 1_000_000, watch), moves
 
 
-def _counters(sample: Any, protected: Protected) -> Counters:
+def _counters(sample: Any, protected: Protected) -> RequestCounts:
     """What a drive would have counted: the block layer in whole milliseconds, K2 in microseconds."""
     if protected == "rt":
         counted, us = sample.real_time, sample.real_time.ns // 1000
     else:
         counted = sample.completed[DIRECTIONS.index(protected)]
         us = counted.ns // 1_000_000 * 1000
-    return Counters(sample.now_ns / 1e9, counted.ios, us, counted.outstanding > 0)
+    return RequestCounts(sample.now_ns / 1e9, counted.ios, us, counted.outstanding > 0)
 
 
 def _numbers(told: Simulation, way: Way) -> dict[str, int]:

@@ -45,7 +45,7 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Counters:
+class RequestCounts:
     """At one instant: the clock, in s; requests completed so far, their us; whether any are outstanding."""
 
     now_s: float
@@ -58,11 +58,11 @@ class Meter:
     """Takes the mean over as many intervals as it needs."""
 
     def __init__(self) -> None:
-        self._from: Counters | None = None
+        self._from: RequestCounts | None = None
         #: The latest instant at which a request was in the drive, or had completed since the one before.
-        self._busy: Counters | None = None
+        self._busy: RequestCounts | None = None
 
-    def add(self, now: Counters) -> float | None:
+    def add(self, now: RequestCounts) -> float | None:
         """The mean in us since the last one; None: too few so far; 0: none for IDLE_S."""
         if self._from is None or self._busy is None:
             self._from = self._busy = now

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tailgate.base.errors import UsageError
-from tailgate.watch.meter import FIELDS, Counters, Protected
+from tailgate.watch.meter import FIELDS, Protected, RequestCounts
 
 
 class LostError(Exception):
@@ -35,7 +35,7 @@ class Queue:
         self._requests = 0
         self._lock = -1
 
-    def counters(self, protected: Protected, now_s: float) -> Counters:
+    def counters(self, protected: Protected, now_s: float) -> RequestCounts:
         """What was completed so far. LostError, also if another program has changed what was taken."""
         self._check(self._original)
         found = self._real_time(now_s) if protected == "rt" else self._of_block_layer(protected, now_s)
@@ -46,15 +46,15 @@ class Queue:
         self._requests = found.requests
         return found
 
-    def _of_block_layer(self, protected: Protected, now_s: float) -> Counters:
+    def _of_block_layer(self, protected: Protected, now_s: float) -> RequestCounts:
         """What the block layer has of reads or writes. LostError."""
         requests, ms = FIELDS[protected]
         fields = self._read(self._block / "stat").split()
         reads, writes = self._read(self._block / "inflight").split()
         outstanding = int(reads if protected == "read" else writes) > 0
-        return Counters(now_s, int(fields[requests]), 1000 * int(fields[ms]), outstanding)
+        return RequestCounts(now_s, int(fields[requests]), 1000 * int(fields[ms]), outstanding)
 
-    def _real_time(self, now_s: float) -> Counters:
+    def _real_time(self, now_s: float) -> RequestCounts:
         """What the scheduler's statistics have of real-time requests (docs/k2/reference.md). LostError."""
         file = self._proc / f"tailgate-{self.scheduler}"
         lines = (line.split() for line in self._read(file).splitlines())
@@ -63,7 +63,7 @@ class Queue:
             outstanding = any(
                 int(found[f"level{level}.{state}"]) for level in range(8) for state in ("queued", "inflight")
             )
-            return Counters(now_s, int(found["rt_completed"]), int(found["rt_time_us"]), outstanding)
+            return RequestCounts(now_s, int(found["rt_completed"]), int(found["rt_time_us"]), outstanding)
         except KeyError as e:
             raise LostError(
                 f"{file} has no {e} of {self.name}: another module is loaded, or another scheduler set"

@@ -15,7 +15,7 @@ KEPT_BACK = 0.0008
 
 
 @dataclass(frozen=True)
-class Range:
+class KnobRange:
     """A knob, its number at the end of low latency, and its number at the end of high throughput."""
 
     knob: str
@@ -35,7 +35,7 @@ class Way:
     wait for each other.
     """
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[KnobRange, ...]
     every_ms: int
     bounds_all: bool
 
@@ -68,12 +68,12 @@ class Way:
 #: small d only; reads that share the drive fairly also wait for what others may be ahead, t_kib.
 WAYS: Mapping[str, Way] = {
     "kyber": Way(
-        (Range("read_lat_nsec", 50_000, 100_000_000), Range("write_lat_nsec", 100_000_000, 50_000)),
+        (KnobRange("read_lat_nsec", 50_000, 100_000_000), KnobRange("write_lat_nsec", 100_000_000, 50_000)),
         100,
         False,
     ),
-    "k2": Way((Range("inflight_max", 1, 256),), 50, True),
-    "mqfq": Way((Range("d", 1, 256), Range("t_kib", 4, 1024)), 50, True),
+    "k2": Way((KnobRange("inflight_max", 1, 256),), 50, True),
+    "mqfq": Way((KnobRange("d", 1, 256), KnobRange("t_kib", 4, 1024)), 50, True),
 }
 _MOVE = re.compile(r"\s*(?P<knob>\w+)\s*=\s*(?P<low>\d+)\.\.(?P<high>\d+)\s*")
 
@@ -95,7 +95,7 @@ def way_of(scheduler: str, moves: Sequence[str], where: str) -> Way:
     return Way(ranges, known.every_ms if known else 100, known.bounds_all if known else True)
 
 
-def _range(scheduler: str, text: str, where: str) -> Range:
+def _range(scheduler: str, text: str, where: str) -> KnobRange:
     if not (found := _MOVE.fullmatch(text)):
         raise UsageError(f'{where}: expected "KNOB=FROM..TO", got "{text}"')
     knobs = declared().get(scheduler, {})
@@ -111,4 +111,4 @@ def _range(scheduler: str, text: str, where: str) -> Range:
         raise UsageError(
             f"{where}: {knob.name}: expected two numbers, {least} to {knob.most}, got {ends[0]}..{ends[1]}"
         )
-    return Range(knob.name, *ends)
+    return KnobRange(knob.name, *ends)

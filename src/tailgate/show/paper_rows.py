@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tailgate.papers import cells as papers
 from tailgate.runs.points import Point
-from tailgate.show.rows import Heading, Row, Table, TableCell, numbers, texts
+from tailgate.show.rows import Heading, HtmlTable, Row, TableCell, numbers, texts
 from tailgate.spec.plan import Run
 
 
-def of_cells(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Table:
+def of_cells(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> HtmlTable:
     """The paper's cells, and each target's beside them with the ratio; what is far off is marked."""
     keys = [k for k in papers.QUANTITIES if any(c.key == k for c in found)]
     headings = texts("scheduler", "load")
@@ -23,7 +23,7 @@ def of_cells(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Table
         for key in keys:
             row += _figures(key, by_key.get(key), targets)
         rows.append(Row(label, row, last=i + 1 == len(lines) or lines[i + 1][0] != words))
-    return Table("Table of the paper's cells", headings, rows)
+    return HtmlTable("Table of the paper's cells", headings, rows)
 
 
 def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
@@ -47,7 +47,7 @@ def _figures(key: str, cell: papers.PaperCell | None, targets: Sequence[str]) ->
     return out
 
 
-def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Table:
+def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> HtmlTable:
     """The errors by load: medians, signed and not, and the worst."""
     headings = [*texts("load", "target", "figure"), *numbers("median", "median size", "worst", "off")]
     rows = []
@@ -67,10 +67,10 @@ def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Tabl
                     ],
                 )
             )
-    return Table("Table of errors", headings, rows)
+    return HtmlTable("Table of errors", headings, rows)
 
 
-def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> Table:
+def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> HtmlTable:
     """What the paper's text says of the figure, beside what runs of one experiment measured.
 
     `folder` is a run's, which has the paper's file. Without a paper, or such text, there are no rows.
@@ -82,7 +82,7 @@ def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> Tabl
         ours = "; ".join(f"{target} {words}" for target, words in answers if words)
         rows.append(Row(fact["metric"].replace("_", " "), _fact(fact, ours)))
     headings = [*texts("figure", "scheduler", "access"), *numbers("KiB", "paper", "ours"), *texts("note")]
-    return Table("Table of stated figures", headings, rows)
+    return HtmlTable("Table of stated figures", headings, rows)
 
 
 def _fact(fact: Mapping[str, str], ours: str) -> list[TableCell]:

@@ -42,12 +42,12 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperComparison:
     """The paper's cells beside ours. `missing` is the command that measures what no run has."""
 
     where: str
-    cells: rows.Table
-    errors: rows.Table
+    cells: rows.HtmlTable
+    errors: rows.HtmlTable
     missing: str
     changed: Sequence[str]
 
@@ -61,7 +61,7 @@ class PointTables:
     """
 
     target: str
-    tables: Sequence[tuple[str, rows.Table]]
+    tables: Sequence[tuple[str, rows.HtmlTable]]
     notes: Sequence[str]
     numbered: bool = False
     explained: bool = False
@@ -88,8 +88,8 @@ class Section:
     several: bool
     findings: Sequence[tuple[str, str]]
     drawing: Drawing | None
-    comparison: Comparison | None
-    stated: rows.Table
+    comparison: PaperComparison | None
+    stated: rows.HtmlTable
     points: Sequence[PointTables]
     how: Sequence[Method]
 
@@ -218,7 +218,7 @@ def _beside(group: Sequence[Loaded]) -> list[Loaded]:
     return found
 
 
-def _comparison(group: Sequence[Loaded]) -> Comparison | None:
+def _comparison(group: Sequence[Loaded]) -> PaperComparison | None:
     """The paper's cells beside ours; None if no point answers one."""
     first = group[0]
     spec = first.run.spec
@@ -226,7 +226,7 @@ def _comparison(group: Sequence[Loaded]) -> Comparison | None:
     targets = list(dict.fromkeys(t for c in found for t in c.ours))
     if not targets:
         return None
-    return Comparison(
+    return PaperComparison(
         sentences.where_published(spec),
         paper_rows.of_cells(found, targets),
         paper_rows.of_errors(found, targets),

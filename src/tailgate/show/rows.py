@@ -43,8 +43,8 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table; `label` says what it is to readers who do not see it."""
+class HtmlTable:
+    """A table of the report; `label` says what it is to readers who do not see it."""
 
     label: str
     headings: Sequence[Heading]
@@ -66,7 +66,7 @@ def marks_of(points: Sequence[Point]) -> list[str]:
     return list(dict.fromkeys(mark for p in points for mark in p.marks))
 
 
-def of_points(spec: Experiment, points: Sequence[Point]) -> Table:
+def of_points(spec: Experiment, points: Sequence[Point]) -> HtmlTable:
     """All points: throughput, latency with intervals, the paper's beside them if the experiment has one."""
     rate, tail = sentences.published_kinds(points)
     several, apart = len(spec.sweeps) > 1, any(sweep.rt_block_size_kib for sweep in spec.sweeps)
@@ -94,7 +94,7 @@ def of_points(spec: Experiment, points: Sequence[Point]) -> Table:
         referred = ", ".join(str(marks.index(m) + 1) for m in p.marks)
         last = not after or (after.scheduler, after.sweep) != (p.scheduler, p.sweep)
         rows.append(Row(p.scheduler.label, cells, referred, last))
-    return Table("Table of all points", headings, rows)
+    return HtmlTable("Table of all points", headings, rows)
 
 
 def _published(text: str) -> TableCell:
@@ -115,34 +115,34 @@ def _latency(p: Point, beside: bool) -> list[TableCell]:
     return [*cells, _published(sentences.published_tail(p, p.rt))] if beside else cells
 
 
-def of_waits(points: Sequence[Point]) -> Table:
+def of_waits(points: Sequence[Point]) -> HtmlTable:
     """All points of an experiment with file systems: which tasks wait, and for how long."""
     headings = [*texts("scheduler", "file system"), *map(Heading, waits.headings(points))]
     rows = [
         Row(p.scheduler.label, [TableCell(p.sweep.words, "text"), *map(TableCell, waits.row(p, points))])
         for p in points
     ]
-    return Table("Table of all points", headings, rows)
+    return HtmlTable("Table of all points", headings, rows)
 
 
-def of_shares(here: Sequence[Point], points: Sequence[Point]) -> Table:
+def of_shares(here: Sequence[Point], points: Sequence[Point]) -> HtmlTable:
     """The points of one load, whose flows share the drive; `points` are all."""
     headings = [*texts("scheduler"), *map(Heading, shares.headings(here, points))]
     rows = [Row(p.scheduler.label, [TableCell(text) for text in shares.row(p, here, points)]) for p in here]
-    return Table("Table of a load", headings, rows)
+    return HtmlTable("Table of a load", headings, rows)
 
 
-def of_flows(points: Sequence[Point]) -> Table:
+def of_flows(points: Sequence[Point]) -> HtmlTable:
     """These points, each flow by itself."""
     headings = [*texts("scheduler"), *map(Heading, flows.headings(points))]
     rows = [Row(p.scheduler.label, [TableCell(text) for text in flows.row(p, points)]) for p in points]
-    return Table("Table of flows", headings, rows)
+    return HtmlTable("Table of flows", headings, rows)
 
 
-def of_matrix(matrix: Matrix) -> Table:
+def of_matrix(matrix: Matrix) -> HtmlTable:
     """One figure of one flow: a row for each value of the first knob, a column for each of the second."""
     corner = Heading([f"{matrix.knobs[0]} ↓", f"{matrix.knobs[1]} →"], text=True)
     rows = [
         Row(name, [*map(TableCell, cells)]) for name, cells in zip(matrix.rows, matrix.texts, strict=True)
     ]
-    return Table(matrix.title, [corner, *numbers(*matrix.columns)], rows)
+    return HtmlTable(matrix.title, [corner, *numbers(*matrix.columns)], rows)

@@ -168,12 +168,12 @@ def _winner(found: Answer, order: Sequence[str]) -> str:
 
 def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]], path: Path) -> None:
     """The page: the front as a plot, the profiles with the lines that set them, tables."""
-    front = rows.Table(
+    front = rows.HtmlTable(
         "The front",
         [*rows.texts(*front_headings(found)[:3]), *rows.numbers(*front_headings(found)[3:])],
         [_row(cells) for cells in front_rows(found)],
     )
-    lines = rows.Table(
+    lines = rows.HtmlTable(
         "What sets each profile",
         rows.texts("profile", "as root"),
         [rows.Row(p.name, [rows.TableCell(" ; ".join(p.sysfs), "note")]) for p in found.profiles],
@@ -185,7 +185,7 @@ def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]
         [("", f"{p.name}: {words(found, p)}.") for p in found.profiles],
         Drawing(_legend(found), [_panel(found)], _axes(found), large=True),
         None,
-        rows.Table("", [], []),
+        rows.HtmlTable("", [], []),
         [
             report.PointTables(
                 "", [("The front", front), ("What sets each profile", lines)], notes=sentences(found)

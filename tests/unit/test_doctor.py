@@ -131,7 +131,7 @@ def test_drives_are_those_with_hardware_queues(tmp_path: Path) -> None:
     for block in (real, loop):
         (tmp_path / "sys/block" / block.name).symlink_to(block)
     (drive,) = host.drives(tmp_path)
-    assert drive == host.Drive(
+    assert drive == host.BlockDevice(
         "nvme0n1", "Some SSD", 1000.2, False, "none", ("none", "mq-deadline", "kyber"), 2, 1023
     )
 

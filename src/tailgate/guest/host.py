@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Drive:
+class BlockDevice:
     """A block device with a request queue, as sysfs shows it. `size_gb` in 10^9 bytes."""
 
     name: str
@@ -201,7 +201,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def drives(root: Path) -> Iterator[Drive]:
+def drives(root: Path) -> Iterator[BlockDevice]:
     """Block devices that have hardware queues; loop, zram and the like are left out."""
     for block in sorted((root / "sys/block").glob("*")):
         if "virtual" in block.resolve().parts and not block.name.startswith("nullb"):
@@ -211,7 +211,7 @@ def drives(root: Path) -> Iterator[Drive]:
         if not offered:
             continue
         active = next((s for s in offered if s.startswith("[")), "none")
-        yield Drive(
+        yield BlockDevice(
             name=block.name,
             model=_read(block / "device/model"),
             size_gb=round(int(_read(block / "size") or 0) * 512 / 1e9, 1),

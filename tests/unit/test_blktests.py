@@ -460,7 +460,7 @@ def test_the_report_names_differences_and_complaints() -> None:
     ours, theirs = ran("fail", "fail", reports=complaints(REPORT)), ran("pass", "pass")
     differences = compare("block/001", ours, theirs, "k2")
     text = "\n".join(
-        command.lines(command.Report("stable", "k2", {"block/001": (ours, theirs)}, differences))
+        command.lines(command.KernelResults("stable", "k2", {"block/001": (ours, theirs)}, differences))
     )
     assert "differences that count: 1\n" in text
     assert "block/001 (nodev): k2 fail, fail; mq-deadline pass, pass" in text

@@ -44,8 +44,8 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What one kernel has to say."""
+class KernelResults:
+    """The results of one kernel: by test, of the scheduler and of mq-deadline; and where these differ."""
 
     kernel: str
     scheduler: str
@@ -136,7 +136,7 @@ def is_stock(kernel: kernels.Kernel, scheduler: str) -> bool:
 
 def _judge(
     kernel: kernels.Kernel, sides: tuple[Side, Side], tests: Sequence[str], limit_s: int, progress: Progress
-) -> Report:
+) -> KernelResults:
     """Run what has not run yet, and compare."""
     progress.note(f"{kernel.label} ({kernel.release}): {sides[0].guest.scheduler} beside {BASELINE}")
     results = {side.guest.scheduler: side.store.folder for side in sides}
@@ -161,7 +161,7 @@ def _judge(
     found = {test: (sides[0].store.results(test), sides[1].store.results(test)) for test in tests}
     name = sides[0].guest.scheduler
     differences = [d for test, (ours, theirs) in found.items() for d in compare(test, ours, theirs, name)]
-    return Report(f"{kernel.label} ({kernel.release})", name, found, differences)
+    return KernelResults(f"{kernel.label} ({kernel.release})", name, found, differences)
 
 
 def _unsettled(test: str, sides: tuple[Side, Side]) -> bool:
@@ -204,7 +204,7 @@ def _expected() -> dict[str, float]:
 # --- what is printed ---------------------------------------------------------------------------------------
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: KernelResults) -> Iterator[str]:
     """The report of one kernel: figures by group, differences, what the kernel complained about."""
     yield f"\n{report.kernel}: {report.scheduler} beside {BASELINE}"
     width = max(len(report.scheduler), len(BASELINE)) + 2

@@ -2,10 +2,12 @@
 """For tests that need no machine: a run with invented latencies, as a target leaves it; K2."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -182,3 +184,17 @@ def script(programs: Path) -> Iterator[Script]:
     yield script
     said = script.stop()
     assert not said, said
+
+
+@pytest.fixture
+def records_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files of records that were read, in order."""
+    found: list[Path] = []
+
+    def read_text(path: Path, *arguments: Any, read: Any = Path.read_text, **more: Any) -> str:
+        if re.fullmatch(r"p\d+\.json", path.name):
+            found.append(path)
+        return str(read(path, *arguments, **more))
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    return found

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tailgate.base.progress import Progress
 from tailgate.papers import cells
 from tailgate.papers.answers import published_in, read_points
 from tailgate.papers.cells import PaperCell
@@ -17,11 +18,13 @@ from tailgate.runs import export
 from tailgate.runs import folder as folders
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import from_ns
-from tailgate.show import report, table
-from tailgate.spec import plan
+from tailgate.show import report, summary, table
+from tailgate.spec import experiment, plan
 from tailgate.spec.plan import Run
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
+from tailgate.targets.measure import MeasureOptions, TargetOptions, measure, target_of
+from tailgate.targets.resolve import resolve
 
 FakeRun = Callable[..., Run]
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
@@ -211,6 +214,27 @@ def test_rows_that_the_simulator_lacks_come_from_a_run_of_the_vm(fake_run: FakeR
     assert "missing rows" not in shown()
     assert "errors of vm" in shown()
     assert other.target == "vm"
+
+
+def test_a_run_beside_is_read_once_for_report_and_table(
+    fake_run: FakeRun, tmp_path: Path, records_read: list[Path]
+) -> None:
+    pytest.importorskip("tailgate_sim", reason="make sim builds it")
+    path = experiment.find("k2/table2")
+    out = io.StringIO()
+    console = Console(file=out, width=140)
+    progress = Progress(console)
+    target = target_of(resolve(path, "quick", None, None, "sim"), path, TargetOptions(), progress)
+    base = tmp_path / "k2/table2"
+    fake_run(base / target.key, name="k2/table2", mode_name="sim", schedulers=SIMULATED)
+    fake_run(base / "guest", name="k2/table2", mode="full", schedulers=("bfq",))
+    (base / "guest/results.json").touch()
+    measured = measure(target, tmp_path, MeasureOptions(1, False, "", report.of), progress)
+    summary.show(measured, console)
+    assert "errors of vm" in out.getvalue()
+    assert "<th>vm</th>" in (base / target.key / "report.html").read_text()
+    assert {path.relative_to(base).parts[0] for path in records_read} == {target.key, "guest"}
+    assert len(records_read) == len(set(records_read))
 
 
 def test_a_report_borrows_only_rows_that_none_of_its_runs_has(fake_run: FakeRun, tmp_path: Path) -> None:

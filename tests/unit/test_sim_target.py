@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -310,20 +309,6 @@ def test_interrupted_fresh_run_goes_on_with_fresh_alone(
     after = {p.name: p.stat().st_mtime_ns for p in the_run(small).rglob("p?.json")}
     assert there.items() <= after.items()
     assert not (the_run(small) / "fresh").exists()
-
-
-@pytest.fixture
-def records_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files of records that were read, in order."""
-    found: list[Path] = []
-
-    def read_text(path: Path, *arguments: Any, read: Any = Path.read_text, **more: Any) -> str:
-        if re.fullmatch(r"p\d+\.json", path.name):
-            found.append(path)
-        return str(read(path, *arguments, **more))
-
-    monkeypatch.setattr(Path, "read_text", read_text)
-    return found
 
 
 def test_a_record_is_read_once_at_most(

@@ -276,10 +276,14 @@ def test_file_system_is_made_in_the_guest(
 
 
 def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> None:
+    """What is made of its records is what was made of the measurements."""
     assert run(tmp_path) == 0
     count = len(guests.jobs)
+    derived = [the_run(tmp_path) / name for name in ("points.parquet", "results.json", "report.html")]
+    before = [file.read_bytes() for file in derived]
     assert run(tmp_path) == 0
     assert len(guests.jobs) == count == 7
+    assert [file.read_bytes() for file in derived] == before
 
 
 def test_damaged_record_is_measured_again(

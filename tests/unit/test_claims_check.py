@@ -6,11 +6,13 @@ import json
 import math
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.programs import ROOT
 
 from tailgate.base.errors import UsageError
 from tailgate.main import main as tailgate
@@ -481,6 +483,25 @@ def test_the_claims_of_this_checkout_can_be_judged() -> None:
     for path in results.RESULTS.glob("*.json"):
         assert path.stem in topics, f"{path} has no claims/{path.stem}.toml"
         assert set(json.loads(path.read_text())) <= set(by_topic()[path.stem])
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
+def test_each_commit_that_a_claim_names_is_in_the_history() -> None:
+    """A commit that a rebase replaced says nothing to a reader."""
+    if git("rev-parse", "--show-toplevel") != str(ROOT):
+        pytest.skip("this copy has no history: it is no git checkout")
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        pytest.skip("this clone is shallow: its history is cut off")
+    commits = git("rev-list", "HEAD").splitlines()
+    entries = [entry for t in model.read().values() for entry in t.entries]
+    named = {entry.since for entry in entries if isinstance(entry, model.Claim)}
+    named |= {moved.until for entry in entries for moved in entry.history}
+    assert not sorted(name for name in named if sum(c.startswith(name) for c in commits) != 1)
 
 
 def test_no_step_has_the_name_of_a_topic_of_other_steps() -> None:

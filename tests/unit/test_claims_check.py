@@ -468,13 +468,15 @@ def test_so_it_is_where_other_results_of_the_claim_are_new(tmp_path: Path) -> No
 
 
 def test_the_claims_of_this_checkout_can_be_judged() -> None:
-    """Each result is declared; a claim stands for many results; what is moved says until when."""
+    """Each result is declared; a claim stands for many results; what is moved says until when, and why."""
     topics, found = model.read(), results.by_id(results.read())
     check.check(topics, found, lambda _: "")
     claims = [claim for t in topics.values() for claim in t.claim]
     assert len(found) > 900
     assert len(claims) < 150
-    assert all(moved.until for t in topics.values() for e in t.entries for moved in e.history)
+    moves = [moved for t in topics.values() for e in t.entries for moved in e.history]
+    assert all(moved.until for moved in moves)
+    assert not [m for m in moves if m.measured is None and "Not measured: " not in m.why]
     for entry in (e for t in topics.values() for e in t.entries):
         for moved in (m for m in entry.history if not m.of):
             of_it = [n for n in found if model.matches(entry.results, n)]

@@ -724,6 +724,23 @@ def test_a_place_that_no_run_has_is_refused(place: str, tmp_path: Path) -> None:
         list(step(InventedLab()))
 
 
+def test_a_page_says_how_many_results_miss_their_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = {"x": topic(tmp_path)}
+    monkeypatch.setattr(model, "read", lambda: topics)
+    found = stored(
+        figure("x/kept/tail", exact(1)),
+        figure("x/wide/tail", within(1, 0.9, 1.2)),
+        figure("x/noisy/tail", exact(1.2)),
+        figure("x/held-out-1/tail", exact(1.2), ("sched/bounds", "abc123")),
+    )
+    page = tables.filled("<!-- claims: verdicts -->\n<!-- end -->\n", found, "page.md", tmp_path)
+    said = " ".join(page.split())
+    assert "Of the 3 results with a promised bound, 2 miss it, 1 of these only by the end of" in said
+    assert "1 of the misses are on the drive `noisy`, which has rare long reads" in said
+
+
 def test_each_result_in_a_table_is_declared() -> None:
     """So that an id with a slip of the pen is not taken for one that is not measured yet."""
     patterns = tuple(p for t in model.read().values() for entry in t.entries for p in entry.results)
@@ -738,7 +755,7 @@ NOT_MEASURED = {"mqfq-in-guest"}
 def test_each_table_is_made_from_results() -> None:
     """A block without a file in claims/tables, or without results, keeps the rows that were written there."""
     named = {name for page in tables.pages() for name in tables.names(page.read_text())}
-    assert named == {path.stem for path in tables.TABLES.glob("*.toml")}
+    assert named == {path.stem for path in tables.TABLES.glob("*.toml")} | set(tables.TEXTS)
     assert {name for name, _ in tables.missing(results.by_id(results.read()))} <= NOT_MEASURED
 
 

@@ -19,10 +19,12 @@ or one cell if they are to be `together`.
 Where rows differ in a few words only, `template` has their cells with $1, $2 and so on in place of these
 words, and a row has the words. A row with as many cells as `template` is complete as it is.
 
-A block stays as it is where there is no such file, and until all its results are measured.
+A block stays as it is where there is no such file, and until all its results are measured. Blocks named in
+`TEXTS` are no tables but sentences, and need no file.
 """
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -39,6 +41,8 @@ from tailgate.upkeep.claims.quantity import Quantity, largest, rounded
 from tailgate.upkeep.claims.results import Figure, Result
 
 TABLES = model.FOLDER / "tables"
+#: Letters to a line of a page.
+WIDTH = 144
 #: The topic of what is measured for tables, and the first part of its ids.
 TOPIC = "tables"
 
@@ -143,6 +147,8 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
 
     def table(found: re.Match[str]) -> str:
         name = found["name"]
+        if name in TEXTS:
+            return f"{found[1]}{textwrap.fill(TEXTS[name](stored), WIDTH)}\n{found[4]}"
         if not (folder / f"{name}.toml").is_file():
             return found[0]
         described = load_toml(folder, "table", name, Table)[1]
@@ -152,6 +158,26 @@ def filled(text: str, stored: Mapping[str, Result], page: str, folder: Path = TA
         return f"{found[1]}{body}\n{found[4]}"
 
     return _BLOCK.sub(table, text)
+
+
+def _verdicts(stored: Mapping[str, Result]) -> str:
+    """How many results miss their bound.
+
+    Held-out drives are left out, so that the text does not depend on which commit a checkout is at.
+    """
+    report = check.check(model.read(), stored, lambda _: "")
+    by_interval = sum(v.misses_by_interval for v in report.misses)
+    noisy = sum("noisy" in v.result.figure.id.split("/") for v in report.misses)
+    return (
+        f"Of the {len(report.verdicts)} results with a promised bound, {len(report.misses)} miss it, "
+        f"{by_interval} of these only by the end of their interval. {noisy} of the misses are on the drive "
+        "`noisy`, which has rare long reads. Held-out drives, which are drawn anew when the code that they "
+        "test changes, are not counted."
+    )
+
+
+#: The sentences in pages that are made from all results, by the name of their block.
+TEXTS: Mapping[str, Callable[[Mapping[str, Result]], str]] = {"verdicts": _verdicts}
 
 
 def missing(stored: Mapping[str, Result], folder: Path = TABLES) -> Iterator[tuple[str, str]]:

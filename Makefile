@@ -46,12 +46,17 @@ check: ## set-up and every test: lint, unit, modules' build, virtual machines on
 define NOT_TESTED
 Not tested by make check:
   every kernel with 1, 2 and 4 CPUs (some combinations only)     make vm-test-all
+  MQFQ's parts neighbours and paged in guests (K2's only)        make vm-test-all
   kernels with KASAN, lockdep, KCSAN and failing allocations     make check-debug
   the kernel developers' tests                                   make blktests BLKTESTS=DIR
+  the swarm beyond 2000 scenarios of each scheduler              make swarm SCHEDULER=k2
+  faults put back in the swarm (those found soon only)           make swarm-faults
   faults of the past put back in virtual machines (some only)    make faults
+  fio's own 107 examples (the 86 of Debian's package only)       FIO_EXAMPLES=DIR make unit
+  the demo, as a new user runs it                                make demo
   the figures that README and docs promise                       make claims
   speed, memory and instructions per I/O                         make bench
-  guests under KVM, real drives, other processors than x86-64
+  the set-up of an empty machine, guests under KVM, real drives, other processors than x86-64
 Tests that were skipped say why above.
 endef
 export NOT_TESTED

@@ -4,11 +4,11 @@
 import fnmatch
 import json
 import os
-import shlex
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
@@ -17,10 +17,10 @@ from tailgate.papers.answers import read_points
 from tailgate.runs import export
 from tailgate.spec import experiment
 from tailgate.spec.plan import Run
-from tailgate.upkeep.claims.lab import Answer, Lab
+from tailgate.upkeep.claims.lab import Answer, Lab, Options, command_line
 from tailgate.upkeep.claims.quantity import INTERVAL, RUNS
 from tailgate.upkeep.claims.results import Figure, Source
-from tailgate.upkeep.claims.steps import bounds, code, k2, search, simulator, split, target
+from tailgate.upkeep.claims.steps import bounds, code, k2, probed, search, simulator, split, target
 
 SIMULATED = ("none", "mq-deadline", "kyber", "k2-8", "k2-16", "k2-32")
 SOURCE = Source("tailgate run", "sim", "virtual")
@@ -28,7 +28,7 @@ HELD_OUT = ("held-out-1", "held-out-2", "held-out-3")
 
 
 class Invented(Lab):
-    """A lab whose runs give the points that a function invents from their arguments."""
+    """A lab whose runs give the points that a function invents from the experiment and the options."""
 
     def __init__(
         self, points: Callable[..., Sequence[Mapping[str, Any]]], bench: Mapping[str, float] | None = None
@@ -36,11 +36,11 @@ class Invented(Lab):
         super().__init__()
         self._points, self._bench = points, bench or {}
 
-    def run(self, *arguments: str, law: tuple[str, str] | None = None) -> Answer:
-        source = Source(f"tailgate run {shlex.join(arguments)}", "sim", "virtual", (1,), law)
-        return Answer(source, tuple(self._points(*arguments)))
+    def run(self, experiment: str, law: tuple[str, str] | None = None, **options: Unpack[Options]) -> Answer:
+        source = Source(command_line(experiment, options), "sim", "virtual", (1,), law)
+        return Answer(source, tuple(self._points(experiment, **options)))
 
-    def bench(self, kind: str, *arguments: str) -> dict[str, float]:
+    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, float]:
         return dict(self._bench)
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:
@@ -72,33 +72,34 @@ def test_errors_of_a_table_are_those_of_what_is_predicted(
 def test_the_step_of_the_papers_tables_runs_both_and_compares_digits(
     fake_run: Callable[..., Run], tmp_path: Path
 ) -> None:
-    asked: list[tuple[str, ...]] = []
+    asked: list[str] = []
 
-    def points(*arguments: str) -> list[dict[str, Any]]:
-        asked.append(arguments)
-        folder = Path(arguments[-1]) / arguments[0] / "key"
-        fake_run(folder, name=arguments[0], mode_name="sim", schedulers=SIMULATED)
+    def points(name: str, target: str, jobs: int, out: Path) -> list[dict[str, Any]]:
+        asked.append(name)
+        folder = out / name / "key"
+        fake_run(folder, name=name, mode_name=target, schedulers=SIMULATED)
         (folder / "results.json").touch()
         (folder.parent / ".key.lock").touch()
-        return [{"jobs": arguments[4]}]
+        return [{"jobs": jobs}]
 
     made = list(simulator.paper_tables(Invented(points)))
-    assert [a[0] for a in asked] == ["k2/table2", "k2/table2", "k2/table3"]
+    assert asked == ["k2/table2", "k2/table2", "k2/table3"]
     values = by_id(iter(made))
     assert values["repeats/sim/table2-jobs-1-and-2/different"] == 2
     assert "table3/sim/predicted/lat_us.p99.9-median-error-size" in values
     assert not any("/tmp" in f.source.command for f in made)
 
 
-def test_what_lasts_is_run_six_times_from_nothing() -> None:
-    asked: list[tuple[str, ...]] = []
+def test_what_lasts_is_run_six_times_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
 
-    def points(*arguments: str) -> list[dict[str, Any]]:
-        asked.append(arguments)
-        return []
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        asked.append(command)
+        return SimpleNamespace(returncode=0, stdout="{}")
 
-    (made,) = simulator.table2_seconds(Invented(points))
-    folders = {Path(arguments[arguments.index("--out") + 1]) for arguments in asked}
+    monkeypatch.setattr("subprocess.run", run)
+    (made,) = simulator.table2_seconds(Lab())
+    folders = {Path(command[command.index("--out") + 1]) for command in asked}
     assert len(folders) == len(asked) == RUNS
     assert not any(folder.exists() for folder in folders)
     assert (made.source.clock, made.quantity.how, made.quantity.n) == ("wall", INTERVAL, RUNS)
@@ -126,18 +127,17 @@ def test_the_demo_step_compares_all_its_runs(last: int, monkeypatch: pytest.Monk
 def test_each_repetition_counts(answers: list[int]) -> None:
     """One that differs is not outvoted by two that are the same."""
     left = list(answers)
-    (made,) = k2.same_digits(Invented(lambda *_: [{"value": left.pop(0)}]))
+    (made,) = k2.same_digits(Invented(lambda *_, **__: [{"value": left.pop(0)}]))
     assert (made.quantity.value, made.quantity.n) == (len(set(answers)), 3)
 
 
 def test_splitting_compares_three_ways_beside_512_kib(fake_run: Callable[..., Run], tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def invented(name: str, *arguments: str) -> list[dict[str, Any]]:
+    def invented(name: str, schedulers: Sequence[str], **options: Any) -> list[dict[str, Any]]:
         asked.append(name)
         folder = tmp_path / str(len(asked))
-        loads = arguments[arguments.index("--loads") + 1] if "--loads" in arguments else "*"
-        schedulers = arguments[arguments.index("--schedulers") + 1].split(",")
+        (loads,) = options.get("loads", ("*",))
         # the same loads as fig5's, but for the sizes between
         run = fake_run(
             folder, name=name.replace("fig5", "section5-1"), mode_name="sim", schedulers=schedulers
@@ -165,13 +165,13 @@ def test_splitting_compares_three_ways_beside_512_kib(fake_run: Callable[..., Ru
 
 
 def test_automatic_compares_modes_under_the_same_load(fake_run: Callable[..., Run], tmp_path: Path) -> None:
-    def invented(name: str, *arguments: str) -> list[dict[str, Any]]:
-        folder = tmp_path / arguments[1]
+    def invented(name: str, target: str, **options: object) -> list[dict[str, Any]]:
+        folder = tmp_path / target
         run = fake_run(folder, name=name, mode_name="quick")
         _, points = read_points(folder, run)
         told: list[dict[str, Any]] = json.loads(json.dumps(export.to_json(run, points)))["points"]
         p99 = {"no-pause": 1500.0, "pauses": 1400.0, "bursts": 5000.0, "bursts-deep": 6000.0}
-        mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-2ms": 24.0 if arguments[1] == "vm" else 19.0}
+        mib_s = {"none": 85.0, "k2-split-4": 4.0, "k2-auto-2ms": 24.0 if target == "vm" else 19.0}
         for point in told:
             for f in point["flows"]:
                 alone = point["sweep"]["background_rate"] == 0
@@ -199,8 +199,8 @@ def test_controls_are_compared_at_no_less_background() -> None:
     figures |= {"mq-deadline": (550.0, 3000.0), "kyber-1us": (400.0, 150.0)}
     asked: list[str] = []
 
-    def invented(name: str, *arguments: str) -> list[dict[str, Any]]:
-        asked.extend(arguments[-1].split(","))
+    def invented(name: str, schedulers: Sequence[str], **_: object) -> list[dict[str, Any]]:
+        asked.extend(schedulers)
         points = []
         for label in asked:
             mib_s, us = figures.get(label, (300.0, 50.0))
@@ -225,18 +225,18 @@ def test_who_waits_for_a_file_system_is_told_apart_by_the_floor() -> None:
             "blocked": {"task": "fio", "us": seconds * 1e6},
         }
 
-    made = by_id(k2.inversion(Invented(lambda *_: [point(0, 2), point(400, 1.5)])))
+    made = by_id(k2.inversion(Invented(lambda *_, **__: [point(0, 2), point(400, 1.5)])))
     assert made == {"inversion/vm/xfs/no-floor/blocked-s": 2, "inversion/vm/xfs/floor/blocked-s": 1.5}
 
 
 def test_preempt_rt_is_measured_beside_the_ordinary_kernels() -> None:
     asked: list[str] = []
 
-    def invented(name: str, *arguments: str) -> list[dict[str, Any]]:
-        asked.append(arguments[1])
+    def invented(name: str, kernel: str, **_: object) -> list[dict[str, Any]]:
+        asked.append(kernel)
         flows = [
             {"flow": "background", "mib_s": 400},
-            {"flow": "rt", "lat_us": {"p50": 1, "p99": 2 + ("-rt" in arguments[1])}},
+            {"flow": "rt", "lat_us": {"p50": 1, "p99": 2 + ("-rt" in kernel)}},
         ]
         point = {"scheduler": "k2", "smp": 1, "knobs": {"inflight_max": 8}, "flows": flows}
         return [{**point, "sweep": {"background_rate": 1}}]
@@ -340,18 +340,16 @@ def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
         flows = [{"flow": "background", "mib_s": mib_s}, {"flow": "rt1", "lat_us": {"p99": us}}]
         return {"load": load, "label": label, "flows": flows}
 
-    def invented(name: str, *arguments: str) -> list[dict[str, Any]]:
-        labels = set(arguments[arguments.index("--schedulers") + 1].split(","))
-        assert labels <= known
-        if "sim" not in arguments:
-            loads = arguments[arguments.index("--loads") + 1].split(",")
+    def invented(name: str, schedulers: Sequence[str], **options: Any) -> list[dict[str, Any]]:
+        assert set(schedulers) <= known
+        if "target" not in options:
             return [
                 point(load, label, mib_s, us)
-                for load in loads
+                for load in options["loads"]
                 for label, mib_s, us in (("k2-40kib", 340, 280), ("target-300", 300, 331))
             ]
-        assert not any(label.endswith("-ahead") for label in labels)
-        asked.append(arguments[arguments.index("--drive") + 1])
+        assert not any(label.endswith("-ahead") for label in schedulers)
+        asked.append(options["drive"])
         figures = [("none", 550, 3000), ("k2-8kib", 90, 166), ("k2-40kib", 340, 280)]
         figures += [("target-150", 50, 200), ("target-300", 360, 334), ("target-200", 100, 165)]
         figures += [("target-100", 40, 105), ("target-4000", 400, 400)]
@@ -372,6 +370,35 @@ def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
         assert made[f"{start}/target-200/background-over-8kib"] == pytest.approx(100 / 90)
     assert made["target/vm/970evo/poisson/target-300/p99-off"] == pytest.approx(331 / 300 - 1)
     assert made["target/vm/970evo/clock/target-300/background-over-40kib"] == pytest.approx(300 / 340)
+
+
+def test_each_number_of_a_probed_drive_stands_beside_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Path, str, bool]] = []
+
+    def probe(drive: Path, target: str, writes: bool, out: Path, *_: object) -> None:
+        asked.append((drive, target, writes))
+        text = drive.read_text()
+        value = re.search(r"\[parameters.read_ns\]\s*value = (\d+)", text)
+        assert value
+        out.write_text(text.replace(value[0], value[0].replace(value[1], str(2 * int(value[1])))))
+
+    monkeypatch.setattr("tailgate.fitting.command.calibrate", probe)
+    monkeypatch.setattr("tailgate.show.fitted.show", lambda *_: None)
+    monkeypatch.setattr("tailgate.upkeep.claims.lab.KEPT", tmp_path)
+    monkeypatch.setattr(probed, "DRIVES", 2)
+    made = list(probed.calibrate_probed(Lab()))
+    values = by_id(iter(made))
+    assert [(drive.stem, target, writes) for drive, target, writes in asked] == [
+        ("held-out-1", "vm", True),
+        ("held-out-2", "vm", True),
+    ]
+    assert values["calibrate/vm/held-out-1/read_ns/fitted-over-own"] == 2
+    assert values["calibrate/vm/held-out-2/program_ns/fitted-over-own"] == 1
+    assert values["calibrate/vm/held-out-2/admission/off"] == 0
+    assert values["calibrate/vm/held-out-2/recovered"] == len(probed.RECOVERED) - 1
+    assert {f.source.law and f.source.law[0] for f in made} == {probed.LAW}
 
 
 @pytest.mark.parametrize(("needed", "found"), [(80, 91), (80, 108), (150, 91)])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The commands that claims measure with end with the process that asked for them."""
+"""What claims measure with: a run in this process, its command, and commands that are timed."""
 
+import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,12 +11,128 @@ from pathlib import Path
 import pytest
 from tests.unit.programs import running, wait_for
 
+from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
+from tailgate.main import main as tailgate
+from tailgate.upkeep.claims import lab
+from tailgate.upkeep.claims.lab import Lab, Options, command_line
+
+TINY = """
+title = "Two readers"
+drive = "970evo"
+job = "tiny.fio"
+[[sweeps]]
+access = "random"
+op = "read"
+block_size_kib = 4
+full_rate_mib_s = 300
+[flows]
+rt = { section = "rt", role = "real-time" }
+background = { section = "background", role = "background" }
+[machine]
+iops_max = 140000
+[queue]
+nr_requests = 256
+nomerges = 0
+wbt_lat_usec = 0
+[[schedulers]]
+label = "none"
+name = "none"
+[[schedulers]]
+label = "k2-8"
+name = "k2"
+knobs = { inflight_max = 8 }
+[modes.quick]
+rt_samples = 20
+background_rates = [0.0, 1.0]
+seeds = [1, 2]
+limit_s = 30
+"""
+JOB = """
+[global]
+filename=/dev/vflash0
+direct=1
+rw=randread
+norandommap
+bs=4k
+[rt]
+ioengine=psync
+thinktime=2000
+prioclass=1
+[background]
+ioengine=libaio
+iodepth=32
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """An experiment that is simulated in a moment."""
+    (tmp_path / "tiny.fio").write_text(JOB)
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def test_a_run_gives_what_its_command_prints(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = Options(mode="quick", target="sim", schedulers=("none", "k2-8"), jobs=1, out=tmp_path / "runs")
+    found = Lab().run(str(tiny), **options)
+    shown = capsys.readouterr()
+    assert not shown.out
+    for word in ("2 of 8", "k2-8", "report: "):
+        assert word in shown.err, "progress and table"
+    assert (found.source.target, found.source.clock, found.source.seeds) == ("sim", "virtual", (1, 2))
+    name, *words = shlex.split(found.source.command)
+    assert name == "tailgate"
+    assert tailgate([*words, "--json"]) == 0
+    again = capsys.readouterr()
+    assert "measured before" in again.err
+    assert list(found.points) == json.loads(again.out)["points"]
+    assert [(p["label"], p["sweep"]["background_rate"]) for p in found.points] == [
+        (label, rate) for label in ("none", "k2-8") for rate in (0, 1)
+    ]
+
+
+def test_a_fresh_lab_measures_again(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for fresh in (False, True):
+        Lab(fresh).run(str(tiny), mode="quick", target="sim", schedulers=("none",), out=tmp_path / "runs")
+    assert "measured again: every digit equals the run before" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_told(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailgate.targets.measure.Measured.fault", "the guest panicked")
+    with pytest.raises(UsageError, match=r"tailgate run .*tiny.toml --quick .* failed: the guest panicked"):
+        Lab().run(str(tiny), mode="quick", target="sim", out=tmp_path / "runs")
+
+
+def test_nothing_is_measured_once_the_sources_have_changed(tiny: Path, tmp_path: Path) -> None:
+    """The folder of a run is named by the sources, and this process still has the old ones."""
+
+    def changed() -> None:
+        raise UsageError("changed")
+
+    runs = tmp_path / "runs"
+    with pytest.raises(UsageError, match="changed"):
+        Lab(unchanged=changed).run(str(tiny), mode="quick", target="sim", out=runs)
+    assert not runs.exists()
+
+
+def test_a_command_has_the_options_in_their_order() -> None:
+    drive = str(ROOT / "runs/claims/drives/1234567/held-out-1.toml")
+    options = Options(loads=("random-read-*k", "4k"), mode="claims", target="sim", drive=drive, jobs=2)
+    assert command_line("k2/fig8", options) == (
+        f"tailgate run k2/fig8 --loads 'random-read-*k,4k' --claims --target sim --drive {drive} --jobs 2"
+    )
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
 from tailgate.upkeep.claims import lab
 lab.TAILGATE = Path(sys.argv[1])
-lab.Lab().run("k2/fig8")
+lab.Lab().anew("run", "k2/fig8")
 """
 
 
@@ -30,3 +148,20 @@ def test_a_command_ends_with_the_claims_that_asked_for_it(tmp_path: Path, number
             parent.send_signal(number)
     pid = written.read_text().strip()
     wait_for(lambda: not running(pid))
+
+
+@pytest.mark.parametrize(
+    ("script", "fails"), [("echo {}; exit 1", True), ("exit 0", True), ("echo {}", False)]
+)
+def test_a_timed_command_must_answer(
+    script: str, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "tailgate"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    monkeypatch.setattr(lab, "TAILGATE", command)
+    if fails:
+        with pytest.raises(UsageError, match="tailgate run x failed: see what it printed above"):
+            Lab().anew("run", "x")
+    else:
+        assert Lab().anew("run", "x") == {}

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rich.console import Console
+
 from tailgate.base.command import log
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import replace_text
@@ -18,26 +20,34 @@ from tailgate.upkeep.bench import instructions, lines, scale, simulator, threads
 from tailgate.upkeep.bench.result import Result
 
 
-def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
-    """Measure these kinds (none named: all) with these kernels, and write the file after each kind.
+def kinds(
+    console: Console, labels: Sequence[str], quick: bool, since: Sequence[str]
+) -> Mapping[str, Callable[[], Sequence[Result]]]:
+    """What measures each kind with these kernels, and prints a line for each figure.
 
-    Other figures in the file stay; if no kind is named, until all are measured. `quick` leaves out the shares
-    of k2's features; `since` are commits that k2 is compared with. UsageError where something cannot be
-    measured.
+    `quick` leaves out the shares of k2's features; `since` are commits that k2 is compared with.
     """
-    console = log()
-    labels = labels or ORDINARY
-    kinds: Mapping[str, Callable[[], Sequence[Result]]] = {
+    return {
         "lines": lambda: lines.measure(console, labels),
         "scale": lambda: scale.measure(console),
         "threads": lambda: threads.measure(console),
         "simulator": lambda: simulator.measure(console),
         "instructions": lambda: instructions.measure(console, labels, quick, since),
     }
+
+
+def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
+    """Measure these kinds (none named: all) with these kernels, and write the file after each kind.
+
+    Other figures in the file stay; if no kind is named, until all are measured. `quick` and `since` are those
+    of kinds(). UsageError where something cannot be measured.
+    """
+    console = log()
+    by_kind = kinds(console, labels or ORDINARY, quick, since)
     before = _entries(out)
     measured: dict[str, dict[str, object]] = {}
-    for kind in only or kinds:
-        measured |= {r.name: asdict(r) for r in kinds[kind]()}
+    for kind in only or by_kind:
+        measured |= {r.name: asdict(r) for r in by_kind[kind]()}
         _write(out, before | measured)
     if not only:
         _write(out, measured)  # without what nothing measures any more

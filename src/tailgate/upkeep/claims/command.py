@@ -71,24 +71,30 @@ def chosen(names: Sequence[str]) -> list[tuple[str, str, Measure]]:
 def measure(names: Sequence[str], fresh: bool) -> None:
     """Measure what is not kept, or all of it if `fresh`; each step's results are written as it ends.
 
-    Nothing is kept of a step during which something changed that decides figures.
+    UsageError as soon as something has changed that decides figures; nothing is kept of that step.
     """
-    lab, steps = Lab(fresh), chosen(names)
+    steps = chosen(names)
     build_simulator()
+    key = sources_key()
+
+    def unchanged() -> None:
+        if sources_key() != key:
+            raise UsageError(
+                "sources have changed since this began: start it again; it goes on where it is now"
+            )
+
+    lab = Lab(fresh, unchanged)
     for i, (topic, name, step) in enumerate(steps, 1):
-        before = sources_key()
-        file = KEPT / before / f"{name}.json"
+        file = KEPT / key / f"{name}.json"
         if not fresh and file.is_file() and name not in OF_RESULTS:
             store(topic, name, Step.model_validate_json(file.read_text()))
             continue
         print(f"claims: {i} of {len(steps)}: {str(step.__doc__).partition(chr(10))[0]}", file=sys.stderr)
         begun = commit()
         measured = results.step_of(step(lab), begun, datetime.date.today().isoformat())
-        if sources_key() == before:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(file, measured.model_dump_json())
-        else:
-            print(f"claims: sources changed during {name}: measure it again", file=sys.stderr)
+        unchanged()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, measured.model_dump_json())
         store(topic, name, measured)
 
 

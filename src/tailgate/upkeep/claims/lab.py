@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What steps measure with: the commands of Tailgate, and their figures as quantities."""
+"""What steps measure with: Tailgate's own measurements, and their figures as quantities."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from tailgate.base.command import log
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
+from tailgate.base.progress import Progress
+from tailgate.fitting import command as fitting
 from tailgate.guest import kvm
-from tailgate.upkeep import draw
+from tailgate.guest.labels import ORDINARY
+from tailgate.runs import export
+from tailgate.show import fitted, report, summary
+from tailgate.spec import experiment as experiments
+from tailgate.spec.experiment import ModeName
+from tailgate.targets.measure import MeasureOptions, TargetOptions, measure, target_of
+from tailgate.targets.resolve import resolve
+from tailgate.upkeep import bench, draw
 from tailgate.upkeep.claims.history import law_commit
 from tailgate.upkeep.claims.quantity import Quantity, exact, once, within
 from tailgate.upkeep.claims.results import Clock, Figure, Source
@@ -41,6 +52,31 @@ def us(point: Point, name: str, percentile: str) -> Quantity:
         return once(value, n)
     low, high = ends
     return within(value, low, high, n)
+
+
+class Options(TypedDict, total=False):
+    """Options of `tailgate run`. A command that is told has them in the order in which they were given."""
+
+    mode: ModeName
+    target: str
+    schedulers: Sequence[str]
+    loads: Sequence[str]
+    drive: str
+    machine: str
+    kernel: str
+    jobs: int
+    out: Path
+
+
+def command_line(experiment: str, options: Mapping[str, object]) -> str:
+    """The command that measures this, as a shell takes it."""
+    words = ["tailgate", "run", experiment]
+    for name, value in options.items():
+        if name == "mode":
+            words.append(f"--{value}")
+        else:
+            words += [f"--{name}", ",".join(value) if isinstance(value, (list, tuple)) else str(value)]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -91,41 +127,68 @@ class Answer:
 
 @dataclass(frozen=True)
 class Lab:
-    """Runs the commands. `fresh`: measures even what is there."""
+    """Measures; with `fresh` also what was measured before.
+
+    `unchanged` raises UsageError if the sources have changed since this process began. A run's folder is
+    named by the sources of now, and this process would measure with those of then.
+    """
 
     fresh: bool = False
+    unchanged: Callable[[], None] = lambda: None
 
-    def run(self, *arguments: str, law: tuple[str, str] | None = None) -> Answer:
-        """`tailgate run`. UsageError if the run fails."""
-        result = self.json(
-            "run", *arguments, *(("--fresh",) if self.fresh and "--fresh" not in arguments else ())
+    def run(self, experiment: str, law: tuple[str, str] | None = None, **options: Unpack[Options]) -> Answer:
+        """What `tailgate run` measures, and shows on standard error. UsageError if the run fails."""
+        self.unchanged()
+        path, command = experiments.find(experiment), command_line(experiment, options)
+        run = resolve(
+            path,
+            options.get("mode", "full"),
+            options.get("schedulers"),
+            None,
+            options.get("target", "vm"),
+            options.get("loads"),
+            options.get("drive"),
         )
-        command = f"tailgate run {shlex.join(arguments)}".replace(f"{ROOT}/", "")
-        seeds = tuple(result.get("seeds", ()))
-        source = Source(command, result["target"], clock(result["target"]), seeds, law)
-        return Answer(source, tuple(result["points"]))
+        progress = Progress(log())
+        where = TargetOptions(options.get("kernel", TargetOptions.kernel), options.get("machine"))
+        how = self._options(command, options.get("jobs"))
+        measured = measure(target_of(run, path, where, progress), options.get("out"), how, progress)
+        summary.show(measured, progress.console)
+        if measured.fault:
+            raise UsageError(f"{command} failed: {measured.fault}")
+        told: Mapping[str, Any] = export.to_json(run, measured.points)
+        command = command.replace(f"{ROOT}/", "")
+        source = Source(command, run.target, clock(run.target), run.mode.seeds, law)
+        return Answer(source, tuple(told["points"]))
 
-    def run_anew(self, *arguments: str) -> Answer:
-        """`tailgate run` where nothing was measured before, for the clock. UsageError if the run fails."""
+    def calibrate(self, drive: Path, out: Path) -> None:
+        """What `tailgate calibrate --writes` does in a virtual machine. UsageError if it fails."""
+        self.unchanged()
+        words = ("tailgate", "calibrate", str(drive), "--target", "vm", "--writes", "--out", str(out))
+        progress = Progress(log())
+        found = fitting.calibrate(drive, "vm", True, out, self._options(shlex.join(words)), progress)
+        fitted.show(found, progress.console)
+
+    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, float]:
+        """Figures of `tailgate bench` of one kind, by name."""
+        return {r.name: r.value for r in bench.kinds(log(), ORDINARY, quick, since)[kind]()}
+
+    def anew(self, *command: str, statuses: Sequence[int] = (0,)) -> dict[str, Any]:
+        """The object that a command prints where nothing was measured before, for the clock.
+
+        The command is a process of its own, as what is timed is what a user waits for: the interpreter starts
+        and imports, and caches are empty. UsageError if it prints no object, or ends with another status.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            return self.run(*arguments, "--out", folder)
-
-    def json(self, *command: str, statuses: Sequence[int] = (0,)) -> dict[str, Any]:
-        """The object that a command prints. UsageError if it prints none, or ends with another status."""
-        asked = [*WITH_US, str(TAILGATE), *command, "--json"]
-        done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+            asked = [*WITH_US, str(TAILGATE), *command, "--out", folder, "--json"]
+            done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode not in statuses or not done.stdout:
             raise UsageError(f"tailgate {shlex.join(command)} failed: see what it printed above")
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
-    def bench(self, kind: str, *arguments: str) -> dict[str, float]:
-        """Figures of `tailgate bench` of one kind, by name."""
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "bench.json"
-            command = [*WITH_US, str(TAILGATE), "bench", "--only", kind, *arguments, "--out", str(out)]
-            subprocess.run(command, check=True)
-            return {entry["name"]: entry["value"] for entry in json.loads(out.read_text())}
+    def _options(self, command: str, jobs: int | None = None) -> MeasureOptions:
+        return MeasureOptions(jobs or os.cpu_count() or 1, self.fresh, command, report.of)
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:
         """Random drives that were not known when a law was written: name, file, the law with its commit.

@@ -28,7 +28,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, model_validator
 
@@ -36,7 +36,7 @@ from tailgate.base.errors import UsageError, one_of
 from tailgate.base.paths import ROOT
 from tailgate.spec.toml import load_toml
 from tailgate.upkeep.claims import check, model, observations, results
-from tailgate.upkeep.claims.lab import Answer, Lab, us
+from tailgate.upkeep.claims.lab import Answer, Lab, Options, us
 from tailgate.upkeep.claims.quantity import Quantity, largest, rounded
 from tailgate.upkeep.claims.results import Figure, Result
 
@@ -71,9 +71,9 @@ _PLACE = re.compile(rf"\{{(?:({'|'.join((*_FORMS, _MAYBE, _JUDGED))}):)?([^{{}}]
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
-    """A table: names of its columns, and rows of as many cells; arguments of `tailgate run` by name.
+    """A table: names of its columns, and rows of as many cells.
 
-    `figures` are flow/figure, or form:flow/figure.
+    `figures` are flow/figure, or form:flow/figure. `runs` have an `experiment` and options of Lab.run.
     """
 
     columns: tuple[str, ...]
@@ -81,7 +81,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
     template: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     together: bool = False
-    runs: dict[str, tuple[str, ...]] = {}
+    runs: dict[str, dict[str, str | tuple[str, ...]]] = {}
 
     def cells(self) -> Iterator[list[str]]:
         """The rows, with the template filled in and the figures of points in their place."""
@@ -104,6 +104,16 @@ class Table(BaseModel, extra="forbid", frozen=True):
             if self.template and len(row) not in (words, len(self.template)):
                 expected = f"expected {words} words or {len(self.template)} cells"
                 raise ValueError(f"row '{row[0]}': {expected}, got {len(row)}")
+        return self
+
+    @model_validator(mode="after")
+    def _runs_have_known_options(self) -> Self:
+        known = ("experiment", *Options.__annotations__)
+        for name, run in self.runs.items():
+            if unknown := [key for key in run if key not in known]:
+                raise ValueError(f"runs.{name}.{unknown[0]}: unknown key; expected {one_of(known)}")
+            if "experiment" not in run:
+                raise ValueError(f"runs.{name}.experiment: missing")
         return self
 
     def _of_point(self, point: str) -> list[str]:
@@ -256,7 +266,7 @@ def _step(name: str, folder: Path) -> Callable[[Lab], Iterator[Figure]] | None:
         return None
 
     def step(lab: Lab) -> Iterator[Figure]:
-        found = {run: lab.run(*arguments) for run, arguments in table.runs.items()}
+        found = {run: _measured(lab, **asked) for run, asked in table.runs.items()}
         for place in table.places():
             if place.startswith("./"):
                 run, *which = place.removeprefix("./").split("/")
@@ -270,6 +280,11 @@ def _step(name: str, folder: Path) -> Callable[[Lab], Iterator[Figure]] | None:
     step.__name__ = f"table-{name}"
     step.__doc__ = f"The table {name}."
     return step
+
+
+def _measured(lab: Lab, experiment: Any, **options: Any) -> Answer:
+    """The options keep the order of the file, which is that of the command."""
+    return lab.run(experiment, **options)
 
 
 def _quantity(answer: Answer, which: list[str], name: str) -> Quantity:

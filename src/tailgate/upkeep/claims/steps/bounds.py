@@ -2,9 +2,11 @@
 """K2's bounds: looking ahead beside fixed bounds, and the debt of writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from tailgate.spec import drive as drives
 from tailgate.spec import experiment as experiments
+from tailgate.spec.experiment import ModeName
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, us
 from tailgate.upkeep.claims.quantity import Quantity, largest, smallest
 from tailgate.upkeep.claims.results import Figure
@@ -18,7 +20,7 @@ Key = tuple[str, str, float]
 
 def frontier(lab: Lab) -> Iterator[Figure]:
     """K2: bounds that look ahead beside none, the bound of 8, fixed bounds on bytes and the idle drive."""
-    found = lab.run("k2/frontier", "--full", "--target", "sim")
+    found = lab.run("k2/frontier", mode="full", target="sim")
     yield from looking_ahead(found, "sim", "p99.9")
     points: dict[Key, Point] = found.by("label", "load", "rate")
     for load in ("4k-clock", "4k-poisson"):
@@ -30,8 +32,8 @@ def frontier(lab: Lab) -> Iterator[Figure]:
 
 def frontier_in_guest(lab: Lab) -> Iterator[Figure]:
     """K2: three bounds that look ahead, in a guest."""
-    some = "none,k2-8,ahead-96-0-300,ahead-96-0-200,ahead-384-64-400"
-    found = lab.run("k2/frontier", "--quick", "--loads", "4k,64k", "--schedulers", some)
+    some = ("none", "k2-8", "ahead-96-0-300", "ahead-96-0-200", "ahead-384-64-400")
+    found = lab.run("k2/frontier", mode="quick", loads=("4k", "64k"), schedulers=some)
     yield from looking_ahead(found, "vm", "p99")
 
 
@@ -111,12 +113,10 @@ def writes(lab: Lab) -> Iterator[Figure]:
     """
     loads = ("preconditioned-4k-100", "preconditioned-64k-100")
     large = ("preconditioned-8m-4k-100", "preconditioned-8m-64k-100")
-    for target, tail, mode, of_target in (
-        ("sim", "p99.9", "--claims", loads + large),
-        ("vm", "p99", "--quick", loads),
-    ):
-        of = ("k2/writes", "--target", target, "--loads", ",".join(of_target), "--schedulers")
-        found = lab.run(*of, "k2-8,k2-32-debt", mode)
+    modes: Mapping[str, ModeName] = {"sim": "claims", "vm": "quick"}
+    for target, tail, of_target in (("sim", "p99.9", loads + large), ("vm", "p99", loads)):
+        run = partial(lab.run, "k2/writes", target=target, loads=of_target)
+        found = run(schedulers=("k2-8", "k2-32-debt"), mode=modes[target])
         points = found.by("label", "load", "rate")
         for load in of_target:
             ours, fixed = (points[label, load, 1.0] for label in ("k2-32-debt", "k2-8"))
@@ -130,7 +130,7 @@ def writes(lab: Lab) -> Iterator[Figure]:
             ratio = found.mib_s(ours, "background") / found.mib_s(fixed, "background")
             yield found.figure(f"{start}/background-over-k2-8", ratio)
         # a short run in the guest would judge how it finds its place
-        found = lab.run(*of, "auto", mode if target == "sim" else "--full")
+        found = run(schedulers=("auto",), mode=modes[target] if target == "sim" else "full")
         autos = found.by("load", "rate")
         for load in of_target:
             start = f"writes/{target}/{load}/auto"
@@ -147,12 +147,12 @@ NOT_FORETOLD = ("poisson", "bursts", "depth-4")
 
 def arrivals(lab: Lab) -> Iterator[Figure]:
     """K2: the automatic bound beside fixed bounds on bytes and a placebo, on drives drawn later too."""
-    found = lab.run("k2/arrivals", "--claims", "--target", "sim")
+    found = lab.run("k2/arrivals", mode="claims", target="sim")
     yield from arrivals_on("970evo", (*FORETOLD, *NOT_FORETOLD), found)
-    which = ("k2/arrivals", "--claims", "--loads", ",".join(FORETOLD), "--target", "sim", "--drive")
-    yield from arrivals_on("noisy", FORETOLD, lab.run(*which, "noisy"))
+    run = partial(lab.run, "k2/arrivals", mode="claims", loads=FORETOLD, target="sim")
+    yield from arrivals_on("noisy", FORETOLD, run(drive="noisy"))
     for drive, path, law in lab.held_out(LAW, HELD_OUT):
-        yield from arrivals_on(drive, FORETOLD, lab.run(*which, str(path), law=law))
+        yield from arrivals_on(drive, FORETOLD, run(drive=str(path), law=law))
 
 
 def arrivals_on(drive: str, loads: Sequence[str], found: Answer) -> Iterator[Figure]:

@@ -3,6 +3,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tailgate.guest.labels import ORDINARY
@@ -13,7 +14,7 @@ from tailgate.upkeep.claims.results import Figure
 
 def figure_8(lab: Lab) -> Iterator[Figure]:
     """K2, Figure 8, saturated: none beside the paper's row, K2 with bound 8 beside none, 4 CPUs beside 1."""
-    found = lab.run("k2/fig8", "--claims")
+    found = lab.run("k2/fig8", mode="claims")
     none, k2 = found.saturated("none"), found.saturated("k2", inflight_max=8)
     none_mib_s, k2_mib_s = (found.mib_s(p, "background") for p in (none, k2))
     none_us, k2_us = (us(p, "rt", "p99.9") for p in (none, k2))
@@ -31,7 +32,7 @@ def figure_8(lab: Lab) -> Iterator[Figure]:
 
 def scheduler_tags(lab: Lab) -> Iterator[Figure]:
     """Few scheduler tags do not make the real-time reader wait for the background's."""
-    found = lab.run("k2/tags", "--full")
+    found = lab.run("k2/tags", mode="full")
     p99 = {tags: us(found.saturated("k2", nr_requests=tags), "rt", "p99") for tags in (4, 8, 64, 1023)}
     for tags in (4, 8, 64):
         yield found.figure(f"tags/vm/{tags}/rt-p99-over-1023", p99[tags] / p99[1023])
@@ -41,7 +42,7 @@ def preempt_rt(lab: Lab) -> Iterator[Figure]:
     """K2, Figure 8, saturated: K2 with bound 8 on each PREEMPT_RT kernel beside the ordinary one."""
     for label in ORDINARY:
         ordinary, found = (
-            lab.run("k2/fig8", "--kernel", kernel, "--schedulers", "k2-8", "--quick")
+            lab.run("k2/fig8", kernel=kernel, schedulers=("k2-8",), mode="quick")
             for kernel in (label, f"{label}-rt")
         )
         points = [answer.saturated("k2", inflight_max=8) for answer in (ordinary, found)]
@@ -55,7 +56,7 @@ def preempt_rt(lab: Lab) -> Iterator[Figure]:
 
 def inversion(lab: Lab) -> Iterator[Figure]:
     """File systems beside a real-time reader that saturates the drive: how long a task is blocked at most."""
-    found = lab.run("k2/inversion", "--quick", "--schedulers", "k2-8,k2-8-floor")
+    found = lab.run("k2/inversion", mode="quick", schedulers=("k2-8", "k2-8-floor"))
     for point in found.points:
         floor = "floor" if point["knobs"]["be_floor_iops"] else "no-floor"
         blocked_s = point["blocked"]["us"] / 1e6
@@ -81,7 +82,7 @@ def controls(lab: Lab) -> Iterator[Figure]:
     background is a figure then, and the claim counts as not measured.
     """
     labels = ["ahead-auto", *(label for some in CONTROLS.values() for label in some)]
-    found = lab.run("k2/controls", "--quick", "--loads", "4k", "--schedulers", ",".join(labels))
+    found = lab.run("k2/controls", mode="quick", loads=("4k",), schedulers=labels)
     points = found.by("label")
     mib_s = {label: found.mib_s(p, "background") for label, p in points.items()}
     p99 = {label: us(p, "rt", "p99") for label, p in points.items()}
@@ -97,7 +98,7 @@ def controls(lab: Lab) -> Iterator[Figure]:
 def processes(lab: Lab) -> Iterator[Figure]:
     """K2 beside none with few tags, 96 requests of the background from 3 processes and from 32."""
     labels = ("k2-8", "none-8", "ahead-auto")
-    found = lab.run("k2/controls", "--quick", "--loads", "4k,4k-many", "--schedulers", ",".join(labels))
+    found = lab.run("k2/controls", mode="quick", loads=("4k", "4k-many"), schedulers=labels)
     points = found.by("load", "label")
     for load, count in (("4k", 3), ("4k-many", 32)):
         start = f"processes/vm/{count}"
@@ -114,12 +115,12 @@ def processes(lab: Lab) -> Iterator[Figure]:
 
 def same_digits(lab: Lab) -> Iterator[Figure]:
     """Three runs of one chunk: how many different sets of figures they give; 1 if all are the same."""
-    arguments = ("k2/fig8", "--quick", "--schedulers", "k2-8")
+    run = partial(lab.run, "k2/fig8", mode="quick", schedulers=("k2-8",))
     with tempfile.TemporaryDirectory() as folder:
         # Each in a place of its own: a run that finds an earlier one is compared with it, and may give way.
-        runs = [lab.run(*arguments, "--out", str(Path(folder) / str(i))) for i in range(3)]
+        runs = [run(out=Path(folder) / str(i)) for i in range(3)]
     different = [r.points for i, r in enumerate(runs) if r.points not in [o.points for o in runs[:i]]]
-    source = noted(runs[0].source, f"tailgate run {' '.join(arguments)}")
+    source = noted(runs[0].source, "tailgate run k2/fig8 --quick --schedulers k2-8")
     yield Figure("repeats/vm/k2-8/different", exact(len(different), len(runs)), source)
 
 

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 
 from tailgate.spec.grid import words
@@ -63,7 +64,7 @@ def label(cell: Cell) -> str:
 
 def grid(lab: Lab, load: str) -> Grid:
     """Measure a grid."""
-    found = lab.run(f"kyber/{load}", "--full", "--target", "sim")
+    found = lab.run(f"kyber/{load}", mode="full", target="sim")
     cells = {
         (p["knobs"]["read_lat_nsec"], p["knobs"]["write_lat_nsec"]): p
         for p in found.points
@@ -74,7 +75,7 @@ def grid(lab: Lab, load: str) -> Grid:
 
 def kyber_none(lab: Lab) -> Iterator[Figure]:
     """Kyber, Table 2: reads and writes alone and together, without a scheduler (O-1 to O-3)."""
-    found = lab.run("kyber/table2", "--full", "--target", "sim")
+    found = lab.run("kyber/table2", mode="full", target="sim")
     at = found.by("load")
     start = "kyber/sim/none"
     for load, point in at.items():
@@ -206,15 +207,15 @@ def same_targets(found: Answer, points: Mapping[Cell, Point], start: str) -> Ite
 
 def kyber_minutes(lab: Lab) -> Iterator[Figure]:
     """Kyber, one grid of 90 cells, from nothing, by the clock."""
-    arguments = ("kyber/r256-w256", "--full", "--target", "sim")
-    minutes = seconds(lambda: lab.run_anew(*arguments)) / 60
-    source = Source(f"tailgate run {' '.join(arguments)}", "host", "wall")
+    command = ("run", "kyber/r256-w256", "--full", "--target", "sim")
+    minutes = seconds(lambda: lab.anew(*command)) / 60
+    source = Source(f"tailgate {' '.join(command)}", "host", "wall")
     yield Figure("kyber/sim/grid/minutes", minutes, source)
 
 
 def kyber_optane(lab: Lab) -> Iterator[Figure]:
     """Kyber on a drive where reads and writes hardly meet (O-7, O-8)."""
-    found = lab.run("kyber/optane", "--full", "--target", "sim")
+    found = lab.run("kyber/optane", mode="full", target="sim")
     at = found.by("load", "label")
     none, equal, first = "none", "kyber-10us-10us", "kyber-10us-100ms"
     start = "kyber/sim/optane"
@@ -238,7 +239,7 @@ def kyber_optane(lab: Lab) -> Iterator[Figure]:
 
 def kyber_files(lab: Lab) -> Iterator[Figure]:
     """Kyber, Figure 4: the corners of the grid through file systems, in guests (O-9 to O-11)."""
-    found = lab.run("kyber/fig4", "--quick", "--target", "vm")
+    found = lab.run("kyber/fig4", mode="quick", target="vm")
     for system in ("ext4", "xfs", "f2fs"):
         many = f"{'o-11' if system == 'f2fs' else 'o-10'}/{system}"
         yield from reader_first(found, f"{system}-r1-w256", f"kyber/vm/o-9/{system}")
@@ -247,7 +248,7 @@ def kyber_files(lab: Lab) -> Iterator[Figure]:
 
 def kyber_unfilled(lab: Lab) -> Iterator[Figure]:
     """Kyber, Section 6, on a raw drive that writes do not fill (O-9 to O-11)."""
-    found = lab.run("kyber/unfilled", "--full", "--target", "sim")
+    found = lab.run("kyber/unfilled", mode="full", target="sim")
     yield from reader_first(found, "r1-w256", "kyber/sim/unfilled/r1-w256")
     yield from one_kind_first(found, "r256-w256", "kyber/sim/unfilled/r256-w256")
 
@@ -289,9 +290,8 @@ def kyber_agreement(lab: Lab) -> Iterator[Figure]:
     """
     labels = ["none", *map(label, COARSE)]
     for load in ("r1-w256", "r256-w256"):
-        asked = (f"kyber/{load}", "--quick", "--schedulers", ",".join(labels))
-        measured = lab.run(*asked, "--target", "vm")
-        simulated = lab.run(*asked, "--target", "sim", "--machine", "guest-6.12")
+        run = partial(lab.run, f"kyber/{load}", mode="quick", schedulers=labels)
+        measured, simulated = run(target="vm"), run(target="sim", machine="guest-6.12")
         models = simulated.by("label")
         start = f"kyber/vm/agreement/{load}"
         for setting, point in measured.by("label").items():

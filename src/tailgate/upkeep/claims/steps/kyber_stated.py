@@ -4,6 +4,7 @@
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, noted, us
 from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
@@ -143,9 +144,9 @@ FILES = (
 
 def kyber_stated(lab: Lab) -> Iterator[Figure]:
     """Kyber, what the text states of cells on raw drives: ours over the paper's, and the medians."""
-    sim = ("--full", "--target", "sim")
-    runs = {load: lab.run(f"kyber/{load}", *sim) for load in ("r1-w1", "r1-w256", "r256-w256")}
-    optane = lab.run("kyber/optane", *sim)
+    run = partial(lab.run, mode="full", target="sim")
+    runs = {load: run(f"kyber/{load}") for load in ("r1-w1", "r1-w256", "r256-w256")}
+    optane = run("kyber/optane")
     groups = {
         "grids": [over_paper("grids", number, runs[number.of_loads[0]]) for number in GRIDS],
         "optane": [over_paper("optane", number, optane) for number in OPTANE],
@@ -158,7 +159,7 @@ def kyber_stated(lab: Lab) -> Iterator[Figure]:
 
 def kyber_stated_files(lab: Lab) -> Iterator[Figure]:
     """Kyber, what the text states of cells through file systems, in guests; the median."""
-    found = lab.run("kyber/fig4", "--quick", "--target", "vm")
+    found = lab.run("kyber/fig4", mode="quick", target="vm")
     some = [over_paper("file-systems", number, found) for number in FILES]
     yield from some
     yield median("file-systems", some, found.source.command)

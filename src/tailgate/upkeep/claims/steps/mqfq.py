@@ -2,6 +2,7 @@
 """MQFQ: shares by size, queues and weight, slowdowns, a real-time reader above the tenants; in guests too."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailgate.papers import agreement as agreements
 from tailgate.upkeep.claims.lab import Answer, Lab, noted, us
@@ -30,7 +31,7 @@ def total(rates: dict[str, Quantity]) -> Quantity:
 def mqfq_shares(lab: Lab) -> Iterator[Figure]:
     """MQFQ, Figure 5: flows that none serves unequally by size or number of queues, and weights."""
     for name in ("fig5", "fig5-nvmf"):
-        found = lab.run(f"mqfq/{name}", "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+        found = lab.run(f"mqfq/{name}", mode="claims", target="sim", schedulers=("none", "mqfq"))
         rates = rates_of(found)
         start = f"mqfq-{name}/sim"
         for load, flows in (
@@ -62,15 +63,15 @@ def weighted(found: Answer, start: str, rates: Rates) -> Iterator[Figure]:
 def mqfq_slowdowns(lab: Lab) -> Iterator[Figure]:
     """MQFQ, Figures 6 and 7: stand-ins beside a heavy flow, how many times slower than alone."""
     for name, app, labels in (
-        ("fig6", "graph-stand-in", "none,mqfq"),
-        ("fig6-nvmf", "graph-stand-in", "none,mqfq"),
-        ("fig7-nvmf", "store-stand-in", "none,mqfq,mqfq-t4"),
+        ("fig6", "graph-stand-in", ("none", "mqfq")),
+        ("fig6-nvmf", "graph-stand-in", ("none", "mqfq")),
+        ("fig7-nvmf", "store-stand-in", ("none", "mqfq", "mqfq-t4")),
     ):
-        found = lab.run(f"mqfq/{name}", "--claims", "--target", "sim", "--schedulers", labels)
+        found = lab.run(f"mqfq/{name}", mode="claims", target="sim", schedulers=labels)
         rates = rates_of(found)
         start = f"mqfq-{name}/sim"
         alone = rates["none", app][app]
-        for label in labels.split(","):
+        for label in labels:
             slowed = alone / rates[label, "both"][app]
             yield found.figure(f"{start}/both/{label}/{app}-slowed-times", slowed)
         if ("mqfq", app) in rates:
@@ -80,7 +81,7 @@ def mqfq_slowdowns(lab: Lab) -> Iterator[Figure]:
         yield found.figure(f"{start}/both/mqfq/fio-slowed-times", fio)
         ratio = total(rates["mqfq", "both"]) / total(rates["none", "both"])
         yield found.figure(f"{start}/both/mqfq/total-over-none", ratio)
-    found = lab.run("mqfq/fig7", "--claims", "--target", "sim", "--schedulers", "none,mqfq")
+    found = lab.run("mqfq/fig7", mode="claims", target="sim", schedulers=("none", "mqfq"))
     both = rates_of(found)["mqfq", "both"]
     yield found.figure(
         "mqfq-fig7/sim/both/mqfq/store-stand-in-over-fio", both["store-stand-in"] / both["fio"]
@@ -90,7 +91,7 @@ def mqfq_slowdowns(lab: Lab) -> Iterator[Figure]:
 def mqfq_read_write(lab: Lab) -> Iterator[Figure]:
     """MQFQ: a reading and a writing tenant on a preconditioned drive, each slowed by the same factor."""
     labels = ("none", "mqfq-100", "mqfq-auto")
-    found = lab.run("mqfq/read-write", "--claims", "--target", "sim", "--schedulers", ",".join(labels))
+    found = lab.run("mqfq/read-write", mode="claims", target="sim", schedulers=labels)
     rates = rates_of(found)
     for load, flows in (
         ("4k", ("read-4k", "write-4k")),
@@ -108,8 +109,8 @@ def mqfq_read_write(lab: Lab) -> Iterator[Figure]:
 
 def rt_over_fair(lab: Lab) -> Iterator[Figure]:
     """MQFQ: a real-time reader over two tenants of weights 1 and 3, beside K2 with the same bound."""
-    labels = ",".join(f"{name}-{bound}" for bound in (8, 16, 32) for name in ("k2", "mqfq"))
-    found = lab.run("mqfq/rt-over-fair", "--claims", "--target", "sim", "--schedulers", f"none,{labels}")
+    labels = ["none", *(f"{name}-{bound}" for bound in (8, 16, 32) for name in ("k2", "mqfq"))]
+    found = lab.run("mqfq/rt-over-fair", mode="claims", target="sim", schedulers=labels)
     points = found.by("label")
     p999 = {label: us(p, "rt", "p99.9") for label, p in points.items()}
     rates = {label: {f: found.mib_s(p, f) for f in ("a", "b")} for label, p in points.items()}
@@ -124,15 +125,15 @@ def rt_over_fair(lab: Lab) -> Iterator[Figure]:
 
 def rt_over_fair_in_guest(lab: Lab) -> Iterator[Figure]:
     """A real-time reader over two tenants, in a guest: MQFQ beside K2, and what bfq and io.cost do."""
-    labels = "none,k2-8,mqfq-8,bfq,bfq-rt-1000,bfq-no-idle,io-cost-90,io-cost-70"
-    found = lab.run("mqfq/rt-over-fair", "--quick", "--schedulers", labels)
+    labels = ("none", "k2-8", "mqfq-8", "bfq", "bfq-rt-1000", "bfq-no-idle", "io-cost-90", "io-cost-70")
+    found = lab.run("mqfq/rt-over-fair", mode="quick", schedulers=labels)
     points = found.by("label")
     p999 = {label: us(p, "rt", "p99.9") for label, p in points.items()}
     rates = {label: {f: found.mib_s(p, f) for f in ("a", "b")} for label, p in points.items()}
     ours = "mqfq-8"
     start = f"mqfq-rt/vm/{ours}"
     # What is promised needs as many requests as the interval of p99.9 does.
-    longer = lab.run("mqfq/rt-over-fair", "--claims", "--schedulers", f"k2-8,{ours}")
+    longer = lab.run("mqfq/rt-over-fair", mode="claims", schedulers=("k2-8", ours))
     two = longer.by("label")
     yield longer.figure(
         f"{start}/p99.9-over-k2", us(two[ours], "rt", "p99.9") / us(two["k2-8"], "rt", "p99.9")
@@ -152,16 +153,17 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
     """MQFQ, Figures 5 and 6 in a guest: what flows get, and how far off the simulator's figures are."""
     compared: list[agreements.Comparison] = []
     found: dict[str, list[Answer]] = {"sim-guest": [], "vm": []}
-    for arguments in (
-        ("mqfq/fig5-four", "--quick", "--loads", "size,queues", "--schedulers", "none,mqfq"),
-        # Not --quick: at first the flow that begins has the drive, and children weigh as if they were alone.
-        ("mqfq/fig5-four", "--loads", "weights", "--schedulers", "mqfq"),
-        ("mqfq/fig5-four", "--loads", "hierarchy", "--schedulers", "mqfq"),
-        ("mqfq/fig5-four", "--quick", "--loads", "weights,hierarchy", "--schedulers", "none"),
-        ("mqfq/fig6-guest", "--quick"),
+    four = partial(lab.run, "mqfq/fig5-four")
+    for run in (
+        partial(four, mode="quick", loads=("size", "queues"), schedulers=("none", "mqfq")),
+        # Not quick: at first the flow that begins has the drive, and children weigh as if they were alone.
+        partial(four, loads=("weights",), schedulers=("mqfq",)),
+        partial(four, loads=("hierarchy",), schedulers=("mqfq",)),
+        partial(four, mode="quick", loads=("weights", "hierarchy"), schedulers=("none",)),
+        partial(lab.run, "mqfq/fig6-guest", mode="quick"),
     ):
-        simulated = lab.run(*arguments, "--target", "sim", "--machine", "guest-6.12")
-        measured = lab.run(*arguments, "--target", "vm")
+        simulated = run(target="sim", machine="guest-6.12")
+        measured = run(target="vm")
         names = {f["flow"]: ("mib_s",) for p in measured.points for f in p["flows"]}
         compared += agreements.compare(simulated.points, measured.points, names)
         found["sim-guest"].append(simulated)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A drive file fitted to a drive that was probed in a virtual machine, beside the drive's own numbers."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tailgate.base.errors import UsageError
 from tailgate.spec import drive as drives
-from tailgate.upkeep.claims.lab import TAILGATE, WITH_US, Lab, clock
+from tailgate.upkeep.claims.lab import Lab, clock
 from tailgate.upkeep.claims.quantity import exact, once
 from tailgate.upkeep.claims.results import Figure, Source
 
@@ -42,12 +40,7 @@ def calibrate_probed(lab: Lab) -> Iterator[Figure]:
         own = {key: p.value for key, p in drives.load(str(path))[1].parameters.items()}
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "probed.toml"
-            done = subprocess.run(
-                [*WITH_US, TAILGATE, "calibrate", path, "--target", "vm", "--writes", "--out", out],
-                check=False,
-            )
-            if done.returncode:
-                raise UsageError(f"tailgate calibrate {path} failed: see what it printed above")
+            lab.calibrate(path, out)
             found = {key: p.value for key, p in drives.load(str(out))[1].parameters.items()}
         told = replace(source, law=law)
         start = f"calibrate/vm/{name}"

@@ -4,6 +4,7 @@
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,9 @@ def simulator_speed(lab: Lab) -> Iterator[Figure]:
 
 def agreement(lab: Lab) -> Iterator[Figure]:
     """The simulator's guest beside a guest: throughput, and percentiles of background and real-time task."""
-    experiment = ("model/agreement", "--claims")
-    simulated = lab.run(*experiment, "--target", "sim", "--machine", "guest-6.12")
-    measured = lab.run(*experiment, "--target", "vm")
-    command = f"tailgate run {' '.join(experiment)} --target sim --machine guest-6.12, and --target vm"
-    source = noted(measured.source, command)
+    run = partial(lab.run, "model/agreement", mode="claims")
+    simulated, measured = run(target="sim", machine="guest-6.12"), run(target="vm")
+    source = noted(measured.source, f"{simulated.source.command}, and --target vm")
     figures = {"background": ("mib_s", "p50", "p99", "p99.9"), "rt": ("p50", "p99")}
     compared = list(agreements.compare(simulated.points, measured.points, figures))
     for name in ("mib_s", "p50", "p99", "p99.9"):
@@ -99,7 +98,7 @@ def paper_tables(lab: Lab) -> Iterator[Figure]:
         answers: dict[str, Answer] = {}
         for name, jobs in (("k2/table2", 2), ("k2/table2", 1), ("k2/table3", 2)):
             out = Path(folder) / str(jobs)
-            answers[name] = lab.run(name, "--target", "sim", "--jobs", str(jobs), "--out", str(out))
+            answers[name] = lab.run(name, target="sim", jobs=jobs, out=out)
             if name == "k2/table2":
                 points[jobs] = answers[name].points
         for name, answer in answers.items():
@@ -113,11 +112,9 @@ def paper_tables(lab: Lab) -> Iterator[Figure]:
 
 def table2_seconds(lab: Lab) -> Iterator[Figure]:
     """Table II on the simulator, from nothing, by the clock."""
-    arguments = ("k2/table2", "--target", "sim", "--jobs", "2")
-    took = seconds(lambda: lab.run_anew(*arguments))
-    yield Figure(
-        "table2/sim/jobs-2/seconds", took, Source(f"tailgate run {' '.join(arguments)}", "sim", "wall")
-    )
+    command = ("run", "k2/table2", "--target", "sim", "--jobs", "2")
+    took = seconds(lambda: lab.anew(*command))
+    yield Figure("table2/sim/jobs-2/seconds", took, Source(f"tailgate {' '.join(command)}", "sim", "wall"))
 
 
 STEPS = (simulator_speed, agreement, drives, paper_tables, table2_seconds)

@@ -2,6 +2,7 @@
 """K2-split: large background requests in pieces, always and on demand."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailgate.upkeep.claims.lab import Lab, us
 from tailgate.upkeep.claims.quantity import Quantity, largest, smallest
@@ -11,12 +12,12 @@ from tailgate.upkeep.claims.results import Figure
 def splitting(lab: Lab) -> Iterator[Figure]:
     """K2-split, Section 5.1: p99 beside one background request of 4 to 512 KiB, whole and in pieces."""
     # As the paper has it: no pause, behind USB.
-    which = ("--loads", "random-read-*k", "--schedulers", "k2,k2-max-sectors-4,k2-split-4")
-    for name, target, how in (
-        ("k2-split/fig5", "sim", ("--target", "sim")),
-        ("k2-split/section5-1", "vm", ("--target", "vm", "--quick")),
+    labels = ("k2", "k2-max-sectors-4", "k2-split-4")
+    run = partial(lab.run, loads=("random-read-*k",), schedulers=labels)
+    for target, found in (
+        ("sim", run("k2-split/fig5", target="sim")),
+        ("vm", run("k2-split/section5-1", target="vm", mode="quick")),
     ):
-        found = lab.run(name, *which, *how)
         p99: dict[str, dict[int, Quantity]] = {"k2": {}, "max_sectors_kb": {}, "split_kib": {}}
         for point in found.points:
             sweep, knobs = point["sweep"], point["knobs"]
@@ -35,12 +36,11 @@ def splitting(lab: Lab) -> Iterator[Figure]:
 
 def table_3(lab: Lab) -> Iterator[Figure]:
     """K2-split, Table 3: p99 beside one background request of 512 KiB, real-time requests of 4 and 64 KiB."""
-    which = ("k2-split/table3", "--schedulers", "k2,k2-split-4")
-    for arguments, target in (
-        ((*which, "--target", "sim"), "sim"),
-        ((*which, "--loads", "random-read-rt-64k", "--target", "vm", "--quick"), "vm"),
+    run = partial(lab.run, "k2-split/table3", schedulers=("k2", "k2-split-4"))
+    for target, found in (
+        ("sim", run(target="sim")),
+        ("vm", run(loads=("random-read-rt-64k",), target="vm", mode="quick")),
     ):
-        found = lab.run(*arguments)
         p99: dict[tuple[str, str, int], dict[int, Quantity]] = {}
         for point in found.points:
             sweep = point["sweep"]
@@ -53,11 +53,11 @@ def table_3(lab: Lab) -> Iterator[Figure]:
 
 def automatic(lab: Lab) -> Iterator[Figure]:
     """K2 with bound_when active beside always, none, and the idle drive; a target of 2 ms."""
-    for target, arguments in (
-        ("sim", ("--target", "sim")),
-        ("vm", ("--target", "vm", "--loads", "no-pause,pauses,alone")),
+    run = partial(lab.run, "k2-split/auto")
+    for target, found in (
+        ("sim", run(target="sim")),
+        ("vm", run(target="vm", loads=("no-pause", "pauses", "alone"))),
     ):
-        found = lab.run("k2-split/auto", *arguments)
         points = found.by("label", "load", "rate")
         p99 = {key: us(p, "rt", "p99") for key, p in points.items() if key[1] != "alone"}
         mib_s = {key: found.mib_s(p, "background") for key, p in points.items() if key[2]}

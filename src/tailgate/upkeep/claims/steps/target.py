@@ -2,6 +2,7 @@
 """K2: a target for latency instead of a bound."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailgate.spec import experiment as experiments
 from tailgate.upkeep.claims.lab import Answer, Lab, us
@@ -16,12 +17,12 @@ REACH = 1.1
 def target(lab: Lab) -> Iterator[Figure]:
     """K2: a target for real-time p99, beside a sweep of fixed bounds, on drives that it never saw."""
     schedulers = experiments.load(experiments.find("k2/target")).schedulers
-    labels = ",".join(s.label for s in schedulers if not s.label.endswith("-ahead"))
-    which = ("k2/target", "--claims", "--target", "sim", "--schedulers", labels, "--drive")
+    labels = [s.label for s in schedulers if not s.label.endswith("-ahead")]
+    run = partial(lab.run, "k2/target", mode="claims", target="sim", schedulers=labels)
     for drive in ("970evo", "noisy"):
-        yield from target_on(drive, lab.run(*which, drive))
+        yield from target_on(drive, run(drive=drive))
     for drive, path, law in lab.held_out(LAW, HELD_OUT):
-        yield from target_on(drive, lab.run(*which, str(path), law=law))
+        yield from target_on(drive, run(drive=str(path), law=law))
     yield from target_in_guest(lab)
 
 
@@ -56,8 +57,8 @@ def target_on(drive: str, found: Answer) -> Iterator[Figure]:
 def target_in_guest(lab: Lab) -> Iterator[Figure]:
     """Three of its points in a guest, each beside the fixed bound with about the same p99."""
     fixed, ours, target_us = "k2-40kib", "target-300", 300
-    some = ("--loads", "clock,poisson,changing", "--schedulers", f"{fixed},{ours}")
-    found = lab.run("k2/target", "--quick", *some)
+    loads = ("clock", "poisson", "changing")
+    found = lab.run("k2/target", mode="quick", loads=loads, schedulers=(fixed, ours))
     points = found.by("load", "label")
     for load in dict.fromkeys(load for load, _ in points):
         start = f"target/vm/970evo/{load}/{ours}"

@@ -4,7 +4,6 @@
 import math
 import shlex
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -140,9 +139,8 @@ def tune_in_guest(lab: Lab) -> Iterator[Figure]:
     answers: list[Mapping[str, Any]] = []
 
     def ask() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            # Status 1 also says that a profile breaks the limit in the guest, which is a figure here.
-            answers.append(lab.json("tune", *IN_GUEST, "--out", folder, statuses=(0, 1)))
+        # Status 1 also says that a profile breaks the limit in the guest, which is a figure here.
+        answers.append(lab.anew("tune", *IN_GUEST, statuses=(0, 1)))
         if fault := answers[-1].get("fault"):
             raise UsageError(f"tailgate tune {shlex.join(IN_GUEST)}: {fault}")
 

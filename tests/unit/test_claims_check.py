@@ -410,8 +410,9 @@ def test_what_is_kept_depends_on_sources_steps_and_laws(tmp_path: Path) -> None:
     key = command.sources_key(tmp_path, ["law"])
     assert command.sources_key(tmp_path, ["law"]) == key
     assert command.sources_key(tmp_path, ["other"]) != key
-    (tmp_path / "claims/k2.toml").write_text("2")
-    assert command.sources_key(tmp_path, ["law"]) == key
+    for name in ("claims/k2.toml", "sched/README.md", "src/tailgate/README.md"):
+        (tmp_path / name).write_text("2")
+        assert command.sources_key(tmp_path, ["law"]) == key
     for name in ("sched/k2.c", "src/tailgate/upkeep/claims/steps/k2.py", "Makefile"):
         (tmp_path / name).write_text("2")
         before, key = key, command.sources_key(tmp_path, ["law"])

@@ -25,7 +25,8 @@ from tailgate.upkeep.claims.results import Step
 from tailgate.upkeep.claims.steps import OF_RESULTS, bounds, by_topic, search
 from tailgate.upkeep.claims.steps import Step as Measure
 
-#: What decides a figure, in the checkout: sources, and the versions of what they are built and run with.
+#: What decides a figure, in the checkout: sources, pages aside, and the versions of what they are built and
+#: run with.
 SOURCES = ("sched", "flash", "kernel", "sim", "machines", "drives", "experiments", "src", "setup")
 FILES = ("Makefile", "requirements.lock", "requirements-dev.lock")
 LAWS = (bounds.LAW, search.LAW)
@@ -36,7 +37,7 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
     digest = hashlib.sha256()
     folders = [file for folder in SOURCES for file in sorted((root / folder).rglob("*"))]
     for file in (*folders, *(root / name for name in FILES)):
-        if file.is_file() and "__pycache__" not in file.parts:
+        if file.is_file() and file.suffix != ".md" and "__pycache__" not in file.parts:
             digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     for commit in map(law_commit, LAWS) if laws is None else laws:
         digest.update(commit.encode())
@@ -112,7 +113,7 @@ def store(topic: str, name: str, step: Step) -> None:
 
 def commit() -> str:
     """The commit that last changed what decides figures; with `-dirty` if some of it is changed since."""
-    paths = " ".join((*SOURCES, *FILES))
+    paths = " ".join((*SOURCES, *FILES, ":!*.md"))
     command = ["git", "-C", str(ROOT), "status", "--porcelain", "--", *paths.split()]
     changed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return last_commit(paths)[:7] + ("-dirty" if changed else "")

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
 from tailgate.upkeep.claims import age, history
+from tailgate.upkeep.claims.command import LAWS
 from tailgate.upkeep.claims.history import last_commit, law_commit, without_comments
 from tailgate.upkeep.claims.results import Run, Step
+from tailgate.upkeep.claims.steps import bounds
 
 Commit = Callable[[str, str], str]
 
@@ -26,7 +29,7 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commit:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     def write(name: str, text: str) -> str:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
         git("add", name)
         git("commit", "--quiet", "--message", name)
@@ -58,6 +61,25 @@ def test_any_change_of_code_or_of_another_file_is_one(commit: Commit) -> None:
         law = commit(f"law/{name}", text)
         assert law_commit("law") == law
     assert law_commit("law/a.h law/b.h") != law_commit("law")
+
+
+def test_what_feeds_and_sets_the_bounds_is_part_of_their_law(commit: Commit) -> None:
+    decides = ("bounds/target.h", "activity.h", "learn.c", "settings.c", "k2.h")
+    for name in (*decides, "k2.c"):
+        commit(f"sched/{name}", "int a;\n")
+    for name in decides:
+        changed = commit(f"sched/{name}", "int b;\n")
+        assert law_commit(bounds.LAW) == changed
+    before = law_commit(bounds.LAW)
+    commit("sched/learn.c", "/* b */ int b;\n")
+    commit("sched/k2.c", "int b;\n")
+    assert law_commit(bounds.LAW) == before
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_each_law_names_files_that_are_there(law: str) -> None:
+    for path in law.split():
+        assert list(ROOT.glob(path)), path
 
 
 def test_a_law_that_never_changed_is_of_its_first_commit(commit: Commit) -> None:

@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, Unpack
 
 import pytest
@@ -18,7 +20,7 @@ from tailgate.base.errors import UsageError
 from tailgate.main import main as tailgate
 from tailgate.spec import drive
 from tailgate.spec.toml import parse_toml
-from tailgate.upkeep.claims import check, command, lab, model, results, tables
+from tailgate.upkeep.claims import check, command, lab, model, results, steps, tables
 from tailgate.upkeep.claims.lab import Answer, Lab, Options, command_line
 from tailgate.upkeep.claims.model import Topic
 from tailgate.upkeep.claims.quantity import (
@@ -420,6 +422,12 @@ def test_what_is_kept_depends_on_sources_steps_and_laws(tmp_path: Path) -> None:
 
 
 # --- held-out drives ----------------------------------------------------------------------------------------
+
+
+def test_every_law_that_draws_drives_decides_what_is_kept() -> None:
+    """The same files in another commit give other drives."""
+    modules = (import_module(f"{steps.__name__}.{found.name}") for found in iter_modules(steps.__path__))
+    assert {module.LAW for module in modules if hasattr(module, "LAW")} == set(command.LAWS)
 
 
 def test_held_out_drives_are_drawn_by_the_commit_of_their_law(

@@ -22,14 +22,14 @@ from tailgate.upkeep.claims import age, check, model, results, tables
 from tailgate.upkeep.claims.history import last_commit, law_commit
 from tailgate.upkeep.claims.lab import KEPT, Lab
 from tailgate.upkeep.claims.results import Step
-from tailgate.upkeep.claims.steps import OF_RESULTS, bounds, by_topic, search
+from tailgate.upkeep.claims.steps import OF_RESULTS, bounds, by_topic, probed, search
 from tailgate.upkeep.claims.steps import Step as Measure
 
 #: What decides a figure, in the checkout: sources, pages aside, and the versions of what they are built and
 #: run with.
 SOURCES = ("sched", "flash", "kernel", "sim", "machines", "drives", "experiments", "src", "setup")
 FILES = ("Makefile", "requirements.lock", "requirements-dev.lock")
-LAWS = (bounds.LAW, search.LAW)
+LAWS = (bounds.LAW, probed.LAW, search.LAW)
 
 
 def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from tailgate.runs import statistics as analysis
-from tailgate.runs.histogram import Histogram, from_fio, merge, rank
+from tailgate.runs.histogram import Histogram, from_fio, from_ns, merge, rank
 
 SAMPLES = st.lists(st.integers(1, 500), min_size=1, max_size=300)
 SHARES = st.sampled_from([0.01, 0.5, 0.9, 0.99, 0.999, 1.0])
@@ -133,8 +133,35 @@ def test_students_t_is_that_of_the_tables(freedom: int, value: float) -> None:
 def test_interval_over_seeds_holds_the_pooled_percentile(runs: list[list[int]]) -> None:
     histograms = [histogram(r) for r in runs]
     low, high = analysis.interval_over_seeds(histograms, 0.5)
-    assert min(s for r in runs for s in r) <= low <= merge(histograms).percentile(0.5)
+    assert analysis.edges(min(s for r in runs for s in r), 1)[0] <= low <= merge(histograms).percentile(0.5)
     assert high is None or low <= high
+
+
+@given(st.integers(1, 2**40), st.sampled_from([1, 5, 20]))
+def test_the_edges_are_those_of_fios_bin(ns: int, dilation: int) -> None:
+    """stat.c, plat_val_to_idx() and plat_idx_to_val(): seven bits decide, and the middle is told."""
+    dropped = max(0, ns.bit_length() - 7)
+    least = ns >> dropped << dropped
+    middle = least + 2**dropped // 2
+    scale = 1000 * dilation
+    low, high = analysis.edges(middle / scale, dilation)
+    assert (low, high) == (least / scale, (least + 2**dropped) / scale)
+    assert low * scale == pytest.approx(least)
+    assert (high - low) * 64 <= low * 1.000001 or ns < 128
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 6])
+def test_an_interval_has_the_bin_of_its_percentile(seeds: int) -> None:
+    """Where all percentiles are in one bin, it says no more than the bin does."""
+    runs = [from_ns([428_032], [5000], 428_032, 428_032, 1) for _ in range(seeds)]
+    assert analysis.interval_over_seeds(runs, 0.99) == (425.984, 430.08)
+    dilated = [from_ns([428_032], [5000], 428_032, 428_032, 4) for _ in range(seeds)]
+    assert analysis.interval_over_seeds(dilated, 0.99, 4) == (425.984 / 4, 430.08 / 4)
+
+
+def test_an_interval_is_from_edge_to_edge_of_the_bins_of_its_ranks() -> None:
+    run = from_ns([423_936, 428_032, 432_128], [40, 20, 40], 428_032, 432_128, 1)
+    assert analysis.interval(run, 0.5) == (421.888, 434.176)
 
 
 def test_two_seeds_are_pooled() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Histograms of latencies: counts over the values of bins.
 
-fio's json+ output counts completions in bins whose relative width is 1.6 % (64 to an octave); so does the
-simulator.
+fio's json+ output counts completions in bins whose relative width is at most 1.6 % (64 to an octave), and
+tells the middle of each; so does the simulator.
 """
 
 import math

@@ -126,7 +126,10 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
     for (variant, _, _, rate), seeds in groups.items():
         first = seeds[0]
         names = dict.fromkeys(f.name for m in seeds for f in m.flows)
-        flows = tuple(_merge_flow([f for m in seeds if (f := m.flow(name))], len(seeds)) for name in names)
+        dilation = max(m.conditions.dilation for m in seeds)
+        flows = tuple(
+            _merge_flow([f for m in seeds if (f := m.flow(name))], len(seeds), dilation) for name in names
+        )
         block = [m.block_us for m in seeds if m.block_us is not None]
         worst = next((s for s in ("cpu-bound", "short") if any(m.status == s for m in seeds)), "ok")
         points.append(
@@ -138,7 +141,7 @@ def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[P
                 smp=first.conditions.smp,
                 kernel=first.conditions.kernel,
                 mode=first.conditions.mode,
-                dilation=max(m.conditions.dilation for m in seeds),
+                dilation=dilation,
                 idle=min(m.idle for m in seeds),
                 status=worst,
                 flows=flows,
@@ -158,11 +161,11 @@ def _state(counters: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {name.removeprefix(STATE): sum(c[name] for c in counters) / len(counters) for name in names}
 
 
-def _merge_flow(flows: Sequence[Flow], seeds: int) -> PointFlow:
+def _merge_flow(flows: Sequence[Flow], seeds: int, dilation: int) -> PointFlow:
     """Its rates are the means over all seeds; it has none where it did not run."""
     histogram = merge(f.histogram for f in flows)
     ci = {
-        name: analysis.interval_over_seeds([f.histogram for f in flows], p)
+        name: analysis.interval_over_seeds([f.histogram for f in flows], p, dilation)
         for name, p in analysis.PERCENTILES.items()
     }
     return PointFlow(

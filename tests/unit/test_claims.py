@@ -331,6 +331,16 @@ def test_a_fixed_bound_that_is_better_in_both_shows() -> None:
     assert made["x/background-at-no-higher-p99"] == 0.85
 
 
+def test_a_bound_with_more_background_than_all_others_has_none_to_be_compared_with() -> None:
+    """Beside none, with less background and a long latency, it would look better than it is."""
+    points = {
+        label: _arrivals_point("periodic", label, mib_s, us)
+        for label, mib_s, us in (("none", 339, 3000), ("k2-8kib", 300, 180), ("ahead-auto", 340, 200))
+    }
+    made = by_id(bounds.beside_fixed(Answer(SOURCE, ()), "x", points, "ahead-auto", ("rt1",), "p99"))
+    assert made == {"x/background-at-no-higher-p99": pytest.approx(340 / 300)}
+
+
 def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
     """And not by what K2 reached; drives are the known ones and those drawn since."""
     known = {s.label for s in experiment.load(experiment.find("k2/target")).schedulers}

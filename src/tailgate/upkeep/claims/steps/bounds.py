@@ -75,7 +75,8 @@ def beside_fixed(
     At equal latency: its background over the most of a fixed bound that has no higher percentile for any
     real-time flow. If every fixed bound has a higher one, its background over that of 8 KiB is
     a figure that promises nothing. At equal background: the lowest percentile of a fixed bound,
-    or of none, with no less background, over its own. That one is always there.
+    or of none, with no less background, over its own. If all have less, there is nothing to compare it with,
+    and no such figure.
     """
     mib_s = {label: found.mib_s(p, "background") for label, p in points.items()}
     latency = {label: [us(p, f, name) for f in flows] for label, p in points.items()}
@@ -95,8 +96,9 @@ def beside_fixed(
         return largest(latency[label])
 
     enough = [worst(label) for label in (*fixed, "none") if mib_s[label].value >= mib_s[ours].value]
-    best = smallest(enough or [worst("none")])
-    yield found.figure(f"{start}/{name}-at-no-less-background", best / worst(ours))
+    if enough:
+        ratio = smallest(enough) / worst(ours)
+        yield found.figure(f"{start}/{name}-at-no-less-background", ratio)
 
 
 def erase_us(load: str) -> float:

@@ -17,8 +17,9 @@ from tailgate.papers.answers import read_points
 from tailgate.runs import export
 from tailgate.spec import experiment
 from tailgate.spec.plan import Run
+from tailgate.upkeep.bench.result import Result
 from tailgate.upkeep.claims.lab import Answer, Lab, Options, command_line
-from tailgate.upkeep.claims.quantity import INTERVAL, RUNS
+from tailgate.upkeep.claims.quantity import INTERVAL, RUNS, exact
 from tailgate.upkeep.claims.results import Figure, Source
 from tailgate.upkeep.claims.steps import bounds, code, k2, probed, search, simulator, split, target
 
@@ -34,14 +35,15 @@ class Invented(Lab):
         self, points: Callable[..., Sequence[Mapping[str, Any]]], bench: Mapping[str, float] | None = None
     ) -> None:
         super().__init__()
-        self._points, self._bench = points, bench or {}
+        self._points = points
+        self._bench = {name: Result(name, value, "", True, "", 400) for name, value in (bench or {}).items()}
 
     def run(self, experiment: str, law: tuple[str, str] | None = None, **options: Unpack[Options]) -> Answer:
         source = Source(command_line(experiment, options), "sim", "virtual", (1,), law)
         return Answer(source, tuple(self._points(experiment, **options)))
 
-    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, float]:
-        return dict(self._bench)
+    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, Result]:
+        return self._bench
 
     def held_out(self, law: str, count: int) -> Iterator[tuple[str, Path, tuple[str, str]]]:
         for name in HELD_OUT[:count]:
@@ -86,6 +88,7 @@ def test_the_step_of_the_papers_tables_runs_both_and_compares_digits(
     assert asked == ["k2/table2", "k2/table2", "k2/table3"]
     values = by_id(iter(made))
     assert values["repeats/sim/table2-jobs-1-and-2/different"] == 2
+    assert {f.source.seeds for f in made} == {(1,)}
     assert "table3/sim/predicted/lat_us.p99.9-median-error-size" in values
     assert not any("/tmp" in f.source.command for f in made)
 
@@ -95,7 +98,7 @@ def test_what_lasts_is_run_six_times_from_nothing(monkeypatch: pytest.MonkeyPatc
 
     def run(command: list[str], **_: object) -> SimpleNamespace:
         asked.append(command)
-        return SimpleNamespace(returncode=0, stdout="{}")
+        return SimpleNamespace(returncode=0, stdout='{"seeds": [1, 2]}')
 
     monkeypatch.setattr("subprocess.run", run)
     (made,) = simulator.table2_seconds(Lab())
@@ -103,6 +106,7 @@ def test_what_lasts_is_run_six_times_from_nothing(monkeypatch: pytest.MonkeyPatc
     assert len(folders) == len(asked) == RUNS
     assert not any(folder.exists() for folder in folders)
     assert (made.source.clock, made.quantity.how, made.quantity.n) == ("wall", INTERVAL, RUNS)
+    assert made.source.seeds == (1, 2)
 
 
 @pytest.mark.parametrize("last", [2, 3])
@@ -252,7 +256,9 @@ def test_switched_off_is_skipped_without_the_commit(
     figures = {"instructions_per_io.k2.qd1.6_1": 5000.0, "instructions_per_io.k2_since.201bcde.qd1.6_1": 101}
     lab = Invented(lambda *_: [], figures)
     monkeypatch.setattr(code, "has_commit", lambda _: True)
-    assert by_id(code.switched_off(lab)) == {"switched-off/201bcde/qd1.6_1": 101}
+    (made,) = code.switched_off(lab)
+    assert (made.id, made.quantity) == ("switched-off/201bcde/qd1.6_1", exact(101, 400))
+    assert {f.quantity.n for f in code.instructions(lab)} == {400}
     monkeypatch.setattr(code, "has_commit", lambda _: False)
     assert not list(code.switched_off(lab))
     assert "skipped" in capsys.readouterr().err

@@ -40,7 +40,10 @@ def test_price_of_what_is_switched_on() -> None:
         "qd32": USUAL | on | {"vflash": 1100, "k2 with auto": 1042},
         "qd1": USUAL | on | {"k2 real-time": 1400, "k2 with auto real-time": 1411.5},
     }
-    found = {r.name: r.value for r in costs.results(KERNEL, figures)}
+    results = costs.results(KERNEL, figures)
+    assert {r.n for r in results if ".qd1." in r.name} == {20_000}
+    assert all(r.n for r in results)
+    found = {r.name: r.value for r in results}
     assert found["instructions_per_io.price.auto.background.6_1"] == 42
     assert found["instructions_per_io.price.auto.real-time.6_1"] == 11.5
     assert len([name for name in found if ".price." in name]) == 2 * len(contenders.SWITCHED_ON)

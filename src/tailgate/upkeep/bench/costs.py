@@ -13,6 +13,7 @@ from tailgate.guest.kernels import Kernel
 from tailgate.upkeep.bench.contenders import (
     CONTENDERS,
     FEATURES,
+    LOADS,
     ON_LOADS,
     OURS,
     PARTS,
@@ -22,38 +23,41 @@ from tailgate.upkeep.bench.contenders import (
 )
 from tailgate.upkeep.bench.result import Result
 
+#: I/Os that are counted, by load.
+IOS: Mapping[str, int] = {load.name: load.ios for load in LOADS}
+
 
 def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
     """Entries of bench.json for one kernel: totals, and what ours add to none over what the kernel's add."""
     series = kernel.series.replace(".", "_")
     out = []
     for load, by_contender in figures.items():
-        none = by_contender["none"]
+        none, ios = by_contender["none"], IOS[load]
         context = f"null_blk, 4 KiB random reads, {load}, Linux {kernel.release}, one CPU in virtual time"
         for c in CONTENDERS:
             name = f"instructions_per_io.{c.name}.{load}.{series}"
-            out.append(Result(name, by_contender[c.name], "instructions", False, context))
+            out.append(Result(name, by_contender[c.name], "instructions", False, context, ios))
         k2 = by_contender["k2"]
         for name, other in itertools.product(OURS, ("mq-deadline", "bfq")):
             ratio = round((by_contender[name] - none) / (by_contender[other] - none), 3)
             name = f"added_over_{other}.{name}.{load}.{series}"
-            out.append(Result(name, ratio, "ratio", False, context))
+            out.append(Result(name, ratio, "ratio", False, context, ios))
         for c_name, value in by_contender.items():
             if (commit := c_name.removeprefix("k2 before ")) != c_name:
                 name = f"instructions_per_io.k2_since.{commit}.{load}.{series}"
                 more = f"{context}; less k2 of an earlier commit"
-                out.append(Result(name, round(k2 - value, 1), "instructions", False, more))
+                out.append(Result(name, round(k2 - value, 1), "instructions", False, more, ios))
         for (feature, rt), price in prices(load, by_contender).items():
             name = f"instructions_per_io.price.{feature}.{'real-time' if rt else 'background'}.{series}"
             out.append(
-                Result(name, price, "instructions", False, f"{context}; switched on, less k2 as it is")
+                Result(name, price, "instructions", False, f"{context}; switched on, less k2 as it is", ios)
             )
         for feature, share in shares(by_contender).items():
             name = f"instructions_per_io.share.{feature}.{load}.{series}"
-            out.append(Result(name, share, "instructions", False, context))
+            out.append(Result(name, share, "instructions", False, context, ios))
         for part, cost in parts(by_contender).items():
             name = f"instructions_per_io.mqfq_part.{part}.{load}.{series}"
-            out.append(Result(name, cost, "instructions", False, context))
+            out.append(Result(name, cost, "instructions", False, context, ios))
     out.append(
         Result(
             f"instructions_per_io.vflash_own.{series}",
@@ -61,6 +65,7 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
             "instructions",
             False,
             f"vflash less null_blk without its timer, none, qd32, Linux {kernel.release}: at most that",
+            IOS["qd32"],
         )
     )
     return out

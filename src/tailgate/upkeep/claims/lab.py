@@ -26,8 +26,9 @@ from tailgate.spec.experiment import ModeName
 from tailgate.targets.measure import MeasureOptions, TargetOptions, measure, target_of
 from tailgate.targets.resolve import resolve
 from tailgate.upkeep import bench, draw
+from tailgate.upkeep.bench.result import Result
 from tailgate.upkeep.claims.history import law_commit
-from tailgate.upkeep.claims.quantity import Quantity, exact, once, within
+from tailgate.upkeep.claims.quantity import Quantity, exact, once, seconds, within
 from tailgate.upkeep.claims.results import Clock, Figure, Source
 
 TAILGATE = Path(sys.executable).with_name("tailgate")
@@ -169,9 +170,9 @@ class Lab:
         found = fitting.calibrate(drive, "vm", True, out, self._options(shlex.join(words)), progress)
         fitted.show(found, progress.console)
 
-    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, float]:
+    def bench(self, kind: str, quick: bool = False, since: Sequence[str] = ()) -> dict[str, Result]:
         """Figures of `tailgate bench` of one kind, by name."""
-        return {r.name: r.value for r in bench.kinds(log(), ORDINARY, quick, since)[kind]()}
+        return {r.name: r for r in bench.kinds(log(), ORDINARY, quick, since)[kind]()}
 
     def anew(self, *command: str, statuses: Sequence[int] = (0,)) -> dict[str, Any]:
         """The object that a command prints where nothing was measured before, for the clock.
@@ -203,6 +204,13 @@ class Lab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(draw.lines(held_out_seed(commit, i), name)) + "\n")
             yield name, path, (law, commit[:12])
+
+
+def timed(lab: Lab, *command: str) -> tuple[Quantity, tuple[int, ...]]:
+    """How long a `run` takes where nothing was measured before, s, and its seeds."""
+    answers: list[Mapping[str, Any]] = []
+    took = seconds(lambda: answers.append(lab.anew(*command)))
+    return took, tuple(answers[-1]["seeds"])
 
 
 def clock(target: str) -> Clock:

@@ -21,11 +21,10 @@ from tailgate.upkeep.claims.results import Figure, Source
 def instructions(lab: Lab) -> Iterator[Figure]:
     """Instructions per I/O of each scheduler, and what K2 and MQFQ add over what mq-deadline adds."""
     source = Source("tailgate bench --only instructions", "vm", clock("vm"))
-    for name, value in lab.bench("instructions").items():
+    for name, of in lab.bench("instructions").items():
         if ".share." not in name:
-            yield Figure(
-                f"bench/instructions/{name.replace(' ', '-').replace(',', '')}", exact(value), source
-            )
+            figure = f"bench/instructions/{name.replace(' ', '-').replace(',', '')}"
+            yield Figure(figure, exact(of.value, of.n), source)
 
 
 #: The last commit whose k2 knew neither splitting nor a bound on bytes, and the last before all that came
@@ -42,23 +41,22 @@ def switched_off(lab: Lab) -> Iterator[Figure]:
         return
     arguments = ("--quick", *(f"--since {commit}" for commit in known))
     source = Source(f"tailgate bench --only instructions {' '.join(arguments)}", "vm", clock("vm"))
-    for name, value in lab.bench("instructions", quick=True, since=known).items():
+    for name, of in lab.bench("instructions", quick=True, since=known).items():
         if ".k2_since." in name:
             commit, _, case = name.partition(".k2_since.")[2].partition(".")
-            yield Figure(f"switched-off/{commit}/{case}", exact(value), source)
+            yield Figure(f"switched-off/{commit}/{case}", exact(of.value, of.n), source)
 
 
 def code_lines(lab: Lab) -> Iterator[Figure]:
     """Lines of code of each scheduler and of what they share, beside mq-deadline and kyber."""
-    for name, value in lab.bench("lines").items():
-        yield Figure(
-            f"bench/lines/{name}", exact(value), Source("tailgate bench --only lines", "host", "virtual")
-        )
+    source = Source("tailgate bench --only lines", "host", "virtual")
+    for name, of in lab.bench("lines").items():
+        yield Figure(f"bench/lines/{name}", exact(of.value), source)
 
 
 def scalability(lab: Lab) -> Iterator[Figure]:
     """Operations a second of K2, MQFQ and a deadline-style queue, in the model."""
-    found = lab.bench("scale")
+    found = {name: of.value for name, of in lab.bench("scale").items()}
     model = Source("tailgate bench --only scale", "model", "model")
     for name, value in found.items():
         if ".transfers." not in name and ".runs." not in name:
@@ -72,8 +70,8 @@ def scalability(lab: Lab) -> Iterator[Figure]:
 def threads(lab: Lab) -> Iterator[Figure]:
     """The same on threads of this host, and how many CPUs it has."""
     host = Source("tailgate bench --only threads", "host", "wall")
-    for name, value in lab.bench("threads").items():
-        yield Figure(f"bench/threads/{name}", once(value), host)
+    for name, of in lab.bench("threads").items():
+        yield Figure(f"bench/threads/{name}", once(of.value), host)
     yield Figure("bench/threads/cpus", exact(len(os.sched_getaffinity(0))), host)
 
 

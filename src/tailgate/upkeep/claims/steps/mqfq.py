@@ -177,7 +177,7 @@ def mqfq_in_guest(lab: Lab) -> Iterator[Figure]:
     differ = exact(sum(c.verdict == "differs" for c in compared), len(compared))
     yield Figure("mqfq-agreement/vm/mib-s/flows-that-differ", differ, both)
     worst = max(compared, key=lambda c: abs(c.ratio - 1))
-    yield Figure("mqfq-agreement/vm/mib-s/furthest-from-1", exact(worst.ratio), both)
+    yield Figure("mqfq-agreement/vm/mib-s/furthest-from-1", exact(worst.ratio, len(compared)), both)
 
 
 def shares_and_slowdown(

@@ -18,17 +18,17 @@ from tailgate.runs.folder import read_run
 from tailgate.spec.drive import load as load_drive
 from tailgate.spec.drive import values
 from tailgate.upkeep.calibrate import model_of, residuals
-from tailgate.upkeep.claims.lab import Answer, Lab, noted
-from tailgate.upkeep.claims.quantity import RUNS, exact, repeated, seconds
+from tailgate.upkeep.claims.lab import Answer, Lab, noted, timed
+from tailgate.upkeep.claims.quantity import RUNS, exact, repeated
 from tailgate.upkeep.claims.results import Figure, Source
 
 
 def simulator_speed(lab: Lab) -> Iterator[Figure]:
     """I/Os that the simulator simulates in a second on one core, and its memory."""
-    source = Source("tailgate bench --only simulator", "sim", "wall")
+    source = Source("tailgate bench --only simulator", "sim", "wall", (1,))
     runs = [lab.bench("simulator") for _ in range(RUNS)]
     for name in runs[0]:
-        yield Figure(f"bench/simulator/{name}", repeated([run[name] for run in runs]), source)
+        yield Figure(f"bench/simulator/{name}", repeated([run[name].value for run in runs]), source)
 
 
 def agreement(lab: Lab) -> Iterator[Figure]:
@@ -44,7 +44,7 @@ def agreement(lab: Lab) -> Iterator[Figure]:
             count = exact(sum(c.verdict == verdict for c in some), len(some))
             yield Figure(f"agreement/vm/{name}/points-that-{which}", count, source)
         worst = max(some, key=lambda c: abs(c.ratio - 1))
-        yield Figure(f"agreement/vm/{name}/furthest-from-1", exact(worst.ratio), source)
+        yield Figure(f"agreement/vm/{name}/furthest-from-1", exact(worst.ratio, len(some)), source)
 
 
 def errors(folder: Path) -> dict[tuple[str, str], Summary]:
@@ -68,13 +68,14 @@ def title(cell: CalibrationCell) -> str:
 def drives(lab: Lab) -> Iterator[Figure]:
     """The models of drives beside what papers measured on them: each figure, and its error."""
     for name, facts in FACTS.items():
-        source = Source(f"tailgate calibrate drives/{name}.toml --check", "model", "virtual")
+        source = Source(f"tailgate calibrate drives/{name}.toml --check", "model", "virtual", (1,))
         parameters = values(load_drive(name)[1], {})
         with model_of(facts, name) as of_drive:
             for found in residuals(of_drive, parameters, facts.cells, facts.published(), SAMPLES):
                 start = f"drives/{name}/{title(found.cell)}"
-                yield Figure(f"{start}/model", exact(found.model), source)
-                yield Figure(f"{start}/error", exact(found.ratio - 1), source)
+                n = SAMPLES if found.cell.figure.startswith("rt.") else None
+                yield Figure(f"{start}/model", exact(found.model, n), source)
+                yield Figure(f"{start}/error", exact(found.ratio - 1, n), source)
 
 
 def of_table(name: str, found: Mapping[tuple[str, str], Summary], source: Source) -> Iterator[Figure]:
@@ -106,15 +107,16 @@ def paper_tables(lab: Lab) -> Iterator[Figure]:
             source = noted(answer.source, f"tailgate run {name} --target sim")
             yield from of_table(name, errors(made.parent), source)
     same = exact(1 if points[1] == points[2] else 2, 2)
-    source = Source("tailgate run k2/table2 --target sim --jobs 2", "sim", "virtual")
+    source = noted(answers["k2/table2"].source, "tailgate run k2/table2 --target sim --jobs 2")
     yield Figure("repeats/sim/table2-jobs-1-and-2/different", same, source)
 
 
 def table2_seconds(lab: Lab) -> Iterator[Figure]:
     """Table II on the simulator, from nothing, by the clock."""
     command = ("run", "k2/table2", "--target", "sim", "--jobs", "2")
-    took = seconds(lambda: lab.anew(*command))
-    yield Figure("table2/sim/jobs-2/seconds", took, Source(f"tailgate {' '.join(command)}", "sim", "wall"))
+    took, seeds = timed(lab, *command)
+    source = Source(f"tailgate {' '.join(command)}", "sim", "wall", seeds)
+    yield Figure("table2/sim/jobs-2/seconds", took, source)
 
 
 STEPS = (simulator_speed, agreement, drives, paper_tables, table2_seconds)

@@ -146,7 +146,7 @@ def tune_in_guest(lab: Lab) -> Iterator[Figure]:
 
     minutes = seconds(ask) / 60
     command = f"tailgate tune {shlex.join(IN_GUEST)}"
-    yield Figure("tune/vm/fig8/minutes", minutes, Source(command, "host", "wall"))
+    yield Figure("tune/vm/fig8/minutes", minutes, Source(command, "host", "wall", (1,)))
     source = Source(command, "vm", clock("vm"), (1,))
     measured = once if source.clock == "wall" else exact
     [limit] = answers[-1]["confirmed_limits"]

@@ -339,6 +339,7 @@ def two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     topic(tmp_path / "claims")
     steps = {"x": {"first": first, "second": second}}
     monkeypatch.setattr(command, "by_topic", lambda: steps)
+    monkeypatch.setattr(command, "build_simulator", lambda: None)
     monkeypatch.setattr(command, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(command, "sources_key", lambda: "key")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results")

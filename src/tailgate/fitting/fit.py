@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The parameters of a drive from what it shows: least squares, a few parameters at a time.
+"""Fits a drive's parameters to its measured figures: least squares, a few parameters at a time.
 
-What one load shows decides a few parameters, whatever the others are; so these are fitted first, and held.
-Each figure counts by how much it varies with the drive's seed, measured on the model: a tail that rests on a
-few requests counts little. The simplex method (J. A. Nelder, R. Mead, 1965) needs no derivatives, which
-figures made of counts do not have.
+Some loads depend on few parameters: a single write, for example, on the link and the controller only. These
+parameters are fitted first, and then held. The weight of a figure is one over its standard error, which is
+measured on the model with several seeds of the drive: a tail that rests on a few requests has little weight.
+The simplex method (J. A. Nelder, R. Mead, 1965) needs no derivatives; figures made of counts have none.
 """
 
 import math
@@ -16,7 +16,8 @@ from scipy.optimize import minimize
 from tailgate.fitting.model import SEED, Model, Parameters
 from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, ratios
 
-#: What is not seen from outside, or hardly, and stays: data is scattered in units of 4 KiB.
+#: Parameters that measurements from outside show hardly or not at all; they are not fitted. Data is scattered
+#: in units of 4 KiB.
 ASSUMED: Parameters = {
     "slots": 256,
     "capacity_mib": 4096,
@@ -28,7 +29,7 @@ ASSUMED: Parameters = {
     "program_kib": 32,
     "erase_kib": 8192,
 }
-#: Where the fit begins, with what the first figures say.
+#: Start values of the fit, where the first figures give none.
 START: Parameters = {
     "dies": 8,
     "read_spread_percent": 15,
@@ -41,34 +42,35 @@ START: Parameters = {
     "erase_ns": 4_000_000,
     "admission": 1,
 }
-#: Most value of parameters that have one.
+#: Largest value of parameters that have a limit.
 MOST: Parameters = {"dies": 255, "read_spread_percent": 100, "read_rare_ppm": 900_000}
-#: Reads at a time of the load many-4k (experiments/probe/reads.toml).
+#: Reads outstanding in the load many-4k (experiments/probe/reads.toml).
 MANY = 64
 #: Numbers of dies that are tried first.
 DIES = (3, 4, 5, 7, 9, 12, 16, 24, 40)
-#: How often at most the weights are made anew and the numbers of dies beside the best are tried.
+#: Rounds at most. A round computes new weights and tries one die fewer and one die more than the best so far.
 ROUNDS = 3
 READ_TIMES = ("read_ns", "read_fixed_ns", "read_spread_percent", "read_rare_ppm", "read_rare_ns")
-#: Seeds from which the variation of figures is known, and how well bins of latency know any figure.
+#: Seeds of the simulated drives whose spread gives the standard error of a figure, and the least standard
+#: error of a figure's logarithm, from the width of the histogram's bins.
 NOISE_SEEDS = range(SEED + 1, SEED + 7)
 GRAIN = 0.006
-#: Beyond so many standard errors a figure counts in proportion to its distance, and not to its square.
+#: Residuals above FAR standard errors are weighted linearly (Huber).
 FAR = 3.0
 
 Weights = Mapping[tuple[ProbeLoad, FigureName], float]
 
 
 class Fit:
-    """A fit to what was probed. `told` hears of each step."""
+    """A fit to a probed drive. `told` is called with one line of text for each step."""
 
     def __init__(self, model: Model, measured: Probed, tail: Tail, told: Callable[[str], None]) -> None:
-        """`tail` is that of one read of 4 KiB at a time."""
+        """`tail` is measured with one 4 KiB read outstanding."""
         self.model, self.measured, self.tail, self.told = model, measured, tail, told
         self.writes = any(load.experiment == WRITES for load in measured)
 
     def run(self) -> dict[str, int]:
-        """The parameters."""
+        """Fit all parameters and return them."""
         found = dict(START)
         mean_ns = 1000 * self._figure(READS, "one-4k", "read", "mean")
         found |= {"read_ns": round(0.75 * mean_ns), "read_fixed_ns": round(0.25 * mean_ns)}
@@ -85,7 +87,7 @@ class Fit:
     # --- steps --------------------------------------------------------------------------------------------
 
     def _link(self, found: Parameters) -> dict[str, int]:
-        """Single writes into the empty buffer show the link and the controller, and nothing else."""
+        """Fit the link and the controller, which alone decide single writes into the empty buffer."""
         small_ns = 1000 * self._figure(WRITES, "one-4k", "write", "mean")
         large_ns = 1000 * self._figure(WRITES, "one-128k", "write", "mean")
         transfer = max(1, round((large_ns - small_ns) / 124))
@@ -94,7 +96,7 @@ class Fit:
         return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 60, 0.03)[0]
 
     def _reads(self, found: Parameters) -> dict[str, int]:
-        """Times of reads for several numbers of dies; then the numbers beside the best, and finer steps."""
+        """Fit the times of reads for each number of DIES, then for the numbers beside the best."""
         loads = self.model.loads(READS)
         names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
         weights = self._weights(found, loads)
@@ -126,19 +128,19 @@ class Fit:
         return best[0]
 
     def _with_dies(self, found: Parameters, dies: int) -> dict[str, int]:
-        """Another number of dies, and times that leave one read and many at a time about as they were.
+        """Change the number of dies, keeping about the time of one read and that of MANY reads.
 
-        Where that is not possible, as one read would take longer, `read_fixed_ns` is 1.
+        Where one read would take longer in any case, `read_fixed_ns` is 1.
         """
         one_ns = found["read_ns"] + found["read_fixed_ns"]
         read_ns = round(found["read_ns"] * _busy(dies) / _busy(found["dies"]))
         return {**found, "dies": dies, "read_ns": read_ns, "read_fixed_ns": max(1, one_ns - read_ns)}
 
     def _writes(self, found: Parameters) -> dict[str, int]:
-        """Buffer, program and erase, for both kinds of admission."""
+        """Fit the buffer and the times of programs and erases, for both values of `admission`."""
         loads, names = self.model.loads(WRITES), ("buffer_kib", "program_ns", "erase_ns")
         steady_kib_s = 128 * self._figure(WRITES, "steady", "write", "iops")
-        # What a die takes for a program, and for its part of an erase.
+        # Time of a die for one program and for that program's share of an erase.
         both_ns = 1e9 * found["dies"] * ASSUMED["program_kib"] / steady_kib_s
         part = ASSUMED["program_kib"] / ASSUMED["erase_kib"]
         starts = [
@@ -163,7 +165,7 @@ class Fit:
             for step in (0.2, 0.1, 0.05):
                 own = self._search(own[0], names, loads, 90, step)
             best.append(own)
-        # Both are judged by the same weights.
+        # The two kinds of admission are compared with the same weights.
         weights = self._weights(min(best, key=lambda one: one[1])[0], loads)
         values = min((one for one, _ in best), key=lambda one: self._cost(one, loads, weights))
         self.told(f"writes: {words(values, ('transfer_ns', 'write_fixed_ns', *names, 'admission'))}")
@@ -180,7 +182,7 @@ class Fit:
         step: float,
         weights: Weights | None = None,
     ) -> tuple[dict[str, int], float]:
-        """The best values of some parameters by the simplex method, on a logarithmic scale; their cost."""
+        """Fit `names` by the simplex method on a logarithmic scale; all parameters, and their cost."""
         weights = weights or self._weights(start, loads)
         logs = [math.log(max(1, start[name])) for name in names]
         simplex = [logs, *([v + step * (i == j) for j, v in enumerate(logs)] for i in range(len(logs)))]
@@ -193,7 +195,7 @@ class Fit:
         return {**start, **_values(names, best.x)}, float(best.fun)
 
     def _cost(self, parameters: Parameters, loads: Sequence[ProbeLoad], weights: Weights) -> float:
-        """The mean square of the distances in standard errors, with the far ones held back."""
+        """The mean of the squared residuals in standard errors; those above FAR count linearly."""
         measured = {load: self.measured[load] for load in loads}
         model = self.model.probe({**ASSUMED, **parameters}, loads)
         errors = [abs(log) * weights[load, name] for load, name, log in ratios(measured, model)]
@@ -202,14 +204,15 @@ class Fit:
     def _weights(
         self, parameters: Parameters, loads: Sequence[ProbeLoad]
     ) -> dict[tuple[ProbeLoad, FigureName], float]:
-        """One over the standard error of each figure's logarithm, from drives that differ in their seed."""
+        """One over the standard error of each figure's logarithm, from drives with different seeds."""
         runs = [self.model.probe({**ASSUMED, **parameters}, loads, seed) for seed in NOISE_SEEDS]
         found = {}
         for load in loads:
             for name in self.measured[load]:
                 logs = [math.log(r[load][name]) for r in runs if r[load].get(name, 0.0) > 0]
                 error = float(np.std(logs, ddof=1)) if len(logs) > 2 else 1.0
-                # The measured figure varies as much as the mean of these does not.
+                # The measured figure has the drive's spread, and the model's mean over the seeds has an error
+                # too.
                 found[load, name] = 1 / math.hypot(error * math.sqrt(1 + 1 / len(runs)), GRAIN)
         return found
 
@@ -218,7 +221,7 @@ class Fit:
 
 
 def _busy(dies: int) -> float:
-    """Dies that are busy with MANY reads, each at a die by chance, in a closed queueing network."""
+    """The mean number of busy dies with MANY reads at random dies, in a closed queueing network."""
     return dies * MANY / (MANY + dies - 1)
 
 
@@ -228,5 +231,5 @@ def _values(names: Sequence[str], logarithms: Sequence[float]) -> dict[str, int]
 
 
 def words(parameters: Parameters, names: Sequence[str]) -> str:
-    """Some parameters in one line."""
+    """The named parameters in one line."""
     return ", ".join(f"{name} {parameters[name]}" for name in names)

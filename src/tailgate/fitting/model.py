@@ -16,7 +16,8 @@ from tailgate.targets.resolve import resolve
 from tailgate.targets.sim_point import SimPlan
 
 Parameters = Mapping[str, int]
-#: The seed of the modelled drive: not one that a probed one has, or its chance would be known.
+#: Seed of the simulated drive. It differs from that of every probed drive, or the fit would know its random
+#: numbers.
 SEED = 101
 
 
@@ -24,7 +25,7 @@ class Model:
     """The loads of some experiments, simulated on the machine that they name."""
 
     def __init__(self, names: Sequence[str], pool: Executor) -> None:
-        """`pool` is where simulations run; threads will do, as the simulator lets go of Python's lock."""
+        """`pool` runs the simulations; threads suffice, as the simulator releases Python's global lock."""
         self._pool = pool
         self._points: dict[ProbeLoad, tuple[SimPlan, PlannedPoint]] = {}
         for name in names:
@@ -38,11 +39,11 @@ class Model:
                 self._points[ProbeLoad(name, chunk.sweep.label or "")] = (its, point)
 
     def loads(self, *names: str) -> list[ProbeLoad]:
-        """The loads of these experiments, or all."""
+        """The loads of these experiments; without arguments, of all."""
         return [load for load in self._points if not names or load.experiment in names]
 
     def probe(self, parameters: Parameters, loads: Sequence[ProbeLoad], seed: int = SEED) -> Probed:
-        """What a drive of these parameters shows under some loads. The seed is the drive's."""
+        """The figures of a drive with these parameters under these loads. `seed` is the drive's."""
         own = {**drives.split(parameters)[0], "seed": seed}
         told = []
         for load in loads:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a drive shows of itself from outside: loads, each with one kind of request, and their figures."""
+"""Figures of a drive as seen from outside: loads, each with one kind of request, and their figures."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from tailgate.runs.histogram import Histogram
 
 READS, WRITES = "probe/reads", "probe/writes"
 PERCENTILES = (0.02, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.97, 0.99, 0.999)
-#: A percentile counts if so many requests took longer.
+#: Least number of samples above a percentile for it to be used.
 BEYOND = 8
-#: A request is late if it takes so many times the median.
+#: A request is late if its latency is more than LATE times the median.
 LATE = 2.5
 
 
 @dataclass(frozen=True)
 class ProbeLoad:
-    """A load of a probe."""
+    """One load of one experiment of the probe."""
 
     experiment: str
     label: str
@@ -34,12 +34,12 @@ class FigureName:
 
 #: The figures of one load.
 Figures = Mapping[FigureName, float]
-#: Those of all loads.
+#: The figures of each load.
 Probed = Mapping[ProbeLoad, Figures]
 
 
 def figures(flows: Sequence[Flow]) -> dict[FigureName, float]:
-    """The figures of a load's flows."""
+    """The figures of each flow: IOPS, the mean and every percentile with at least BEYOND samples above it."""
     found: dict[FigureName, float] = {}
     for flow in flows:
         if not flow.histogram.n:
@@ -54,14 +54,14 @@ def figures(flows: Sequence[Flow]) -> dict[FigureName, float]:
 
 @dataclass(frozen=True)
 class Tail:
-    """The share of requests that are late, and by how much more than the median, us."""
+    """`share`: the share of requests that are late; `late_us`: their mean latency less the median, in us."""
 
     share: float
     late_us: float
 
 
 def tail(histogram: Histogram) -> Tail:
-    """The tail of one request at a time; no request is late: (0, 0)."""
+    """The tail of a load with one request outstanding; (0, 0) if no request is late."""
     median = histogram.percentile(0.5)
     late = histogram.values_us > LATE * median
     count = float(histogram.counts[late].sum())
@@ -72,7 +72,7 @@ def tail(histogram: Histogram) -> Tail:
 
 
 def ratios(measured: Probed, model: Probed) -> Iterator[tuple[ProbeLoad, FigureName, float]]:
-    """The logarithm of the model's figure over the measured one; one that the model lacks is e times off."""
+    """For each measured figure the logarithm of the model's figure over it; 1.0 where the model has none."""
     for load, of_load in measured.items():
         for name, value in of_load.items():
             own = model[load].get(name, 0.0)

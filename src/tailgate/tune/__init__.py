@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Finding a scheduler and its knobs for a goal: what is asked, what may be set, the search, the answer."""
+"""Finds a scheduler and its knobs for a goal: question, settings to try, search and answer."""

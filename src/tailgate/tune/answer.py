@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a search found, in the form that is shown and printed."""
+"""The result of a search, in the form that is shown and printed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from tailgate.tune.goal import REFERENCE, Question
 from tailgate.tune.search import Search, Tried
 from tailgate.tune.space import Setting, defaults
 
-#: The kernel's scheduler that the simulator has no model of: a target measures it with its defaults beside
+#: A scheduler of the kernel that the simulator has no model of. A target measures it at its defaults, beside
 #: the profiles.
 BESIDE = "bfq"
-#: Its defaults that are times, which are dilated with the guest: in ms as a kernel with 250 ticks a second
-#: rounds them.
+#: BESIDE's default times, which are dilated with the guest's time; those in ms are rounded as a kernel with
+#: 250 ticks a second rounds them.
 BESIDE_TIMES = {"slice_idle_us": 8000, "timeout_sync": 124, "fifo_expire_sync": 124, "fifo_expire_async": 248}
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A setting of the front under a name.
+    """A setting of the front, and its name.
 
-    `confirmed` are its objectives as the target measured them, `confirmed_missed` the share of each limit by
-    which it misses that there; 0 or less where the limit is kept.
+    `confirmed` are its objectives as the target measured them. `confirmed_missed` has, for each limit, by
+    which share of the limit the setting misses it on the target; 0 or less where the limit is kept.
     """
 
     name: str
@@ -38,17 +38,18 @@ class Profile:
 
     @property
     def broken_on_target(self) -> bool:
-        """Whether the target measured that it does not keep what must be kept."""
+        """Whether the setting misses a limit (`--keep`) on the target."""
         return any(missed > 0 for missed in self.confirmed_missed)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found. `references` are the schedulers that limits refer to, at their defaults, by name.
+    """The result of a search. `references` are the schedulers that limits refer to, at their defaults, by
+    name.
 
-    `evaluations` is what was simulated, in whole simulations; `confirmed_reference` and `confirmed_beside`
-    are the objectives of `none` and of BESIDE on the target, `confirmed_limits` what must be kept there: the
-    same shares of what the references give on the target.
+    `evaluations` is the simulated time, in whole simulations. `confirmed_reference` and `confirmed_beside`
+    are the objectives of `none` and of BESIDE on the target. `confirmed_limits` are the limits there: the
+    same multiples of what the references give on the target.
     """
 
     question: Question
@@ -66,7 +67,9 @@ class Answer:
 
     @property
     def best_schedulers(self) -> list[str]:
-        """The scheduler whose best is the best of all, and those whose best is as good."""
+        """The schedulers with the best value of the first objective: the best one, then those equal within
+        INDIFFERENT.
+        """
         goal = self.question.objectives[0]
         values = {name: t.values[0] for name, t in self.best.items() if t}
         if not values:
@@ -77,13 +80,17 @@ class Answer:
 
     @property
     def beside_price(self) -> str:
-        """What BESIDE gives and costs beside `none` on the target, in words; "" if it was not measured."""
+        """The objectives of BESIDE beside those of `none` on the target, in words; "" if they were not
+        measured.
+        """
         own, reference = self.confirmed_beside, self.confirmed_reference
         return price(own, reference, self.question.objectives) if own and reference else ""
 
     @property
     def best(self) -> dict[str, Tried | None]:
-        """By scheduler, the best in the first objective that keeps what must be kept; None: nothing does."""
+        """By scheduler, the setting with the best first objective among those that keep all limits; None: no
+        setting does.
+        """
         goal = self.question.objectives[0]
         out: dict[str, Tried | None] = {}
         for tried in self.tried:
@@ -100,7 +107,7 @@ class Answer:
 def answer(
     search: Search, candidates: Sequence[Candidate], queue: Mapping[str, Value] | None = None
 ) -> Answer:
-    """The answer of a search, which was under these settings of the queue."""
+    """The answer of a finished search. `queue` are the settings of the queue that it was simulated with."""
     objectives = search.question.objectives
     limits = search.last_limits
     found = front([c for c in candidates if keeps(c, search.question, limits)], objectives)
@@ -122,7 +129,7 @@ def answer(
 
 
 def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> Answer:
-    """The answer with what the target measured, by the names of profiles, `none` and BESIDE."""
+    """Add the target's measurements, by the names of profiles, `none` and BESIDE, to an answer."""
     objectives, reference = found.question.objectives, values.get(REFERENCE)
 
     labels = {setting.label: label for label, setting in to_confirm(found).items()}
@@ -131,7 +138,7 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
         limits = found.question.limits({name: values[name] for name in found.question.references})
 
     def confirmed(profile: Profile) -> Profile:
-        # A setting that is several profiles was measured once, under the first one's name.
+        # A setting with several names was measured once, under its first name.
         own = values.get(labels[profile.candidate.setting.label])
         words = price(own, reference, objectives) if own and reference else ""
         missed = found.question.missed(own, limits) if own and limits else ()
@@ -148,9 +155,11 @@ def with_confirmed(found: Answer, values: Mapping[str, tuple[float, ...]]) -> An
 
 
 def to_confirm(found: Answer) -> dict[str, Setting]:
-    """What a target measures, by label: `none`, BESIDE, what limits refer to, and profiles; each once."""
+    """The settings that a target measures, each once, by label: `none`, BESIDE, the references and the
+    profiles.
+    """
     out = {REFERENCE: Setting(REFERENCE, {}), BESIDE: Setting(BESIDE, BESIDE_TIMES)}
-    # With its defaults written out, so that those which are times are dilated.
+    # The defaults are written out, so that default times are dilated.
     out |= {name: defaults(name) for name in found.question.references if name not in out}
     for profile in found.profiles:
         if profile.candidate.setting not in out.values():
@@ -161,7 +170,7 @@ def to_confirm(found: Answer) -> dict[str, Setting]:
 def to_json(found: Answer) -> dict[str, object]:
     """The object that `tailgate tune --json` prints, apart from what was asked.
 
-    A latency of which no request completed is null.
+    A latency is null if no request completed.
     """
     names = [str(q) for q in found.question.quantities]
 

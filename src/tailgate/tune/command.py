@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From what a command line asks to the answer, in a folder that a stopped search goes on from."""
+"""Runs a search from the options of a command line to the answer, in a folder from which a stopped search
+resumes.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +24,13 @@ from tailgate.tune.evaluate import SimulatedLoad
 from tailgate.tune.search import Budget, Search
 from tailgate.tune.space import SEARCHED, Space
 
-#: By mode: settings, and seeds of a setting near the front.
+#: By mode: the number of settings, and of seeds for each setting near the front.
 TRIALS: Mapping[str, tuple[int, int]] = {"quick": (44, 3), "full": (120, 8)}
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """Everything that decides what a search finds. None: the mode's, or all schedulers."""
+    """Everything that decides the result of a search. None: the mode's value, or all schedulers."""
 
     workload: workload.Asked
     goals: tuple[str, ...]
@@ -42,7 +44,9 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How many simulations run at once, the command line, for the record, and what writes a run's report."""
+    """How many simulations run at once, the command line for the record, and the function that writes a run's
+    report.
+    """
 
     jobs: int
     command: str
@@ -51,7 +55,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """The answer, where it lies, and what is told of it."""
+    """The answer, its folder, and the results of the target's measurements."""
 
     asked: SearchTask
     answer: Answer
@@ -63,7 +67,7 @@ class TuneResult:
 
     @property
     def ok(self) -> bool:
-        """Whether something keeps what must be kept, on the target too, and all measurements ended well."""
+        """Whether a setting keeps all limits, on the target too, and all measurements ended without error."""
         broken = any(profile.broken_on_target for profile in self.answer.profiles)
         return bool(self.answer.front) and not broken and self.broken is None
 
@@ -141,7 +145,7 @@ def _answer(search: Search, queue: Mapping[str, Value], options: SearchOptions, 
 
 
 def _with_rate(spec: Experiment, found: Answer) -> Experiment:
-    """The experiment with the rate that the simulator found, by which a guest's time is dilated."""
+    """The experiment with the rate that the simulator found; a guest's time is dilated by it."""
     rates = [sum(t.flows[name]["iops"] for name in spec.flows if name in t.flows) for t in found.tried]
     machine = spec.machine.model_copy(update={"iops_max": max(1, round(1.1 * max(rates)))})
     return spec.model_copy(update={"machine": machine})

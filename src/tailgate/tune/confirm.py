@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The profiles of a search, measured in a virtual machine."""
+"""Measures the profiles of a search in a virtual machine."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,9 @@ from tailgate.tune.goal import Quantity
 
 
 def check(kernel: str, progress: Progress) -> None:
-    """UsageError if this host lacks what a guest needs; said before a search, not after it."""
+    """UsageError if this host lacks what a guest needs. Called before a search, so that the user learns it
+    first.
+    """
     qemu.check_programs()
     [found] = kernels.resolve([kernel], progress.note)
     modules.build(found)

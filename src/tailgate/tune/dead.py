@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Dead regions: parts of a scheduler's space of knobs in which nothing changes (the Kyber paper's G-3)."""
+"""Dead regions: parts of a scheduler's knob space in which no knob has an effect (the Kyber paper's G-3)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,15 @@ from tailgate.spec.grid import words
 from tailgate.tune.search import Tried
 from tailgate.tune.space import LEFT, Axis, Space
 
-#: A region with fewer settings that were tried is not reported.
+#: Least number of tried settings in a region that is reported.
 LEAST = 4
-#: Objectives that differ by less than this share are alike.
+#: Objectives that differ by less than this share count as equal.
 ALIKE = 0.002
 
 
 @dataclass(frozen=True)
 class Region:
-    """Settings of one scheduler that give the same: the first and last of each knob's values, by place."""
+    """Settings of one scheduler with equal objectives: the first and the last place of each knob's values."""
 
     axes: tuple[Axis, ...]
     ends: tuple[tuple[int, int], ...]
@@ -42,7 +42,7 @@ def _range(axis: Axis, first: int, last: int) -> str:
 
 
 def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
-    """The dead regions among what was tried, the largest first. Inside of each, everything tried is alike."""
+    """The dead regions, the largest first. All tried settings in a region have equal objectives."""
     out = []
     for name, axes in space.axes.items():
         own = [t for t in found if t.setting.scheduler == name]
@@ -54,7 +54,8 @@ def regions(space: Space, found: Sequence[Tried]) -> list[Region]:
 def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
     places = [tuple(a.values.index(t.setting.knobs.get(a.knob.name, LEFT)) for a in axes) for t in tried]
     left = set(range(len(tried)))
-    # What was tried for a short time only may lie in a region, or bound it, but has no values to report.
+    # A setting that was tried for a short time only may lie in a region or bound it, but has no values to
+    # report.
     while whole := [i for i in left if not tried[i].short]:
         first = min(whole)
         group = [i for i in sorted(left) if _alike(tried[first], tried[i])]
@@ -68,11 +69,13 @@ def _of(axes: Sequence[Axis], tried: Sequence[Tried]) -> Iterator[Region]:
 def _box(
     members: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[tuple[int, int], ...], int] | None:
-    """The largest box from one member to the others that has no other setting inside, and its members."""
+    """The largest box around members, grown from one of them, with no other setting inside; its corners and
+    its number of members.
+    """
     best = None
     for start in members:
         corners = (start, start)
-        # Grown by the nearest member first, as long as nothing else comes to lie inside.
+        # The box grows to the nearest member first, and never takes in a setting that is no member.
         for place in sorted(members, key=lambda p: sum(abs(a - b) for a, b in zip(p, start, strict=True))):
             low = tuple(map(min, corners[0], place))
             high = tuple(map(max, corners[1], place))
@@ -89,7 +92,7 @@ def _inside(place: Sequence[int], low: Sequence[int], high: Sequence[int]) -> bo
 
 
 def _alike(one: Tried, other: Tried) -> bool:
-    """Whether they give the same for the time that both were tried for."""
+    """Whether two settings have equal objectives over the time that both were tried for."""
     pairs = list(zip(one.first, other.first, strict=True))
     if not (one.short or other.short):
         pairs += zip(one.values, other.values, strict=True)

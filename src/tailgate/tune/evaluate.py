@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a setting gives in the simulator, under the load that is asked about."""
+"""Simulates the load of a search under a setting."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -16,17 +16,17 @@ from tailgate.targets.sim import SimTarget
 from tailgate.tune import workload
 from tailgate.tune.space import Setting
 
-#: A short simulation is this share of a whole one, its lead apart; it is worth while if it takes at most half
-#: of the time, the lead included.
+#: Simulated time of a short trial as a share of a whole one, without the lead. Short trials are used only if
+#: one takes at most WORTH_WHILE of a whole one, the lead included.
 SHORT, WHOLE = 0.25, 1.0
 WORTH_WHILE = 0.5
-#: Which modules of the lab decide what is tried and what comes of it.
+#: Modules of the lab that decide which settings are tried and what they give.
 CODE = ("tune/search.py",)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One simulation: a setting, a seed, and how much of a whole one it lasts."""
+    """One simulation: a setting, a seed, and its length as a share of a whole one."""
 
     setting: Setting
     seed: int
@@ -35,7 +35,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Given:
-    """What came of it. `seconds` were simulated, the lead included."""
+    """The result of a simulation. `seconds` were simulated, the lead included."""
 
     flows: tuple[Flow, ...]
     seconds: float
@@ -45,9 +45,9 @@ class SimulatedLoad:
     """The load of an experiment, simulated under any setting."""
 
     def __init__(self, spec: Experiment, mode: ModeName, path: Path, cpus: int | None = None) -> None:
-        """`path` is the experiment's file, which need not be there; its job file lies beside it.
+        """`path` is the experiment's file, which need not exist; its job file lies beside it.
 
-        `cpus` processors instead of the simulated machine's own.
+        `cpus` is the number of CPUs, if not the simulated machine's own.
         """
         run = Run("tune", spec, mode, spec.modes[mode].on("sim"), spec.schedulers, (), "sim")
         self._target = SimTarget(run, path, spec.machine.simulated, cpus=cpus)
@@ -56,16 +56,16 @@ class SimulatedLoad:
         self.sweep = spec.sweeps[0]
         self.real_time = bool(spec.real_time(self.sweep))
         point = self._point(Wanted(Setting("none", {}), 1, WHOLE))
-        #: The flows that both read and write.
+        #: Flows that both read and write.
         self.mixed = _mixed(spec, self.plan.simulation(point))
         lead, seconds = self.plan.loads.lead_s(self.sweep), self.plan.loads.estimate(point.chunk, 1.0)[1]
         short = lead + SHORT * seconds <= WORTH_WHILE * (lead + seconds)
-        #: The parts of a whole simulation that a setting is tried for, one after the other.
+        #: Lengths of the trials of a setting, one after the other, as shares of a whole simulation.
         self.shares = (SHORT, WHOLE) if short else (WHOLE,)
 
     @property
     def identity(self) -> dict[str, object]:
-        """All that decides what a setting gives, the code of a search included."""
+        """Everything that decides what a setting gives, the code of a search included."""
         return self._target.identity | {"code": identity.code(CODE)}
 
     def check(self, settings: Sequence[Setting]) -> None:
@@ -75,7 +75,9 @@ class SimulatedLoad:
             simulation.check(self.plan.simulation(point), str(self.plan.loads.path))
 
     def evaluate(self, wanted: Sequence[Wanted], pool: Executor) -> Iterator[Given]:
-        """Simulate side by side; in the order of `wanted`, each as soon as it and those before it end."""
+        """Simulate several settings in parallel; results in the order of `wanted`, each as soon as those
+        before it are done.
+        """
         points = [self._point(w) for w in wanted]
         outcomes = pool.map(simulation.simulate, [self.plan.simulation(p) for p in points])
         yield from (self._given(p, o) for p, o in zip(points, outcomes, strict=True))
@@ -101,7 +103,9 @@ class SimulatedLoad:
 
 
 def _mixed(spec: Experiment, told: Simulation) -> frozenset[str]:
-    """By their options or their traces; what is verified is read, too."""
+    """The flows that both read and write, by their options or their traces. A flow that verifies its writes
+    reads, too.
+    """
     directions: dict[str, set[int]] = {section: set() for section in told.flows}
     for process in told.processes:
         shares = {i for i, share in enumerate(process.share) if share}

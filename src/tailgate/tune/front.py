@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Settings none of which is better than another in everything: the Pareto front, and three of it by name."""
+"""The Pareto front: settings of which none is better in every objective; and three of them by name."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,18 +20,20 @@ NONE_COMPLETED = "none completed"
 
 @dataclass
 class Candidate:
-    """A setting with its objectives, in their order, for each seed that it was simulated with."""
+    """A setting with its objectives, in the order of the question, for each seed of its simulations."""
 
     setting: Setting
     runs: list[tuple[float, ...]] = field(default_factory=list)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The means over its seeds."""
+        """The mean of each objective over the seeds."""
         return tuple(fmean(of_one) for of_one in zip(*self.runs, strict=True))
 
     def interval(self, i: int) -> tuple[float, float] | None:
-        """The 95 % interval of an objective's mean over seeds; None with too few seeds."""
+        """The 95 % interval of the mean of objective `i` over the seeds; None with fewer than SEEDS_MIN
+        seeds.
+        """
         own = [values[i] for values in self.runs]
         if len(own) < SEEDS_MIN or not all(map(math.isfinite, own)):
             return None
@@ -39,11 +41,11 @@ class Candidate:
         return fmean(own) - half, fmean(own) + half
 
     def ends(self, i: int) -> tuple[float, float]:
-        """Of an objective's interval; its mean twice where there is none."""
+        """Lower and upper end of the interval of objective `i`; the mean twice where there is no interval."""
         return self.interval(i) or (self.values[i], self.values[i])
 
     def overlaps(self, other: "Candidate", objectives: Sequence[Goal]) -> bool:
-        """Whether no objective tells the two apart."""
+        """Whether the intervals of two settings overlap in every objective."""
         for i in range(len(objectives)):
             one, its = self.interval(i), other.interval(i)
             if one and its and (one[1] < its[0] or its[1] < one[0]):
@@ -52,7 +54,7 @@ class Candidate:
 
 
 def keeps(candidate: Candidate, question: Question, limits: Sequence[float]) -> bool:
-    """Whether a candidate keeps all that must be kept; of each interval the unfavourable end decides."""
+    """Whether a candidate keeps every limit; an interval is judged by its less favourable end."""
     ends = (candidate.ends(question.quantities.index(keep.quantity)) for keep in question.keeps)
     return all(
         keep.missed(low if keep.at_least else high, limit) <= 0
@@ -63,8 +65,8 @@ def keeps(candidate: Candidate, question: Question, limits: Sequence[float]) -> 
 def dominated(
     values: Sequence[float], others: Sequence[Sequence[float]], objectives: Sequence[Goal], slack: float = 0.0
 ) -> bool:
-    """Whether one of the others is as good in every objective and better in one; with `slack`, better by this
-    share in every one.
+    """Whether one of the others is as good in every objective and better in one. With `slack`, it has to be
+    better by this share in every objective.
     """
 
     def by(one: Sequence[float]) -> bool:
@@ -77,10 +79,10 @@ def dominated(
 
 
 def front(candidates: Sequence[Candidate], objectives: Sequence[Goal]) -> list[Candidate]:
-    """A few that stand for all: for each candidate one is as good, in every objective.
+    """A subset of the candidates: each candidate is matched, in every objective, by one of the subset.
 
-    Differences of at most INDIFFERENT are none: without that, a front has many settings that differ by
-    chance. The best in the first objective comes first; of equal settings it is the one that stands.
+    Differences of at most INDIFFERENT do not count; otherwise a front would have many settings that differ by
+    chance. The best in the first objective comes first, and it stands for the settings equal to it.
     """
 
     def stand_for_all(some: Sequence[Candidate]) -> bool:
@@ -90,7 +92,7 @@ def front(candidates: Sequence[Candidate], objectives: Sequence[Goal]) -> list[C
     for candidate in sorted(candidates, key=lambda c: c.values[0] if objectives[0].least else -c.values[0]):
         if not any(_as_good(one, candidate, objectives) for one in found):
             found.append(candidate)
-    # A later one may be as good as an earlier one in the first objective, and better in the others.
+    # A later setting may match an earlier one in the first objective and be better in the others.
     for candidate in reversed(found):
         others = [c for c in found if c is not candidate]
         if stand_for_all(others):
@@ -99,7 +101,7 @@ def front(candidates: Sequence[Candidate], objectives: Sequence[Goal]) -> list[C
 
 
 def _as_good(one: Candidate, other: Candidate, objectives: Sequence[Goal]) -> bool:
-    """Whether no objective is worse, differences of at most INDIFFERENT apart."""
+    """Whether `one` is at least as good in every objective, apart from differences of at most INDIFFERENT."""
     return all(
         not goal.better(b, a) or math.isclose(a, b, rel_tol=INDIFFERENT)
         for a, b, goal in zip(one.values, other.values, objectives, strict=True)
@@ -107,12 +109,12 @@ def _as_good(one: Candidate, other: Candidate, objectives: Sequence[Goal]) -> bo
 
 
 def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str, Candidate]:
-    """Three of the front by name; one setting may be several of them.
+    """Three settings of the front by name; one setting may have several names.
 
-    Latency is the best in the first objective that is a latency, throughput in the first that is a rate;
-    where all are of one kind, another one takes the missing one's place. Balanced is the nearest to the best
-    of both, in octaves, as shares of those between the front's ends; of two that are equally near, the one
-    that is nearer in octaves.
+    "latency" is the best in the first objective that is a latency, "throughput" the best in the first that is
+    a rate; where all objectives are of one kind, the last objective stands for the missing kind. "balanced"
+    is the nearest to the best of both: its distance to each is taken in octaves, as a share of the front's
+    width. Ties are decided by the distance in octaves alone.
     """
     if not found:
         return {}
@@ -142,7 +144,9 @@ def profiles(found: Sequence[Candidate], objectives: Sequence[Goal]) -> dict[str
 
 
 def price(values: Sequence[float], reference: Sequence[float], objectives: Sequence[Goal]) -> str:
-    """What a setting gives and costs, in words, beside a reference: 'p99 of read 1.40 ms instead of 15.2'."""
+    """The objectives of a setting beside those of a reference, in words: 'p99 of read 1.40 ms instead of
+    15.2'.
+    """
     return "; ".join(
         _latency(g, v, r) if g.quantity.is_latency else _rate(g, v, r)
         for g, v, r in zip(objectives, values, reference, strict=True)
@@ -168,10 +172,10 @@ def _rate(goal: Goal, value: float, reference: float) -> str:
 
 
 def sysfs(setting: Setting, queue: Mapping[str, Value], drive: str = "DRIVE") -> list[str]:
-    """The lines that set it on a drive, as root, with the settings of the queue that it was simulated with.
+    """The commands that set a setting on a drive, as root, with the queue settings of its simulation.
 
-    A scheduler that is chosen again keeps its knobs; chosen after `none`, it has all its defaults. The
-    kernel sets some of the queue when it changes the scheduler, so that these lines come after.
+    The commands choose `none` first, because a scheduler that is chosen again keeps its knobs. The kernel
+    changes some queue settings when the scheduler changes, so the commands that write them come last.
     """
     base = f"/sys/block/{drive}/queue"
     own = setting.as_scheduler()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is asked of a search: a figure that is to be least or most, and figures that must be kept."""
+"""The question of a search: figures to minimise or maximise, and limits that other figures must keep."""
 
 import math
 import re
@@ -25,9 +25,9 @@ _KEEP = re.compile(rf"\s*{_FIGURE}\s*(?P<sign><=|>=)\s*(?P<number>[0-9.]+)\s*(?:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure of a flow, or of all real-time flows ("rt") or all others ("background") together.
+    """A figure of one flow, of all real-time flows ("rt") together, or of all others ("background") together.
 
-    Rates of several flows are added, latencies are of all their requests.
+    Rates of several flows are added; a latency is that of all their requests.
     """
 
     flow: str
@@ -38,13 +38,13 @@ class Quantity:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it is in us, and not a rate."""
+        """Whether the figure is a latency in us; otherwise it is a rate."""
         return self.figure not in RATES
 
     def of(self, flows: Sequence[Flow], members: Mapping[str, Sequence[str]]) -> float:
-        """Its value in one measurement; a latency without a request is infinite."""
+        """The value in one measurement; a latency is infinite if no request completed."""
         names = members[self.flow]
-        # A flow that is to read and write, but did one of them only, is not yet called `name.read`.
+        # A flow that may read and write, but did only one of the two, is listed without `.read` or `.write`.
         found = [f for f in flows if f.name in names or f"{f.name}.{f.op}" in names]
         if not self.is_latency:
             return float(sum(getattr(f, self.figure) for f in found))
@@ -59,7 +59,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Goal:
-    """A quantity that is to be as low, or as high, as can be."""
+    """A quantity to minimise (`least`) or to maximise."""
 
     quantity: Quantity
     least: bool
@@ -71,7 +71,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A quantity with a limit: a number, or a multiple of what a scheduler gives with its default knobs."""
+    """A quantity with a limit: a number, or a multiple of what the scheduler `of` gives at its defaults."""
 
     quantity: Quantity
     at_least: bool
@@ -83,11 +83,11 @@ class Constraint:
         return f"{self.quantity} {'>=' if self.at_least else '<='} {self.number:g}{times}"
 
     def limit(self, reference: Mapping[str, float]) -> float:
-        """The limit, from the values that the quantity has under each scheduler that limits refer to."""
+        """The limit. `reference` is the quantity's value under each scheduler that limits refer to."""
         return self.number * (reference[self.of] if self.of else 1.0)
 
     def missed(self, value: float, limit: float) -> float:
-        """By which share of the limit a value misses it; 0 or less if it is kept."""
+        """By which share of the limit a value misses it; 0 or less if the limit is kept."""
         if math.isinf(value) or math.isinf(limit):
             return 0.0 if value == limit or (value > limit) == self.at_least else 1.0
         return (limit - value if self.at_least else value - limit) / max(limit, 1e-9)
@@ -95,14 +95,14 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Question:
-    """Goals and what must be kept. The objectives are the goals, and what is kept: their price."""
+    """Goals and limits. Each limited quantity is an objective too, as reaching a goal may cost it."""
 
     goals: tuple[Goal, ...]
     keeps: tuple[Constraint, ...]
 
     @property
     def objectives(self) -> tuple[Goal, ...]:
-        """What is searched for at once, each quantity once."""
+        """The goals and the limited quantities, each quantity once. The search optimises all of them."""
         kept = [Goal(k.quantity, not k.at_least) for k in self.keeps]
         found: dict[Quantity, Goal] = {}
         for goal in (*self.goals, *kept):
@@ -116,11 +116,11 @@ class Question:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The schedulers whose defaults are measured too: `none`, and those that limits refer to."""
+        """The schedulers that are simulated at their defaults: `none`, and those that limits refer to."""
         return tuple(dict.fromkeys([REFERENCE, *(k.of for k in self.keeps if k.of)]))
 
     def limits(self, references: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
-        """The limit of each thing that must be kept, from the quantities of the references, by name."""
+        """The value of each limit. `references` are the quantities of each scheduler that limits refer to."""
         places = {q: i for i, q in enumerate(self.quantities)}
         return tuple(
             keep.limit({name: values[places[keep.quantity]] for name, values in references.items()})
@@ -128,7 +128,7 @@ class Question:
         )
 
     def missed(self, values: Sequence[float], limits: Sequence[float]) -> tuple[float, ...]:
-        """By which share of each limit the quantities miss it; 0 or less where it is kept."""
+        """By which share of each limit the quantities miss it; 0 or less where the limit is kept."""
         places = {q: i for i, q in enumerate(self.quantities)}
         return tuple(
             keep.missed(values[places[keep.quantity]], limit)
@@ -137,7 +137,7 @@ class Question:
 
 
 def question(goals: Sequence[str], keeps: Sequence[str], flows: Sequence[str]) -> Question:
-    """What is asked by the texts of `--goal` and `--keep`. `flows` are the names there are. UsageError."""
+    """The question in the texts of `--goal` and `--keep`. `flows` are the names of flows. UsageError."""
     asked = Question(tuple(_goal(t, flows) for t in goals), tuple(_keep(t, flows) for t in keeps))
     if len(asked.objectives) < 2:
         raise UsageError(

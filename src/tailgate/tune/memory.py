@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What was simulated, so that nothing is simulated twice: neither in a search, nor after it was stopped."""
+"""Stored results of simulations, so that none runs twice, in one search or after a stopped one is resumed."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from tailgate.tune.evaluate import Wanted
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one simulation gave: the objectives, simulated seconds, and figures of each flow."""
+    """The result of one simulation: objectives, simulated seconds, and figures of each flow."""
 
     values: tuple[float, ...]
     seconds: float
@@ -21,7 +21,7 @@ class Evaluation:
 
 
 class Memory:
-    """Evaluations by setting, seed and share; with a file those of earlier processes too."""
+    """Evaluations by setting, seed and share. With a file, those of earlier processes too, one a line."""
 
     def __init__(self, path: Path | None) -> None:
         """Only one process may use a file at a time."""
@@ -29,7 +29,7 @@ class Memory:
         self._known: dict[str, Evaluation] = {}
         if path and path.exists():
             text = path.read_text(encoding="utf-8")
-            # A process that is killed may leave a part of a line.
+            # A process that was killed may have left an incomplete line.
             whole = text[: text.rfind("\n") + 1]
             if whole != text:
                 replace_text(path, whole)
@@ -42,21 +42,21 @@ class Memory:
 
     @property
     def simulated(self) -> int:
-        """How many pairs of a setting and a seed it has, for however much of the time."""
+        """The number of pairs of setting and seed, whatever share was simulated."""
         return len({name.rpartition(", ")[0] for name in self._known})
 
     def had(self, wanted: Wanted) -> bool:
-        """Whether the file had it when it was opened."""
+        """Whether the file had this result when it was opened."""
         return _name(wanted) in self._had
 
     def settings(self, seed: int, share: float) -> int:
-        """How many settings the file had with this seed and share when it was opened."""
+        """How many settings with this seed and share the file had when it was opened."""
         return sum(name.endswith(_how(seed, share)) for name in self._had)
 
     def of(
         self, wanted: Sequence[Wanted], simulate: Callable[[Sequence[Wanted]], Iterable[Evaluation]]
     ) -> list[Evaluation]:
-        """The evaluations, in order. Those that are not there are simulated, and each is kept as it comes."""
+        """The evaluations, in order. Missing ones are simulated; each is stored as soon as it is there."""
         new = [w for w in wanted if _name(w) not in self._known]
         for w, result in zip(new, simulate(new), strict=True):
             self._known[_name(w)] = result

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The search: Optuna proposes settings, the simulator tells what they give.
+"""The search: Optuna proposes settings, the simulator evaluates them.
 
-Several objectives at once, over schedulers and knobs together: multi-objective TPE (Y. Ozaki et al., GECCO
-2020) with constraints. A setting is simulated for a short time first, and for the whole time only if it
-may be of use. Those on and near the front are repeated with other seeds. A search is the same on any host,
-as each batch of proposals depends on the results before it alone. One that was stopped makes the same
-proposals again, and goes on where the first result is missing.
+It optimises several objectives at once, over schedulers and knobs together: multi-objective TPE (Y. Ozaki et
+al., GECCO 2020) with constraints. A setting is simulated for a short time first, and for the whole time only
+if it may come near the front. Settings on and near the front are repeated with other seeds. A search gives
+the same result on any host, as each batch of proposals depends only on earlier results. A search that was
+stopped and is resumed makes the same proposals again, takes stored results, and simulates from the first
+missing one on.
 """
 
 import math
@@ -26,23 +27,25 @@ from tailgate.tune.goal import ENDLESS, Question
 from tailgate.tune.memory import Evaluation, Memory
 from tailgate.tune.space import Setting, Space
 
-#: Proposals that are simulated side by side; a constant, as it decides what is proposed next.
+#: Number of proposals simulated in parallel. A constant, because later proposals depend on it.
 BATCH = 4
-#: In a short simulation a limit may be missed, and objectives be worse, by this share without consequence.
+#: A setting whose short simulation misses a limit or has worse objectives by at most this share stays in the
+#: search.
 SLACK = 0.10
-#: The most fronts that get further seeds: the next one if no setting of the one before keeps its limits.
+#: Number of fronts at most that get further seeds. The next front follows if no setting of the one before
+#: keeps its limits.
 LAYERS = 3
-#: The name of Optuna's storage, for its own tools: the search itself goes on from a Memory.
+#: File of Optuna's storage, for Optuna's own tools. The search itself resumes from a Memory.
 JOURNAL = "study.journal"
-#: Optuna may propose a setting again, which costs nothing; the search gives up after this many proposals for
-#: each setting that it is to try.
+#: Optuna may propose a setting again, which costs nothing. The search ends after this many proposals for each
+#: setting that it is to try.
 PATIENCE = 3
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting that was simulated with the first seed: first for a part of the time, and, unless that was
-    enough (`short`), for the whole time.
+    """A setting that was simulated with the first seed, for a part of the time and then, unless `short`, for
+    the whole time.
     """
 
     setting: Setting
@@ -54,13 +57,15 @@ class Tried:
 
     @property
     def kept(self) -> bool:
-        """Whether it keeps all that must be kept."""
+        """Whether the setting keeps all limits."""
         return all(m <= 0 for m in self.missed)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is tried: settings, seeds of the candidates, and the seed of the search itself."""
+    """The extent of a search: number of settings, seeds for each candidate, and the seed of the search
+    itself.
+    """
 
     trials: int
     repeats: int
@@ -68,8 +73,8 @@ class Budget:
 
 
 class Search:
-    """One search. `found` has what was tried, in order, and `references` has the schedulers that limits refer
-    to, at their defaults, with the seeds of the candidates beside them.
+    """One search. `found` has the tried settings in order. `references` has the schedulers that limits refer
+    to, at their defaults, simulated with the same seeds as the candidates.
     """
 
     def __init__(
@@ -82,17 +87,18 @@ class Search:
         storage: Path | None = None,
         told: Callable[[str, float], None] = lambda words, weight: None,
     ) -> None:
-        """`storage` is the file of a Memory, which a search goes on from; Optuna's own storage is beside it.
-        `told` hears of each setting that is simulated, with weight 1, and of each repeat, with weight 0."""
+        """`storage` is the file of the Memory from which a search resumes; Optuna's own storage is beside it.
+        `told` is called for each simulated setting with weight 1, and for each repeat with weight 0.
+        """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.question, self.members, self.space, self.load = question, members, space, load
         self.budget, self.told = budget, told
         self.found: list[Tried] = []
         self.references: dict[str, Candidate] = {}
-        #: Simulated seconds so far, and those of one whole simulation.
+        #: Simulated seconds so far; seconds of one whole simulation.
         self.simulated_s = self.whole_s = 0.0
         self._memory = Memory(storage)
-        #: The objectives of the references with the first seed, by share of the time and name.
+        #: Objectives of the references with the first seed, by share of the time and name.
         self._of_references: dict[float, dict[str, tuple[float, ...]]] = {}
         self._study = optuna.create_study(
             storage=_new_journal(storage.with_name(JOURNAL)) if storage else None,
@@ -100,12 +106,13 @@ class Search:
             directions=["minimize" if g.least else "maximize" for g in question.objectives],
         )
 
-    # --- what is asked and what came of it ----------------------------------------------------------------
+    # --- question and results -----------------------------------------------------------------------------
 
     def run(self, pool: Executor) -> list[Candidate]:
-        """Search, repeat what is near the front, and give the candidates: each with its values by seed.
+        """Search, repeat the settings near the front with other seeds, and return them with their values by
+        seed.
 
-        UsageError where a scheduler that a limit refers to completes nothing of what is to be kept.
+        UsageError if a scheduler that a limit refers to completes no request of the limited flow.
         """
         self._measure_references(pool)
         self._check_references()
@@ -119,17 +126,17 @@ class Search:
 
     @property
     def remembered(self) -> int:
-        """How many settings the file had when it was opened; references among them."""
+        """How many settings the file had when it was opened, references included."""
         return self._memory.settings(self._seed, self.load.shares[0])
 
     @property
     def simulated(self) -> int:
-        """How many settings were simulated, once for each seed; the references are among them."""
+        """The number of pairs of setting and seed that were simulated, references included."""
         return self._memory.simulated
 
     @property
     def evaluations(self) -> float:
-        """What was simulated, in whole simulations."""
+        """The simulated time, in whole simulations."""
         return self.simulated_s / self.whole_s if self.whole_s else 0.0
 
     @property
@@ -142,11 +149,11 @@ class Search:
 
     @property
     def last_limits(self) -> list[float]:
-        """The limits by the means of the references over their seeds so far."""
+        """The limits, from the means of the references over their seeds so far."""
         return list(self.question.limits({name: own.values for name, own in self.references.items()}))
 
     def _results(self, wanted: Sequence[Wanted], pool: Executor) -> list[Evaluation]:
-        """Those that are not in memory are simulated, side by side."""
+        """The results of these simulations. Those that are not in memory run in parallel."""
 
         def simulate(new: Sequence[Wanted]) -> Iterator[Evaluation]:
             for given in self.load.evaluate(new, pool):
@@ -183,7 +190,7 @@ class Search:
     # --- proposals ----------------------------------------------------------------------------------------
 
     def _batch(self, pool: Executor) -> None:
-        """Propose some settings, simulate those that are new, and tell Optuna."""
+        """Propose some settings, simulate the new ones, and report the results to Optuna."""
         done = sum(t.state == TrialState.COMPLETE for t in self._study.get_trials(deepcopy=False))
         self._study.sampler = optuna.samplers.TPESampler(
             seed=(self.budget.seed * 1_000_003 + done) % 2**32,
@@ -209,7 +216,9 @@ class Search:
             self._study.tell(trial, [min(v, ENDLESS) for v in tried.values])
 
     def _simulate(self, settings: Sequence[Setting], pool: Executor) -> dict[str, tuple[Tried, float]]:
-        """Each for a short time, those that may be of use for the whole time; with the simulated seconds."""
+        """Try each setting for a short time, and the promising ones for the whole time; also the simulated
+        seconds of each.
+        """
         limits = {share: self.question.limits(given) for share, given in self._of_references.items()}
         seconds = dict.fromkeys((s.label for s in settings), 0.0)
         out: dict[str, Tried] = {}
@@ -226,7 +235,9 @@ class Search:
         return {label: (tried, seconds[label]) for label, tried in out.items()}
 
     def _may_be_of_use(self, tried: Tried) -> bool:
-        """Whether a setting nearly keeps what it must, and none before it was much better in everything."""
+        """Whether a setting nearly keeps its limits, and no earlier setting was much better in every
+        objective.
+        """
         before = [t.first for t in self.found if t.kept and not t.short]
         worse = dominated(tried.first, before, self.question.objectives, SLACK)
         return not worse and all(m <= SLACK for m in tried.missed)
@@ -234,7 +245,9 @@ class Search:
     # --- repeats ------------------------------------------------------------------------------------------
 
     def _repeat(self, pool: Executor) -> list[Candidate]:
-        """Those near the front, with further seeds. If none of them keeps its limits then, the next ones."""
+        """Repeat the settings near the front with further seeds. If none then keeps its limits, repeat the
+        next front.
+        """
         candidates: list[Candidate] = []
         left = [t for t in self.found if not t.short and t.kept]
         for _ in range(LAYERS):
@@ -249,7 +262,7 @@ class Search:
         return candidates
 
     def _repeat_each(self, candidates: Sequence[Candidate], pool: Executor) -> None:
-        """Add seeds, until the candidates' intervals are apart or the seeds used up.
+        """Add seeds until the candidates' intervals are apart or all seeds are used.
 
         The references get the same seeds: a limit must not depend on the one seed that candidates were
         chosen with.
@@ -273,7 +286,7 @@ class Search:
     def _at_seed(
         self, settings: Iterable[Setting], seed: int, pool: Executor
     ) -> dict[str, tuple[float, ...]]:
-        """The objectives with another seed, by label; each setting is simulated once."""
+        """The objectives with another seed, by label. Each setting is simulated once."""
         wanted = [Wanted(s, seed, WHOLE) for s in {s.label: s for s in settings}.values()]
         results = self._results(wanted, pool)
         for w in wanted:
@@ -284,19 +297,19 @@ class Search:
 
 
 def _new_journal(path: Path) -> JournalStorage:
-    """An empty one, as all trials are told again."""
+    """A new, empty storage: all trials are reported to Optuna again."""
     for old in (path, path.with_name(f"{path.name}.lock")):
         old.unlink(missing_ok=True)
     return JournalStorage(JournalFileBackend(str(path)))
 
 
 def _each_once(tried: Iterable[Tried]) -> list[Tried]:
-    """Of settings that give the same digits the first, which is nearest to a default."""
+    """One setting for each set of equal values: the one found first, which is nearest to a default."""
     return list({t.values: t for t in reversed(list(tried))}.values())[::-1]
 
 
 def _further(seeds: Sequence[int], count: int) -> list[int]:
-    """Seeds beside the first: the mode's own, then the numbers that follow."""
+    """The seeds after the first: those of the mode, then the numbers that follow."""
     own = [*seeds, *range(max(seeds) + 1, max(seeds) + count)]
     return own[1:count]
 

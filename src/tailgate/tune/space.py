@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a search may set: schedulers, their knobs, and for each knob the values that are tried, in order."""
+"""The settings that a search may try: schedulers, their knobs, and the values of each knob, in order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from tailgate.spec.grid import words
 from tailgate.spec.scheduler import Knob as Value
 from tailgate.spec.scheduler import Scheduler
 
-#: By scheduler, the knobs that are searched and the least and most number of each. Where 0 is no bound, it
-#: stands behind the most. Other knobs stay at their defaults.
+#: By scheduler, the searched knobs with the least and the largest value of each. Where 0 means "no bound", it
+#: follows the largest value in order. Other knobs stay at their defaults.
 SEARCHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "none": {"nr_requests": (4, 512)},
     "mq-deadline": {
@@ -33,17 +33,18 @@ SEARCHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     },
     "mqfq": {"d": (1, 256), "t_kib": (4, 8192), "flow_by": (0, 1)},
 }
-#: Knobs whose 0 is "no bound" or "off".
+#: Knobs for which 0 means "no bound" or "off".
 OFF = frozenset({"inflight_kib_max", "rt_target_us", "split_kib", "write_debt_kib_max"})
-#: Times step in these parts of a power of ten, sizes and counts in powers of two and the numbers midway.
+#: Times take these multiples of powers of ten; sizes and counts take powers of two and the numbers midway
+#: between them.
 DECIMAL = (1, 1.5, 2, 3, 5, 7)
-#: Where a knob is left alone, as its default depends on the drive and the experiment.
+#: Value of a knob that is not written, because its default depends on the drive and the experiment.
 LEFT = "default"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A knob and the values that are tried, from the least to the most that it lets pass."""
+    """A knob and the values that are tried, from the strictest bound to the loosest."""
 
     scheduler: str
     knob: Knob
@@ -51,23 +52,23 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """What the search calls it."""
+        """The name of the parameter in Optuna."""
         return f"{self.scheduler}.{self.knob.name}"
 
     @property
     def start(self) -> int:
-        """The default's place among the values."""
+        """The index of the default among the values."""
         return self.values.index(LEFT if self.knob.default is None else self.knob.default)
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The places of the first and the last value."""
+        """The indices of the first and the last value."""
         return 0, len(self.values) - 1
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A scheduler and those of its knobs, or of the queue's settings, that are set."""
+    """A scheduler and the values of those of its knobs, or of the queue's settings, that are set."""
 
     scheduler: str
     knobs: Mapping[str, Value]
@@ -80,11 +81,11 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """As a label of an experiment: k2-auto-64-0."""
+        """A label for an experiment, as in k2-auto-64-0."""
         return "-".join([self.scheduler, *(words(k, v) for k, v in self.knobs.items())])
 
     def as_scheduler(self, label: str | None = None) -> Scheduler:
-        """As an experiment has it: times become longer where time is dilated, rates lower."""
+        """The setting as an experiment states it; its times and rates are dilated with the guest's time."""
         own = declared()[self.scheduler]
         numbers = [name for name, value in self.knobs.items() if isinstance(value, int) and value]
         return Scheduler(
@@ -101,7 +102,7 @@ class Space:
     """All settings of some schedulers."""
 
     def __init__(self, schedulers: Sequence[str]) -> None:
-        """UsageError for a scheduler of which nothing is known."""
+        """UsageError for a scheduler that is not in SEARCHED."""
         for name in schedulers:
             if name not in SEARCHED:
                 raise UsageError(f"--schedulers: {name} is not searched; expected {one_of(list(SEARCHED))}")
@@ -119,13 +120,14 @@ class Space:
         return total
 
     def defaults(self) -> list[Setting]:
-        """Each scheduler as it is by default."""
+        """Each scheduler at its defaults."""
         return [_setting(name, axes, {}) for name, axes in self.axes.items()]
 
     def starts(self) -> Iterator[dict[str, object]]:
-        """What is tried first, as parameters of a trial: all defaults, then one knob at either end.
+        """The first trials, as Optuna's parameters: each scheduler at its defaults, then one knob at either
+        end.
 
-        Last both knobs at an end, where a scheduler has two.
+        For a scheduler with two knobs, trials with both knobs at an end follow.
         """
         for name, axes in self.axes.items():
             yield _parameters(name, axes, {})
@@ -141,14 +143,14 @@ class Space:
                     yield _parameters(name, axes, {a.name: end for a, end in zip(axes, ends, strict=True)})
 
     def suggest(self, trial: optuna.Trial) -> Setting:
-        """The setting of a trial."""
+        """The setting that Optuna suggests for a trial."""
         name = str(trial.suggest_categorical("scheduler", list(self.axes)))
         axes = self.axes[name]
         return _setting(name, axes, {a.name: _suggest(trial, a) for a in axes})
 
 
 def defaults(scheduler: str) -> Setting:
-    """A scheduler as it is by default, with the values of the knobs that are searched."""
+    """A scheduler with the default values of its searched knobs."""
     return Space([scheduler]).defaults()[0] if scheduler in SEARCHED else Setting(scheduler, {})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The load for which a setting is searched: an experiment's, or any fio job file's."""
+"""The load of a search: one of an experiment's, or any fio job file."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,19 +16,21 @@ from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
 
 REAL_TIME, BACKGROUND = "rt", "background"
-#: The drive of a guest, and where a job names one.
+#: The guest's drive; and the settings by which a job names a drive.
 DEVICE = "/dev/vflash0"
 _DEVICE = re.compile(r"^(\s*filename\s*=\s*)/dev/\S+", re.MULTILINE)
-#: The drive in a line of a trace, behind the time.
+#: The drive in a line of a trace, after the time.
 _TRACED = re.compile(r"^(\d+ +)/dev/\S+", re.MULTILINE)
 _DEVICE_VARIABLE = re.compile(r"^\s*filename\s*=\s*\$\{(\w+)\}\s*$", re.MULTILINE)
-#: The name of the experiment that is written for a search.
+#: File name of the experiment that is written for a search.
 FILE = "workload.toml"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command line says of the load. `load` chooses one of an experiment's; None: the only one."""
+    """The load as the command line gives it. `load` selects one of an experiment's loads; None: its
+    only one.
+    """
 
     workload: str
     load: str | None = None
@@ -38,14 +40,14 @@ class Asked:
 
 
 def name_of(asked: Asked) -> str:
-    """What a search for this load is called."""
+    """The name of the folder of a search for this load."""
     return Path(asked.workload).stem if is_job(asked) else asked.workload.replace("/", "-")
 
 
 def experiment_of(asked: Asked) -> tuple[Experiment, Path]:
-    """The load as an experiment with one load, and the folder of its job file. UsageError.
+    """An experiment with this one load, and the folder of its job file. UsageError.
 
-    Of a job file every section is a flow of its own name.
+    Each section of a job file becomes a flow with the section's name.
     """
     if not is_job(asked):
         if asked.workload.endswith(".fio"):
@@ -66,7 +68,7 @@ def experiment_of(asked: Asked) -> tuple[Experiment, Path]:
 
 
 def is_job(asked: Asked) -> bool:
-    """Whether the load is a job file, and no experiment."""
+    """Whether the load is a job file; otherwise it is an experiment."""
     return not asked.workload.endswith(".toml") and Path(asked.workload).is_file()
 
 
@@ -93,9 +95,9 @@ def _chosen(spec: Experiment, asked: Asked) -> Experiment:
 
 
 def members(spec: Experiment, mixed: Collection[str]) -> dict[str, list[str]]:
-    """By each name that a goal may use, its flows; those that are `mixed` have `.read` and `.write` too.
+    """The flows of each name that a goal may use; flows that are `mixed` have `.read` and `.write` too.
 
-    UsageError where a flow is called like a group of flows, and is not the whole of it.
+    UsageError if a flow has the name of a group of flows without being the whole group.
     """
     sweep = spec.sweeps[0]
     found = {name: [name] for name in spec.flows_in(sweep)}
@@ -112,7 +114,7 @@ def members(spec: Experiment, mixed: Collection[str]) -> dict[str, list[str]]:
 
 
 def rate_of(sweep: Sweep, mode: Mode) -> float:
-    """The rate of the background that a search is for: the highest."""
+    """The rate of the background in a search: the highest of the load."""
     return max(sweep.background_rates or mode.background_rates)
 
 
@@ -122,7 +124,7 @@ def write(spec: Experiment, schedulers: Sequence[Scheduler], source: Path, folde
     [sweep] = spec.sweeps
     variables = dict(sweep.variables)
     for _, name in spec.files_beside:
-        # Whatever drive the job is meant for, the guest has this one.
+        # The guest has this one drive, whichever drive the job file names.
         text = (source / name).read_text(encoding="utf-8")
         for variable in _DEVICE_VARIABLE.findall(text):
             if variables.get(variable, "").startswith("/dev/"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Adjusting knobs while the load changes: what is kept, along which way the knobs move, and by which law."""
+"""Adjusts a scheduler's knobs while the load changes: latency to keep, path of the knobs, control law."""

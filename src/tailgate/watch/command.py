@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Watching a drive, or rehearsing that in the simulator: the same meter and the same law."""
+"""Watches a drive, or rehearses that in the simulator, with the same meter and the same control law."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tailgate.watch.way import Way
 
 @dataclass(frozen=True)
 class Move:
-    """What was found at an instant, and the knobs that followed. `mean_us` 0: nothing came for a while."""
+    """A measured mean latency, and the knobs set after it. `mean_us` 0: no request for IDLE_S."""
 
     at_s: float
     mean_us: float
@@ -24,7 +24,7 @@ class Move:
 
 
 class Watcher:
-    """From counters to knobs."""
+    """Turns counters of completed requests into settings of knobs."""
 
     def __init__(self, keep: Keep, way: Way, present: Mapping[str, int]) -> None:
         self._meter = Meter()
@@ -46,7 +46,7 @@ class Watcher:
 
 
 def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:
-    """Simulate it with the knobs moving as they would on a drive with these counters. UsageError."""
+    """Simulate this load with the knobs moving as they would on a drive with these counters. UsageError."""
     keep.check(told.scheduler)
     moves: list[Move] = []
     watcher = Watcher(keep, way, _numbers(told, way))
@@ -61,7 +61,7 @@ def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move
 
 
 def _counters(sample: Any, protected: Protected) -> RequestCounts:
-    """What a drive would have counted: the block layer in whole milliseconds, K2 in microseconds."""
+    """The counters that a drive would have: the block layer's in whole milliseconds, K2's in microseconds."""
     if protected == "rt":
         counted, us = sample.real_time, sample.real_time.ns // 1000
     else:
@@ -71,7 +71,7 @@ def _counters(sample: Any, protected: Protected) -> RequestCounts:
 
 
 def _numbers(told: Simulation, way: Way) -> dict[str, int]:
-    """The knobs of the way that a simulation begins with as numbers, by default or as they are set."""
+    """The knobs of the path that are numbers when the simulation starts, as set or by default."""
     found = {}
     for knob in (knobs.declared()[told.scheduler][r.knob] for r in way.ranges):
         value = told.knobs.get(knob.name, knob.default)
@@ -82,7 +82,7 @@ def _numbers(told: Simulation, way: Way) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Watched:
-    """What came of watching a drive, and what its knobs say again."""
+    """The moves made while watching a drive, and the values that its knobs have again."""
 
     moves: Sequence[Move]
     restored: Mapping[str, str]
@@ -96,10 +96,10 @@ def watch(
     now_s: Callable[[], float],
     wait: Callable[[float], bool],
 ) -> Watched:
-    """Move the drive's knobs until `wait`, which gets seconds, says that it is enough; then put them back.
+    """Move the drive's knobs until `wait`, which is called with seconds, returns True; then restore them.
 
-    LostError if another program changes what is watched; the knobs that it has not set are put back then too,
-    as far as they are still there. UsageError if a knob cannot be written, or does not take a number.
+    LostError if another program changes the scheduler or a knob; the knobs that it has not set are then
+    restored too, if they still exist. UsageError if a knob cannot be written, or does not accept a number.
     """
     keep.check(queue.scheduler)
     watcher = Watcher(keep, way, queue.take([r.knob for r in way.ranges]))
@@ -122,7 +122,7 @@ def watch(
 
 
 def _put_back(queue: Queue) -> str:
-    """Put back what can be; in words."""
+    """Restore the knobs that can be restored; returns the outcome in words."""
     try:
         restored = queue.put_back()
     except LostError:
@@ -133,5 +133,5 @@ def _put_back(queue: Queue) -> str:
 
 
 def in_words(knobs: Mapping[str, int] | Mapping[str, str]) -> str:
-    """Knobs and what they say: "d 64, t_kib 512"."""
+    """Knobs and their values: "d 64, t_kib 512"."""
     return ", ".join(f"{name} {value}" for name, value in knobs.items())

@@ -1,32 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The law by which knobs move: up while the protected requests are fast enough, down while they are not.
+"""The control law: moves the knobs up while the protected requests are fast enough, down otherwise.
 
 Between two neighbouring settings a drive may jump from far below the limit to far above it. The law then goes
-back and forth between them, so that the mean is at the limit: more than any one setting gives. For that it
-saves up: an interval below the aim adds the rest to the savings, one above the aim spends them.
+back and forth between them, so that the mean latency is at the limit; this gives more throughput than any one
+setting. For that it keeps a balance: an interval below the target latency adds the difference to the balance,
+an interval above the target takes it away.
 """
 
 import math
 
-#: Most savings and most debts, in aims times intervals. More savings would make the law late when the load
-#: changes; more debts would hold others back for long then.
+#: Largest positive and largest negative balance. Unit: the target latency during one interval. With a larger
+#: positive balance the law would react late to a new load; with a larger negative one it would hold other
+#: requests back for long.
 SAVINGS_MOST, DEBTS_MOST = 2.0, 3.0
-#: What is aimed at while there are debts, in aims: they are paid by what is below.
+#: Target while the balance is negative, as a share of the usual target: latencies below it restore the
+#: balance.
 PAYING = 0.85
-#: Octaves of a step up, for each octave that the latency is below the aim; the least and the most of a step.
+#: Size of a step up, in octaves for each octave that the latency is below the target; the least and the
+#: largest step.
 UP, UP_LEAST, UP_MOST = 0.7, 0.1, 1.0
-#: Octaves of a step down: as many as the latency is above the aim, within these.
+#: Least and largest step down, in octaves. Between them, a step is as large as the excess of the latency.
 DOWN_LEAST, DOWN_MOST = 0.25, 3.0
-#: All in octaves of the latency. A step down was wrong if the latency grew by more than GREW for each octave
-#: of the step and by more than BY_CHANCE; a step up was right if it fell by FELL for each octave.
+#: Octaves of latency for each octave of a step. A step down was wrong if the latency grew by more than GREW
+#: for each octave of the step and by more than BY_CHANCE in all; a step up was right if it fell by at least
+#: FELL for each octave.
 GREW, BY_CHANCE, FELL = 0.6, 0.25, 0.2
 
 
 class Law:
-    """Where on a way of `octaves` to stand, so that a mean latency is about `aim_us`.
+    """Chooses the position on a path of `octaves` octaves, so that the mean latency is about `aim_us`.
 
-    `bounds_all`: see tailgate.watch.way.Way. Too few requests at a time make the latency longer too, so a
-    step that made it longer is followed by one in the other direction.
+    `bounds_all`: see tailgate.watch.way.Way. Too few requests in flight lengthen the latency too, so if a
+    step made it longer, the next step goes in the other direction.
     """
 
     def __init__(self, aim_us: float, octaves: float, position: float, bounds_all: bool) -> None:
@@ -40,7 +45,7 @@ class Law:
         self._way_out = -1
 
     def step(self, mean_us: float) -> float:
-        """The next position, after an interval in which the mean latency was this."""
+        """The next position, after an interval with this mean latency."""
         ratio = mean_us / self._aim_us
         self._savings = min(SAVINGS_MOST, max(-DEBTS_MOST, self._savings + 1 - ratio))
         goal = 1.0 if self._savings >= 0 else PAYING
@@ -57,15 +62,15 @@ class Law:
         return self._go(move)
 
     def idle(self) -> float:
-        """The next position, after an interval in which there was nothing to protect."""
+        """The next position, after an interval without protected requests."""
         self._last = 0.0
         return self._go(UP_MOST)
 
     def _in_vain(self, ratio: float) -> bool:
-        """Whether the last step on the way out led away from it.
+        """Whether the last step against a long latency made it longer.
 
-        Where the protected requests wait for each other, twice as many at a time take half as long. So a step
-        down was wrong if the latency grew clearly, and a step up is right only if it fell clearly.
+        Where the protected requests wait for each other, twice as many in flight take half as long. So a step
+        down was wrong if the latency grew clearly, and a step up is right only if the latency fell clearly.
         """
         if self._last <= PAYING or self._moved * self._way_out <= 0:
             return self.position == (0.0 if self._way_out < 0 else self._octaves)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The queue of a real drive, through sysfs: its scheduler, the scheduler's knobs, and what was completed."""
+"""The queue of a real drive, through sysfs: scheduler, knobs, and counters of requests."""
 
 import fcntl
 import os
@@ -12,11 +12,11 @@ from tailgate.watch.meter import FIELDS, Protected, RequestCounts
 
 
 class LostError(Exception):
-    """The drive, its scheduler or a knob is no longer what it was: another program has changed it."""
+    """Another program has changed the drive, its scheduler or a knob."""
 
 
 class Queue:
-    """A drive by its name, as in /dev. UsageError if it is not there, or cannot be watched."""
+    """A drive by its name in /dev. UsageError if it does not exist or cannot be watched."""
 
     def __init__(self, drive: str, root: Path = Path("/")) -> None:
         self.name = drive.removeprefix("/dev/")
@@ -36,7 +36,7 @@ class Queue:
         self._lock = -1
 
     def counters(self, protected: Protected, now_s: float) -> RequestCounts:
-        """What was completed so far. LostError, also if another program has changed what was taken."""
+        """Counters of completed requests. LostError, also if another program has set a taken knob."""
         self._check(self._original)
         found = self._real_time(now_s) if protected == "rt" else self._of_block_layer(protected, now_s)
         if found.requests < self._requests:
@@ -47,7 +47,7 @@ class Queue:
         return found
 
     def _of_block_layer(self, protected: Protected, now_s: float) -> RequestCounts:
-        """What the block layer has of reads or writes. LostError."""
+        """The block layer's counters of reads or writes. LostError."""
         requests, ms = FIELDS[protected]
         fields = self._read(self._block / "stat").split()
         reads, writes = self._read(self._block / "inflight").split()
@@ -55,7 +55,7 @@ class Queue:
         return RequestCounts(now_s, int(fields[requests]), 1000 * int(fields[ms]), outstanding)
 
     def _real_time(self, now_s: float) -> RequestCounts:
-        """What the scheduler's statistics have of real-time requests (docs/k2/reference.md). LostError."""
+        """The scheduler's counters of real-time requests (docs/k2/reference.md). LostError."""
         file = self._proc / f"tailgate-{self.scheduler}"
         lines = (line.split() for line in self._read(file).splitlines())
         found = {line[1]: line[2] for line in lines if len(line) == 3 and line[0] == self.name}
@@ -70,9 +70,9 @@ class Queue:
             ) from e
 
     def take(self, knobs: Sequence[str]) -> dict[str, int]:
-        """Remember what these knobs say, to be put back; those that are numbers. UsageError.
+        """Remember the values of these knobs for restoring; returns those that are numbers. UsageError.
 
-        From then on no other process can take knobs of this drive.
+        From then on no other Tailgate process can take knobs of this drive.
         """
         self._only_one()
         for knob in knobs:
@@ -97,10 +97,10 @@ class Queue:
             self._present[knob] = self._read(file)
 
     def put_back(self) -> Mapping[str, str]:
-        """Write what was there when the knobs were taken, but to none that another program has set; that.
+        """Restore the values that the knobs had when taken, except of knobs set by others; returns them.
 
-        LostError if the drive or its scheduler is gone; UsageError if the kernel refuses some, once the
-        others are put back.
+        LostError if the drive or its scheduler is gone; UsageError if the kernel refuses some values, after
+        the other knobs are restored.
         """
         said = self._said(self._original)
         mine = {knob: text for knob, text in self._original.items() if said[knob] == self._present[knob]}
@@ -120,7 +120,7 @@ class Queue:
         return mine
 
     def _only_one(self) -> None:
-        """Of two processes that would move the same knobs the second is refused. UsageError.
+        """Refuse to run beside another process that moves the drive's knobs. UsageError.
 
         The kernel frees the lock when the process ends, however it ends.
         """
@@ -134,19 +134,19 @@ class Queue:
             raise UsageError(f"another `tailgate watch` moves the knobs of {self.name}: stop it first") from e
 
     def _check(self, knobs: Iterable[str]) -> None:
-        """LostError if one of these knobs does not say what was written last, or the scheduler is another."""
+        """LostError if another program has changed one of these knobs, or the scheduler."""
         for knob, said in self._said(knobs).items():
             if said != self._present[knob]:
                 raise LostError(f"{knob} of {self.name} was set to {said} by another program")
 
     def _said(self, knobs: Iterable[str]) -> dict[str, str]:
-        """What these knobs say now. LostError if they are another scheduler's."""
+        """The present values of these knobs. LostError if the drive has another scheduler."""
         if (scheduler := self._scheduler()) != self.scheduler:
             raise LostError(f"the scheduler of {self.name} is now {scheduler}")
         return {knob: self._read(self._queue / "iosched" / knob) for knob in knobs}
 
     def _scheduler(self) -> str:
-        """The active one, in brackets: `none [k2] kyber`."""
+        """The active scheduler, which sysfs shows in brackets: `none [k2] kyber`."""
         found = re.search(r"\[(\S+)\]", self._read(self._queue / "scheduler"))
         return found[1] if found else "none"
 

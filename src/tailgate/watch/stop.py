@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A wait that ends when the process is asked to end."""
+"""A wait that ends when a signal asks the process to end."""
 
 import os
 import select
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """Inside of `with`, Ctrl-C, SIGTERM and the loss of the terminal end wait(), and nothing else.
+    """Inside of `with`, Ctrl-C, SIGTERM and the loss of the terminal only end wait().
 
     A signal that was ignored before stays ignored, as under nohup.
     """
@@ -20,7 +20,8 @@ class StopSignals:
         self._signals = [n for n in signals if signal.getsignal(n) != signal.SIG_IGN]
 
     def __enter__(self) -> Self:
-        # The interpreter itself writes each signal into the pipe, where it stays: no handler has to be safe.
+        # The interpreter writes each signal into the pipe, where it stays, so no signal handler does any
+        # work.
         self._arrived, self._writes = os.pipe()
         os.set_blocking(self._writes, False)
         self._wakeup_before = signal.set_wakeup_fd(self._writes, warn_on_full_buffer=False)
@@ -35,5 +36,5 @@ class StopSignals:
         os.close(self._writes)
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long, or until a signal. Whether one has come since __enter__()."""
+        """Wait for `seconds`, or until a signal. Whether a signal has come since __enter__()."""
         return bool(select.select([self._arrived], [], [], max(0.0, seconds))[0])

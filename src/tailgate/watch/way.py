@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The way of a scheduler's knobs: from where the protected requests are fastest to where all others are."""
+"""The path of a scheduler's knobs, from the low-latency end to the high-throughput end."""
 
 import math
 import re
@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from tailgate.base.errors import UsageError, one_of
 from tailgate.simulator.knobs import declared
 
-#: What is not aimed at, as a share of the limit for each millisecond between two looks: a change of the load
-#: costs some slow intervals first.
+#: The target latency is below the limit, by this share of the limit for each millisecond between two
+#: readings: when the load changes, some intervals are slow before the law reacts.
 KEPT_BACK = 0.0008
 
 
 @dataclass(frozen=True)
 class KnobRange:
-    """A knob, its number at the end of low latency, and its number at the end of high throughput."""
+    """A knob, its value at the low-latency end, and its value at the high-throughput end."""
 
     knob: str
     low: int
     high: int
 
     def at(self, share: float) -> int:
-        """Its number after this share of the way; each step on the way multiplies it."""
+        """The value after this share of the path; equal steps on the path multiply it by equal factors."""
         return round(self.low * math.pow(self.high / self.low, share))
 
 
 @dataclass(frozen=True)
 class Way:
-    """All knobs that move, and how soon it can be seen what a move did.
+    """All knobs that move, and the time after which the effect of a move can be measured.
 
-    `bounds_all` says that the knobs bound the protected requests too, so that at the end of low latency these
+    `bounds_all`: the knobs bound the protected requests too, so that at the low-latency end these requests
     wait for each other.
     """
 
@@ -41,20 +41,20 @@ class Way:
 
     @property
     def octaves(self) -> float:
-        """Its length: how often the knob with the widest range doubles on it."""
+        """The length of the path: how often the knob with the widest range doubles on it."""
         return max(abs(math.log2(r.high / r.low)) for r in self.ranges)
 
     @property
     def aim(self) -> float:
-        """What is aimed at, as a share of the limit."""
+        """The target latency, as a share of the limit."""
         return 1 - KEPT_BACK * self.every_ms
 
     def at(self, position: float) -> dict[str, int]:
-        """The knobs at a position, in octaves from the end of low latency."""
+        """The values of the knobs at a position, in octaves from the low-latency end."""
         return {r.knob: r.at(position / self.octaves) for r in self.ranges}
 
     def place_of(self, knobs: Mapping[str, int]) -> float:
-        """The position at which the first knob has the number that is given; the middle without one."""
+        """The position at which the first knob has the given value; the middle if no value is given."""
         first = self.ranges[0]
         if knobs.get(first.knob, 0) <= 0:
             return self.octaves / 2
@@ -63,9 +63,10 @@ class Way:
 
 
 #: kyber gives writes more tokens only when they miss their target, and fewer only when reads miss theirs
-#: (block/kyber-iosched.c, kyber_timer_fn()): so the two targets move in opposite directions. It looks at
-#: latencies ten times a second, so looking more often shows nothing new. With mqfq, reads of class RT need a
-#: small d only; reads that share the drive fairly also wait for what others may be ahead, t_kib.
+#: (block/kyber-iosched.c, kyber_timer_fn()). So the two targets move in opposite directions. kyber looks at
+#: latencies ten times a second, so more frequent readings show nothing new. With mqfq, reads of class RT need
+#: only a small `d`; reads that share the drive fairly also wait for the data that other flows may be ahead
+#: (`t_kib`).
 WAYS: Mapping[str, Way] = {
     "kyber": Way(
         (KnobRange("read_lat_nsec", 50_000, 100_000_000), KnobRange("write_lat_nsec", 100_000_000, 50_000)),
@@ -79,7 +80,7 @@ _MOVE = re.compile(r"\s*(?P<knob>\w+)\s*=\s*(?P<low>\d+)\.\.(?P<high>\d+)\s*")
 
 
 def way_of(scheduler: str, moves: Sequence[str], where: str) -> Way:
-    """The scheduler's way, or the one that `moves` ask for, as in "inflight_max=2..64". UsageError."""
+    """The scheduler's path, or the one that `moves` ask for, as in "inflight_max=2..64". UsageError."""
     known = WAYS.get(scheduler)
     if not moves:
         if not known:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What papers published beside what we measured."""
+"""The papers' published figures, beside our measurements."""

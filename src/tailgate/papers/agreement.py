@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Do two targets tell the same story? Compares the points of two runs of one experiment.
+"""Whether two targets agree: compares the points of two runs of one experiment.
 
-Throughputs agree within a tolerance. Percentiles agree within a tolerance too, or if their 95 % intervals
-overlap. Overlap alone says little: of two intervals that are wide enough, any two do. So every comparison has
-the smallest difference that it would have detected, and where that is too large there is no verdict.
+Throughputs agree within a tolerance. Percentiles agree within a tolerance, or if their 95 % intervals
+overlap. Overlap alone proves little, because wide intervals always overlap. So each comparison also states
+the smallest difference that it would have detected; where that is too large, there is no verdict.
 """
 
 import math
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: Throughput may differ by this share of the second run's.
+#: Tolerance for a throughput, as a share of the second run's.
 THROUGHPUT = 0.05
-#: A percentile may differ by this share of the second run's, or its intervals overlap.
+#: Tolerance for a percentile whose intervals do not overlap, as a share of the second run's.
 PERCENTILE = 0.10
 #: The largest difference that may stay undetected for a percentile to count as agreeing, as a share of the
-#: second run's. 10 % is what the tolerance lets pass anyway. A p99.9 rests on a tenth of the samples beyond
-#: the p99, so that its intervals are about three times as wide.
+#: second run's. 10 % is the tolerance for percentiles. Only a tenth as many samples lie above the p99.9 as
+#: above the p99, so its intervals are about three times as wide.
 UNDETECTED_MAX: Mapping[str, float] = {"p50": 0.10, "p90": 0.10, "p99": 0.10, "p99.9": 0.25}
 
 #: An element of `points`, or one of its `flows`, as `tailgate run --json` prints them.
@@ -29,8 +29,8 @@ Verdict = Literal["agrees", "differs", "cannot tell"]
 class Comparison:
     """One figure of one point in both runs; latencies in us, throughput in MiB/s.
 
-    `detectable` is the smallest difference between the two that would have counted as one, as a share of the
-    second: infinity where an interval has no end on either side. With `cannot tell` nothing is shown.
+    `detectable` is the smallest difference that would have been detected, as a share of the second run's
+    figure; infinity where an interval lacks an end. With the verdict `cannot tell` nothing is shown.
     """
 
     point: str
@@ -63,10 +63,11 @@ class Comparison:
 def compare(
     first: Sequence[JsonObject], second: Sequence[JsonObject], figures: Mapping[str, Sequence[str]]
 ) -> Iterator[Comparison]:
-    """Compare the points that both have (`points` of `tailgate run --json`).
+    """Compare the points that are in both runs (`points` of `tailgate run --json`).
 
-    `figures` names by flow what is compared: `mib_s`, or a key of UNDETECTED_MAX. Percentiles of a flow
-    that reads and writes are compared for each: between the two, a small shift moves a median far.
+    `figures` names the compared figures by flow: `mib_s`, or a key of UNDETECTED_MAX. For a flow that reads
+    and writes, each direction is compared by itself: a small change of the mix may move the common median
+    far.
     """
     others = {_key(p): p for p in second}
     for point in first:
@@ -82,7 +83,7 @@ def compare(
 
 
 def _parts(point: JsonObject, flow: str, figure: str) -> list[str]:
-    """The flows whose figure stands for that of `flow`."""
+    """The names of the flows that are compared in place of `flow`."""
     directions = [f"{flow}.{d}" for d in ("read", "write") if _flow(point, f"{flow}.{d}") is not None]
     return directions if directions and figure != "mib_s" else [flow]
 
@@ -95,8 +96,8 @@ def _compare(words: str, flow: str, name: str, one: JsonObject, two: JsonObject)
         return Comparison(words, f"{flow}.mib_s", a, b, verdict, THROUGHPUT)
     a, b = one["lat_us"][name], two["lat_us"][name]
     (low_a, high_a), (low_b, high_b) = (_interval(flow, name) for flow in (one, two))
-    # The intervals are apart if the first is lower by more than the half-widths that face each other then, or
-    # higher by more than the two others.
+    # The intervals are apart if the first run's is lower, or higher, by more than the two half-widths that
+    # face each other.
     half_widths = max(high_a - a + b - low_b, a - low_a + high_b - b)
     detectable = max(PERCENTILE, half_widths / b)
     overlap = low_a <= high_b and low_b <= high_a
@@ -108,7 +109,7 @@ def _compare(words: str, flow: str, name: str, one: JsonObject, two: JsonObject)
 
 
 def _interval(flow: JsonObject, name: str) -> tuple[float, float]:
-    """The 95 % interval of a percentile in us; without an end, infinity."""
+    """The 95 % interval of a percentile in us; infinity where it has no end."""
     low, high = flow["ci_us"][name]
     return low, math.inf if high is None else high
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which point of a run answers which of the paper's cells."""
+"""Which point of a run stands beside which of the paper's cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from tailgate.spec.plan import Run
 def with_cells(
     points: Sequence[Point], spec: Experiment, published: Mapping[str | None, Sequence[paper.Published]]
 ) -> list[Point]:
-    """The points, with the paper's cell on that point of each scheduler and load that answers it.
+    """The points; one point of each scheduler and load gets the paper's cell.
 
-    That is the one with the highest throughput, or, for Table III, the one with the highest p99.9; where
-    points share a throughput to 1 %, the one with the highest rate. `published` is by the load's label.
-    Without a paper they stay as they are.
+    It is the point with the highest throughput or, for Table III, with the highest p99.9. Of points whose
+    throughputs differ by at most 1 %, the one with the highest rate is taken. `published` is by the load's
+    label. Without a paper no point changes.
     """
     if spec.paper is None:
         return list(points)
@@ -55,7 +55,9 @@ def _rate(point: Point) -> float:
 
 
 def read_points(folder: Path, run: Run) -> tuple[list[Measurement], list[Point]]:
-    """All of a run's folder: measurements, and points over all seeds with the paper's rows."""
+    """Everything in a run's folder: its measurements, and its points over all seeds with the paper's
+    cells.
+    """
     measurements = read_measurements(folder, run)
     return measurements, points_of(measurements, folder, run)
 

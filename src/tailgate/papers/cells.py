@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The paper's cells beside ours: what each target measured for them, and by how much it is off.
+"""The paper's cells beside ours: the figure that each target measured for a cell, and its error.
 
-A cell is one published figure: of a scheduler, under a load, its throughput or its latency. The error is
-signed, ours over the paper's less one.
+A cell is one published figure: the throughput or the latency of a scheduler under a load. The error is
+signed: our figure over the paper's, minus one.
 """
 
 import math
@@ -23,7 +23,7 @@ from tailgate.spec.plan import Run
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
 
-#: What a figure is called, and how far off it may be before it is marked.
+#: By key of a figure, its name in tables and the error above which it is marked.
 QUANTITIES: Mapping[str, tuple[str, float]] = {
     "mib_s": ("MiB/s", 0.15),
     "total_mib_s": ("MiB/s in all", 0.15),
@@ -35,19 +35,19 @@ QUANTITIES: Mapping[str, tuple[str, float]] = {
     "write.iops": ("writes/s", 0.15),
     "write.lat_us.p99": ("p99 writes", 0.25),
 }
-#: What today's schedulers do otherwise than the paper's, where it changes what is measured.
+#: Changes in today's schedulers, since the paper, that change the measured figures.
 CHANGED_SINCE: Mapping[str, str] = {
     "mq-deadline": "mq-deadline serves no lower class while a real-time request is in the drive, and so its "
     "background is slower than the paper's, whose kernel (4.15) had no classes in it."
 }
 
-#: The cells by which the model is judged: what it predicts, where the paper's K2 makes a difference.
+#: Title of the cells by which the model is judged: predictions, under loads where the paper's K2 matters.
 PREDICTED = "all random reads, and reads and writes, K2"
 
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One figure of the paper; `ours` by target, where one measured it. Units as the key says."""
+    """One figure of the paper, and our figure by target in `ours`. The key gives the unit."""
 
     sweep: Sweep
     scheduler: Scheduler
@@ -56,16 +56,16 @@ class PaperCell:
     paper: float
     rounding: float
     ours: Mapping[str, float]
-    #: Of `total_mib_s`, the real-time flow's share and the background's, by target.
+    #: For `total_mib_s` only, by target: the throughput of the real-time flow, and of the background.
     apart: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def error(self, target: str) -> float | None:
-        """Ours over the paper's, less one; None where the target has no figure."""
+        """Our figure over the paper's, minus one; None if the target has no figure."""
         value = self.ours.get(target)
         return None if value is None else value / self.paper - 1
 
     def off(self, target: str) -> bool:
-        """Whether it is off by more than may be, the paper's rounding set aside."""
+        """Whether the error is above the limit in QUANTITIES, after allowing for the paper's rounding."""
         value = self.ours.get(target)
         if value is None:
             return False
@@ -109,9 +109,9 @@ def of(
 
 
 def lines(cells: Iterable[PaperCell]) -> list[tuple[str, str, dict[str, PaperCell]]]:
-    """The cells of each load and scheduler together: (the load in words, scheduler, cells by key).
+    """Groups cells by load and scheduler: (the load in words, scheduler, cells by key).
 
-    It is the load's label instead where several loads have the same words.
+    The load's label takes the place of its words where several loads have the same words.
     """
     groups: dict[tuple[str | None, str], list[PaperCell]] = {}
     for c in cells:
@@ -123,12 +123,12 @@ def lines(cells: Iterable[PaperCell]) -> list[tuple[str, str, dict[str, PaperCel
 
 
 def changed(schedulers: Iterable[str]) -> list[str]:
-    """What keeps some of these schedulers from being comparable with the paper's, a sentence each."""
+    """Why some of these schedulers cannot be compared with the paper's, a sentence each."""
     return [CHANGED_SINCE[name] for name in dict.fromkeys(schedulers) if name in CHANGED_SINCE]
 
 
 def figure(point: Point, key: str) -> float:
-    """A point's figure by the key of QUANTITIES; NaN if it has none."""
+    """A point's figure by its key in QUANTITIES; NaN if it has none."""
     if key.startswith("lat_us."):
         return point.rt.lat_us[key.removeprefix("lat_us.")] if point.rt else math.nan
     name, dot, of_flow = key.partition(".")
@@ -162,7 +162,7 @@ def show(key: str, value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """The errors of several cells: the median of the signed ones, that of their sizes, the worst."""
+    """The errors of several cells: median of the signed errors, median of their sizes, and the largest."""
 
     title: str
     key: str
@@ -174,7 +174,7 @@ class Summary:
 
 
 def summaries(cells: Sequence[PaperCell], target: str) -> list[Summary]:
-    """The errors of a target by load, and over all; K2's rows apart, as they are what is predicted."""
+    """The errors of a target by load and over all loads. K2's, which are predictions, also apart."""
     groups: dict[tuple[str, str], list[PaperCell]] = {}
     for c in cells:
         for title in (c.sweep.words, "all loads"):
@@ -185,7 +185,7 @@ def summaries(cells: Sequence[PaperCell], target: str) -> list[Summary]:
             groups.setdefault((PREDICTED, c.key), []).append(c)
     if len({c.sweep.words for c in cells}) == 1:
         groups = {(t, key): g for (t, key), g in groups.items() if not t.startswith("all ")}
-    # Load by load, all loads last; throughput before latency.
+    # "all loads" comes last; within a load, throughput comes before latency.
     titles = sorted(dict.fromkeys(title for title, _ in groups), key=lambda t: t.startswith("all "))
     made = [
         _summary(title, key, groups[title, key], target)
@@ -215,10 +215,11 @@ def _summary(title: str, key: str, cells: Sequence[PaperCell], target: str) -> S
 
 
 def beside(folder: Path, run: Run, there: Collection[str] = ()) -> list[tuple[Run, list[Point]]]:
-    """Points of schedulers that a simulated run lacks, from complete runs of the target vm beside it.
+    """Points of schedulers that a simulated run lacks, taken from complete runs of the target vm beside it.
 
-    Those whose label is in `there` are not looked for. The newest run that has a scheduler gives it, under
-    the loads that it has; `full` before `quick`. Drive, queue, scheduler and load must be equal.
+    Schedulers with a label in `there` are not looked for. A scheduler is taken from the newest run that has
+    it, under that run's loads, and never from a run in mode `quick`. Drive, queue, scheduler and load must be
+    equal.
     """
     known = {*there, *(s.label for s in run.schedulers)}
     lacking = [s for s in run.spec.schedulers if s.label not in known]
@@ -230,7 +231,7 @@ def beside(folder: Path, run: Run, there: Collection[str] = ()) -> list[tuple[Ru
     for other in sorted(candidates, key=lambda p: (p / "results.json").stat().st_mtime, reverse=True):
         try:
             theirs = read_run(other)
-        except UsageError:  # of another version
+        except UsageError:  # a run of another version of the lab
             continue
         same = (theirs.spec.drive, theirs.spec.queue) == (run.spec.drive, run.spec.queue)
         has = tuple(s for s in theirs.schedulers if s in lacking)
@@ -246,32 +247,32 @@ def beside(folder: Path, run: Run, there: Collection[str] = ()) -> list[tuple[Ru
 
 
 def missing(spec: Experiment, name: str, runs: Iterable[Run]) -> str:
-    """The command that makes what no run has; "" if nothing is missing."""
+    """The command that measures the schedulers that no run has; "" if none is missing."""
     there = {s.label for run in runs for s in run.schedulers}
     lacking = [s.label for s in spec.schedulers if s.label not in there]
     return f"tailgate run {name} --target vm --schedulers {','.join(lacking)}" if lacking else ""
 
 
-# --- what the paper says in words ---------------------------------------------------------------------------
+# --- statements in the paper's text ------------------------------------------------------------------------
 
 
 def stated(folder: Path, spec: Experiment) -> list[paper.Row]:
-    """What the paper's file in a run's folder says of the experiment's figure; nothing without a paper."""
+    """The rows of the paper's file in a run's folder that state something of the experiment's figure."""
     if spec.paper is None:
         return []
-    # Figure 5 is 5a to 5d too, but not 51.
+    # "5" also matches 5a to 5d, but not 51.
     figure = re.compile(rf"{re.escape(spec.paper.figure)}(?![0-9])")
     rows = paper.read(folder / "sources" / Path(spec.paper.file).name)
     return [row for row in rows if " / " in row["source"] and figure.search(row["source"])]
 
 
 def answer(fact: paper.Row, spec: Experiment, points: Sequence[Point]) -> str:
-    """What our points say of a stated figure, in words; "" if they say nothing of it."""
+    """The figure of our points that a stated fact is about, in words; "" if there is none."""
     value = next((take for pattern, take in _ANSWERS if re.fullmatch(pattern, fact["metric"])), None)
     if value is None:
         return ""
     about = [p for p in points if p.variant is None and _is_about(fact, p)]
-    # Of the usual drive and mix, where the figure shows others too.
+    # Where the figure also shows other drives and mixes, only points of the usual ones are compared.
     about = [p for p in about if p.sweep.in_tables] or about
     groups: dict[tuple[str | None, str], list[Point]] = {}
     for p in about:
@@ -311,7 +312,7 @@ def _least_loaded(group: Sequence[Point]) -> float | None:
     return next(iter(_tails(loaded)), None)
 
 
-#: What answers a stated figure, by its metric.
+#: By pattern of the metric, the function that computes our figure for a stated fact.
 _ANSWERS: Sequence[tuple[str, Callable[[Sequence[Point]], float | None]]] = (
     (r"max_bg_throughput|saturation_throughput|bg_throughput", lambda g: max(_rates(g), default=None)),
     (r"bg_throughput_overload|bg_throughput_after_drop", lambda g: next(reversed(_rates(g)), None)),

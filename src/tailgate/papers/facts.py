@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is known of a drive: figures that a paper published, and which parameters they decide."""
+"""Known figures of a drive: those that a paper published, and which parameters they decide."""
 
 import csv
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tailgate.base.errors import UsageError
 
-#: Units of paper.csv in the model's: I/O per second, MiB/s, microseconds.
+#: Units of paper.csv, with their factors to the model's units: I/O per second, MiB/s, microseconds.
 _UNITS = {
     "kIOPS": 1e3,
     "KIOPS": 1e3,
@@ -23,11 +23,12 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class CalibrationCell:
-    """A figure of the paper, and the load on the model that gives the same figure.
+    """A figure of the paper, and the load on the model that gives the comparable figure.
 
-    `row` are columns of paper.csv that choose one line; `load` are keys of closed_loop.c and of the drive, or
-    `label` is that of a load of the experiment (Facts.experiment) and `scheduler` that of a scheduler;
-    `figure` is a key of the output. `group` is the group of `free` that is fitted to it, "" if none is.
+    `row` has the columns of paper.csv that select one line. `load` has keys of closed_loop.c and of the
+    drive; or else `label` names a load of the experiment (Facts.experiment) and `scheduler` one of its
+    schedulers. `figure` is a key of the output. `group` is the group of `free` that is fitted to this cell,
+    "" if none is.
     """
 
     title: str
@@ -39,8 +40,8 @@ class CalibrationCell:
     scheduler: str = "none"
 
     def like(self, other: "CalibrationCell", value: float) -> float:
-        """This cell's value as one of the other's kind: a throughput as commands a second, or as the time
-        (us) that a command of either process takes together with one of the other's.
+        """This cell's value as a value of the other cell's kind: a throughput as commands a second, or as the
+        time in us that one command of each of the two processes takes together.
         """
         if self.figure == "mib_s" and other.figure == "iops":
             return value * 1024 / self.load["kib"]
@@ -49,7 +50,7 @@ class CalibrationCell:
         return value
 
     def words(self, value: float) -> str:
-        """A value of this cell's kind."""
+        """A value of this cell's kind, in words."""
         if self.figure.endswith("iops"):
             return f"{value / 1e3:.0f} k"
         return f"{value / 1e3:.2f} ms" if self.figure.startswith("rt.") else f"{value:.1f} MiB/s"
@@ -57,12 +58,12 @@ class CalibrationCell:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a drive.
+    """The known figures of a drive.
 
-    `free` are parameters that are fitted together, group by group, in this order. `contradictions` are
-    cells that no one drive can meet together, by title, and why; if one of them is fitted, it is the second.
-    `experiment`: the figures are those of its simulation on its machine, where the paper's figures are the
-    processor's as much as the drive's. Otherwise closed_loop.c gives them.
+    `free` are the parameters to fit, in groups that are fitted together, in this order. `contradictions` are
+    pairs of cells, by title, that no drive can meet at once, with the reason; if one of the pair is fitted,
+    it is the second. `experiment` is set where the processor decides the paper's figures as much as the drive
+    does: the figures are then those of that experiment's simulation. Otherwise closed_loop.c gives them.
     """
 
     paper: Path

@@ -11,9 +11,9 @@ from tailgate.papers.facts import CalibrationCell, Facts
 
 # --- drives/970evo.toml -------------------------------------------------------------------------------------
 
-# A load is Section III-A's unless a cell says otherwise, as closed_loop.c has it: three processes keep 32
-# requests outstanding each, one more sends one and thinks for 2 ms. The paper does not state the 32:
-# docs/model.md.
+# Unless a cell says otherwise, the load is that of Section III-A, as closed_loop.c has it: three processes
+# keep 32 requests each outstanding, and one process sends one request and then thinks for 2 ms. The paper
+# does not state the 32: see docs/model.md.
 _ALONE = {"rt": 0, "duration_ms": 1000}
 _LAID_OUT = {"sequential": 1, "placement": 1}
 _PAGES_SCATTERED = {"sequential": 1, "placement": 2}
@@ -103,7 +103,7 @@ _EVO_CELLS: tuple[CalibrationCell, ...] = (
         for kib in (4, 64)
         for figure in ("mib_s", "rt.p99.9")
     ),
-    # The sweep ended at 900 MiB/s: the drive must keep up, and that is all these rows say.
+    # The sweep ended at 900 MiB/s. These rows only say that the drive keeps up with that.
     *(
         _none("random write", kib, {**_WRITE, "rate_mib_s": 900}, figure)
         for kib in (4, 64)
@@ -114,7 +114,7 @@ _EVO_CELLS: tuple[CalibrationCell, ...] = (
         for kib in (4, 64)
         for figure in ("mib_s", "rt.p99.9")
     ),
-    # The highest throughput was seen before the cache was full, the latency after.
+    # The highest throughput was measured before the cache was full, the latency after it was full.
     _none("sequential write", 4, {**_WRITE, "sequential": 1}, "mib_s"),
     _none("sequential write", 64, {**_WRITE, "sequential": 1}, "mib_s"),
     _none("sequential write", 64, {**_WRITE, **_CACHE_FULL, "sequential": 1}, "rt.p99.9"),
@@ -139,9 +139,9 @@ _EVO = Facts(
 
 # --- drives/foresee-emmc.toml -------------------------------------------------------------------------------
 #
-# Two processes have one request outstanding each, and one request at a time is in the card. So with any
-# scheduler they take turns, and a real-time request takes as long as one of each. Rows of K2-split,
-# which splits the others' requests, are left for the model to predict.
+# Two processes have one request each outstanding, and the card serves one request at a time. So with any
+# scheduler the two take turns, and a real-time request takes as long as one request of each. Rows of
+# K2-split, which splits the other process's requests, are not fitted: the model has to predict them.
 
 _PATTERNS = ("random read", "sequential read", "random write", "sequential write")
 _KINDS = {"total_mib_s": ("total_throughput", "MiB/s"), "rt.p99": ("rt_p99_latency", "p99")}
@@ -193,8 +193,8 @@ _FORESEE = Facts(
     paper=ROOT / "experiments" / "k2-split" / "paper.csv",
     cells=(
         *(_table_3(p, 4, kib, "total_mib_s", fitted=True) for p in _PATTERNS for kib in (4, 512)),
-        # What makes reads long now and then is fitted where they are short; what makes writes long, and comes
-        # with their volume, where they are large.
+        # The rare long reads are fitted to the rows with short reads; the rare long writes, whose number
+        # grows with the volume written, to the rows with large writes.
         *(
             _table_3(p, 4, kib, "rt.p99", fitted=kib == (4 if "read" in p else 512))
             for kib in (4, 512)
@@ -248,8 +248,9 @@ _FORESEE = Facts(
 
 # --- drives/p3700.toml, drives/nvmf.toml --------------------------------------------------------------------
 #
-# Of each the paper has the most random reads a second without a scheduler, and how many outstanding reach
-# that, its "internal parallelism". The first is fitted; the second decided how long a read takes.
+# The paper has, for each of the two drives, the highest rate of random reads without a scheduler, and the
+# number outstanding that reaches it (its "internal parallelism"). The rate is fitted; the number decided how
+# long a read takes.
 
 
 def _peak(kib: int, threads: int, parallelism: int, row: Mapping[str, str]) -> Facts:
@@ -285,8 +286,8 @@ _NVMF = _peak(1, 32, 128, {"source": "Section 4.2 / Figure 8", "workload": "NVMf
 
 
 _ROWS = ("R1", "R256", "W1", "W256", "R1-W1", "R1-W256", "R256-W1", "R256-W256")
-#: Left over: what is slow while the drive reads and writes at once, and the rates of R256-W256, in which the
-#: drive writes a third faster than in two other rows where it is saturated with writes too.
+#: Cells that are not fitted: the slow requests while the drive reads and writes at once, and the rates of
+#: R256-W256, in which the drive writes a third faster than in two other rows where writes saturate it too.
 _LEFT_OVER = (
     ("R1-W1", "write.p99"),
     ("R256-W1", "write.p99"),
@@ -342,8 +343,9 @@ _PRO = Facts(
 
 # --- drives/optane900p.toml ---------------------------------------------------------------------------------
 #
-# Nothing is fitted: the manufacturer's rates and the p99 of R1 decide the drive. The text does not say which
-# targets of Kyber it took, and of the 202.5 thousand writes a second of R256-W256 not what they are without.
+# Nothing is fitted: the manufacturer's rates and the p99 of R1 decide the drive. The paper's text does not
+# state its Kyber targets, nor the rate of writes of R256-W256 without a scheduler, to compare with 202 500
+# writes a second.
 
 _READS_FIRST, _EQUAL = "kyber-10us-100ms", "kyber-10us-10us"
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What everything else stands on: errors, paths, progress, commands. It knows nothing of experiments."""
+"""The lowest layer: errors, paths, progress, commands. It imports nothing of the rest."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What all commands share: one line for what is wrong, the exit statuses, a quiet end on a closed pipe."""
+"""Common to all commands: one-line errors, exit statuses, and a quiet end on a closed pipe."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from tailgate.base.errors import UsageError, one_of
 OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # as shells count: 128 + SIGINT
 EXIT_STATUS = "Exit status: 0 done, 1 {failed}, 2 the command or a file is not right, 130 interrupted."
-#: What is not a terminal has no width; a log may have long lines.
+#: Width in characters of output that is not a terminal, where lines may be long.
 LOG_WIDTH = 120
 
 
@@ -57,7 +57,7 @@ def out() -> Console:
 
 
 def chosen(words: Sequence[str]) -> Callable[[str | list[str] | None], str | list[str] | None]:
-    """A Typer callback that refuses a value that is none of the words. One that may be repeated is a list."""
+    """A Typer callback that refuses values other than these words; a repeated option's value is a list."""
 
     def check(given: str | list[str] | None) -> str | list[str] | None:
         for value in [given] if isinstance(given, str) else given or []:
@@ -69,7 +69,7 @@ def chosen(words: Sequence[str]) -> Callable[[str | list[str] | None], str | lis
 
 
 def output_file(path: Path) -> Path:
-    """A Typer callback that refuses a file that cannot be written, before hours of work are lost for it."""
+    """A Typer callback that refuses a file that cannot be written, before hours of measuring."""
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise typer.BadParameter(f"expected a file in a folder that is there and writable, got '{path}'")
     return path
@@ -86,10 +86,10 @@ def output_folder(path: Path | None) -> Path | None:
 def run(
     app: typer.Typer, name: str, arguments: Sequence[str] | None = None, resumes: Collection[str] = ()
 ) -> int:
-    """Run the command `name` with these arguments, or the process's own; the exit status.
+    """Run the command `name` with these arguments, or the process's own; returns the exit status.
 
-    A command returns its status, and finds its command line in `context.obj`, as a shell takes it. `resumes`
-    are the subcommands that go on where they were stopped.
+    A command returns its status, and finds its command line, quoted for a shell, in `context.obj`. `resumes`
+    are the subcommands that continue where they were stopped.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     line = shlex.join([name, *arguments])
@@ -104,12 +104,12 @@ def run(
         _refuse("out of memory; expected fewer processes, a smaller iodepth, fewer requests or --jobs 1")
         return FAILED
     except OSError as e:
-        if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # the reader has seen enough
+        if not isinstance(e, BrokenPipeError) or not _reader_has_ended():  # a reader such as head has ended
             _refuse(f"{e.filename or 'a write'}: {os.strerror(e.errno)}" if e.errno else str(e))
         if not e.filename:  # Python flushes standard output once more when it exits; that must not fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    if status == INTERRUPTED:  # what Typer makes of KeyboardInterrupt
+    if status == INTERRUPTED:  # Typer turns KeyboardInterrupt into this status
         goes_on = bool(arguments) and arguments[0] in resumes
         more = "; the same command goes on where this one ended" if goes_on else ""
         print(f"tailgate: stopped{more}", file=sys.stderr)
@@ -143,7 +143,7 @@ def _sentence(error: typer.TyperException, name: str) -> str:
 
 
 def _expected(error: typer.TyperException) -> str:
-    """What was expected of a value, and what it is, if that was found by pydantic, which Typer asks."""
+    """The expected form of a value, and the given value, from pydantic's error, which Typer wraps."""
     from pydantic import ValidationError
 
     text = re.sub(r"^Input should be (?=greater|less)", "expected a number ", error.message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The one error that a user can cause."""
+"""The one class of errors that a user can cause."""
 
 from collections.abc import Sequence
 

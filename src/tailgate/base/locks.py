@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One process at a time."""
+"""A lock that only one process can hold."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ from tailgate.base.errors import UsageError
 
 @contextmanager
 def only_one(folder: Path, what: str) -> Iterator[None]:
-    """Of two commands that would fill the same folder at once the second is told to wait. UsageError.
+    """Hold a folder's lock. UsageError tells a second command to wait.
 
-    `what` says what they do, as in "measuring". The folder need not be there.
+    `what` says what the holder does, as in "measuring". The folder need not exist.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:

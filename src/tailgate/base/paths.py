@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where things lie: the checkout, and what Tailgate can fetch or build again."""
+"""Paths of the checkout, and of the cache for what Tailgate can fetch or build again."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def cache_dir() -> Path:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file whole, or not at all: until then it keeps what it has, also if the host loses power."""
+    """Write a file atomically: it has the old or the new content at any time, even after a loss of power."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     with new.open("w", encoding="utf-8") as file:
         file.write(text)

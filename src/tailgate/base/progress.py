@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a person sees while something runs, on standard error: stage, points done, time left."""
+"""Progress on standard error: stage, points done, time left."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """A line that moves on a terminal, a line for each event elsewhere. Safe to call from several threads."""
+    """Progress as a line that changes on a terminal, elsewhere as a line for each event. Thread-safe."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
@@ -36,7 +36,7 @@ class Progress:
         self._began = 0.0
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def begin(self, points: int, weight: float) -> None:
@@ -59,7 +59,7 @@ class Progress:
             self._bar.start()
 
     def point(self, name: str, weight: float) -> None:
-        """A point is done; a point that is measured again counts once."""
+        """Count a point as done; a point that is measured again counts once."""
         with self._lock:
             self._done += weight > 0
             self._weight_done += weight
@@ -75,7 +75,7 @@ class Progress:
                 )
 
     def end(self) -> None:
-        """Stop counting, and take the moving line away."""
+        """Stop counting, and remove the changing line."""
         if self._bar:
             self._bar.stop()
         self._bar = self._task = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the shell offers when a user presses tab."""
+"""Completions for the shell."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,7 +28,7 @@ def jobs(incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str, suffix: str) -> list[str]:
-    """Files with this suffix, and folders, in the folder that is named so far."""
+    """Files with this suffix, and folders, in the folder typed so far."""
     folder, slash, _ = incomplete.rpartition("/")
     try:
         found = sorted(Path(f"{folder}{slash}" or ".").iterdir())
@@ -52,10 +52,10 @@ def machines(incomplete: str) -> list[str]:
 
 
 def schedulers(context: typer.Context, incomplete: str) -> list[str]:
-    """The labels of the experiment that stands before, behind those that are there: `none,k2-8`."""
+    """Labels of the experiment given before; the labels typed so far come first: `none,k2-8`."""
     from tailgate.spec import experiment
 
-    # Words before an option that has no value yet are in args, and not in params.
+    # Words before an option without a value yet are in args, not in params.
     for word in (context.params.get("experiment"), *context.args):
         try:
             spec = experiment.load(experiment.find(str(word)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options that several commands have, and what becomes of their values."""
+"""Options that several commands have, and the conversion of their values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -15,24 +15,24 @@ T = TypeVar("T")
 
 
 def drive(default: str, help: str = "One of drives/, or a .toml file.") -> Any:
-    """--drive; `default` says which it is otherwise."""
+    """--drive; `default` describes the drive used without it."""
     return typer.Option(metavar="NAME", help=help, show_default=default, autocompletion=complete.drives)
 
 
 def variable() -> Any:
-    """--variable, whose values `pairs` reads."""
+    """--variable; `pairs` converts its values."""
     return typer.Option(metavar="NAME=TEXT", help="What ${NAME} stands for in the job file; may be repeated.")
 
 
 def target(targets: Sequence[str], help: str) -> Any:
-    """--target, one of these."""
+    """--target, one of `targets`."""
     return typer.Option(
         metavar="TARGET", help=help, callback=chosen(targets), autocompletion=complete.words(targets)
     )
 
 
 def kernel() -> Any:
-    """--kernel, of a guest."""
+    """--kernel, the guest's kernel."""
     return typer.Option(
         metavar="LABEL",
         help=f"vm: the guest's kernel, {one_of(LABELS)}: of Debian's release or its backports; "
@@ -44,7 +44,7 @@ def kernel() -> Any:
 
 
 def jobs(what: str) -> Any:
-    """--jobs; `what` there are several of at a time."""
+    """--jobs; `what` names the things that run in parallel."""
     return typer.Option(min=1, metavar="N", help=f"{what} at once.", show_default="one a CPU")
 
 
@@ -59,7 +59,7 @@ def out(what: str) -> Any:
 
 
 def only_for(target: str, given: str, **options: object) -> None:
-    """UsageError if one of these options has a value, and the target that was given is another one."""
+    """UsageError if one of these options has a value although another target was given."""
     for name, value in options.items():
         if value is not None and given != target:
             raise UsageError(f"--{name} is for --target {target} only")
@@ -71,7 +71,7 @@ def words(text: str | None) -> list[str] | None:
 
 
 def pairs(option: str, given: Sequence[str] | None, kind: Callable[[str], T], form: str) -> dict[str, T]:
-    """The values of an option that may be repeated, by key. UsageError for one that is not of this form."""
+    """The values of an option that may be repeated, by key. UsageError for a value that is not of `form`."""
     found = {}
     for text in given or ():
         key, equals, value = text.partition("=")

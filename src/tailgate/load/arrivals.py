@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Arrivals that are generated: when the requests of a real-time flow come, whatever became of those before.
+"""Generated arrivals: the times at which requests of a real-time flow are due, independent of completions.
 
-An experiment names them beside a load's job file, and the lab writes them as traces that fio replays (version
-3, times in us, as fio 3.33 takes them). What is drawn depends on the seed and the name of the section alone.
+An experiment states them beside a load's job file. The lab writes them as traces for fio to replay (version
+3, times in us, as fio 3.33 reads them). The random numbers depend only on the seed and the name of the
+section.
 
-fio 3.33 that replays with a depth looks at what has ended only when its queue is full. So several synchronous
-processes replay a flow that is to have several requests at a time, and take its requests in turn. One that is
-late begins its next request late, and then all that follow: in a guest the response is counted from where fio
-begins, in the simulator from the scheduled release.
+fio 3.33 that replays with an iodepth above 1 looks for completions only when its queue is full. So a flow
+that needs several requests outstanding is replayed by several synchronous processes, which take its requests
+in turn. A process that is late begins its next requests late too. In a guest a response is measured from when
+fio begins the request, in the simulator from when the request is due.
 """
 
 import math
@@ -21,9 +22,9 @@ from tailgate.load.fiojob import JobFile, Option, Section
 from tailgate.load.options import NOT_WITH_TRACE
 from tailgate.spec.arrivals import Arrivals
 
-#: The engines with which fio begins a request when it is due.
+#: Engines with which fio begins a request when it is due.
 SYNCHRONOUS = ("psync", "sync", "pvsync", "pvsync2")
-#: What a replay excludes; and what says which requests there are otherwise than by one size, and by chance.
+#: Options that cannot be combined with a replay, or that give several sizes or non-uniform offsets.
 REFUSED = (
     *NOT_WITH_TRACE,
     *("read_iolog", "bssplit", "bsrange", "blockalign", "random_distribution", "percentage_random"),
@@ -32,16 +33,16 @@ _SHARES = {"randread": 0, "randwrite": 100, "randrw": None}
 
 
 def times_us(spec: Arrivals, period_us: int, requests: int, rng: random.Random) -> list[int]:
-    """The times of `requests` requests in us from the flow's start, in order. The phase is drawn."""
+    """The times of `requests` requests in us from the flow's start, in order. The phase is random."""
     at = _grid(spec, period_us, requests, rng)
-    # The numbers of random() are the same in all versions of Python; those of other methods need not be.
+    # random() gives the same numbers in all versions of Python; the generator's other methods may not.
     return sorted(max(0, round(next(at))) for _ in range(requests))
 
 
 def _grid(spec: Arrivals, period: int, requests: int, rng: random.Random) -> Iterator[float]:
     now = period * rng.random()
     jitter = period * (spec.jitter_percent or 0) / 100
-    # Early by the jitter at most, the first is not before the start.
+    # A request may be early by the jitter; this keeps the first one from being before the start.
     now += jitter
     n = 0
     while True:
@@ -65,16 +66,15 @@ def _grid(spec: Arrivals, period: int, requests: int, rng: random.Random) -> Ite
 def traces(
     spec: Arrivals, job: JobFile, section: Section, *, flow: int, requests: int, capacity: int, seed: int
 ) -> list[str]:
-    """What each process of a section replays: at least `requests` requests until the first process ends.
+    """The trace of each process of a section; at least `requests` requests until the first process ends.
 
-    `flow` counts the load's real-time flows, `capacity` is the drive's in bytes. UsageError, with file and
-    line, for options that a replay excludes.
-    """
+    `flow` is the index of the flow among the load's real-time flows, `capacity` the drive's in bytes.
+    UsageError, with file and line, for options that cannot be combined with a replay."""
     size, share, name = _blocks(job, section, capacity)
     processes = fiojob.integer(job, section, "numjobs", 1)
     rng = random.Random(f"{seed} {section.name}")
     times = times_us(spec, spec.period_of(flow), requests + 2 * (processes - 1), rng)
-    # A time of 0 is none to fio, so that all are later by 1 us.
+    # fio takes a time of 0 as no time, so all times are 1 us later.
     head = f"fio version 3 iolog\n1 {name} add\n1 {name} open\n"
     lines: list[list[str]] = [[] for _ in range(processes)]
     for i, at_us in enumerate(times):
@@ -85,7 +85,7 @@ def traces(
 
 
 def replayed(job: JobFile, names: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> JobFile:
-    """The job with its sections replaying traces, by section; `texts` holds them by name."""
+    """The job with traces for the sections in `names`, which has their names; `texts` has the traces."""
     sections = tuple(
         replace(s, options={**s.options, "read_iolog": Option(":".join(names[s.name]), s.line)})
         if s.name in names
@@ -96,7 +96,7 @@ def replayed(job: JobFile, names: Mapping[str, Sequence[str]], texts: Mapping[st
 
 
 def _blocks(job: JobFile, section: Section, capacity: int) -> tuple[int, float, str]:
-    """Block size in bytes, the share of writes in percent, and the file of a section."""
+    """A section's block size in bytes, share of writes in percent, and file."""
     options = section.options
 
     def fail(key: str, expected: str) -> UsageError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where on the drive the files of a job lie.
+"""Places of a job's files on the drive.
 
-No file system is modelled. A name below /dev is the drive. Any other file is a region of it; regions lie one
-after the other, in the order in which the job names them.
+No file system is modelled. A name below /dev is the drive. Any other file is a region of the drive; regions
+follow each other in the order in which the job names the files.
 """
 
 from collections.abc import Sequence
@@ -59,11 +59,11 @@ class Files:
             begin += -(-length // ALIGNMENT) * ALIGNMENT
 
     def region(self, reader: SectionReader, subjob: int) -> Region:
-        """What the `subjob`-th process of a section reads and writes."""
+        """The region that the `subjob`-th process of a section reads and writes."""
         return Region(0, self.capacity) if _is_drive(reader) else self._regions[_key(reader, subjob)]
 
     def _needed(self, reader: SectionReader, subjob: int) -> int:
-        """The least length of a process's file in bytes; 0: as long as there is room."""
+        """The least length of a process's file in bytes; 0: all remaining space."""
         for key in ("size", "filesize", "io_size", "offset", "offset_increment"):
             if reader.is_percentage(key):
                 raise reader.fail(key, "bytes, as it is of a file; percentages are of a drive (/dev/...)")
@@ -98,7 +98,7 @@ def _is_drive(reader: SectionReader) -> bool:
 
 
 def _key(reader: SectionReader, subjob: int) -> str:
-    """What tells a file from others: processes that name none have one each, as in fio."""
+    """The key of a process's file. Processes without a file name have a file each, as in fio."""
     directory = reader.raw("directory")
     name = _name(reader) or f"{reader.section.name}.{subjob}.0"
     return f"{directory.value if directory else ''}/{name}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Real fio job files: read them with their line numbers, and derive the job of one point.
+"""fio job files: reads them with their line numbers, and derives the job of one point.
 
-What is read is fio's own syntax (sections, [global] inheritance, comments, units); what comes out is a job
-file again, with every inherited option written out, so that a recorded job stands on its own.
+The input has fio's own syntax (sections, [global] inheritance, comments, units). The output is a job file
+with every inherited option written out, so that a recorded job is complete by itself.
 """
 
 import math
@@ -29,7 +29,7 @@ TIMES_US: Mapping[str, int] = {
 }
 #: Options that are rates: of bytes, and of I/O operations.
 RATES: frozenset[str] = frozenset({"rate", "rate_min", "rate_iops", "rate_iops_min"})
-#: What the lab decides for each point; a job file that sets it would be silently overruled.
+#: Options that the lab sets for each point, with the reason. A value in a job file would be overruled.
 RESERVED: Mapping[str, str] = {
     "number_ios": "the lab sets it from the experiment's rt_samples",
     "exitall": "the lab sets it, so that a point ends with the real-time flow",
@@ -43,7 +43,7 @@ RESERVED: Mapping[str, str] = {
     "exec_prerun": "the lab samples the machine there",
     "exec_postrun": "the lab samples the machine there",
 }
-#: What a real-time section must not set.
+#: Options that a real-time section must not set.
 NOT_REAL_TIME: Mapping[str, str] = {
     "startdelay": "none in a real-time section, as the lab lets these begin after the background",
     "loops": "none in a real-time section, as the lab ends it after the experiment's rt_samples",
@@ -75,7 +75,7 @@ class Section:
 class JobFile:
     """A job file: its sections in order, [global] already merged into each.
 
-    `traces` are those that it replays and that do not lie beside it, by name.
+    `traces` are the traces that it replays and that do not lie beside it, by name.
     """
 
     path: Path
@@ -83,7 +83,7 @@ class JobFile:
     traces: Mapping[str, str] = field(default_factory=dict)
 
     def section(self, name: str, key: str) -> Section:
-        """The section of this name; UsageError tells the experiment's key that asked for it."""
+        """The section of this name. UsageError names `key`, the experiment's key that asks for it."""
         for section in self.sections:
             if section.name == name:
                 return section
@@ -91,12 +91,12 @@ class JobFile:
         raise UsageError(f"{self.path}: {key} names [{name}], but the sections are {names}")
 
     def fail(self, option: str, at: Option, expected: str) -> UsageError:
-        """The error for an option whose value is not what fio would take."""
+        """The error for an option whose value fio would not accept."""
         return UsageError(f"{self.path}:{at.line}: {option}: expected {expected}, got '{at.value}'")
 
 
 def cpu_set(text: str) -> list[int]:
-    """The processors of cpus_allowed, in order: 0,2 or 8-31. ValueError for what is none."""
+    """The processors of cpus_allowed, in order: 0,2 or 8-31. ValueError for any other text."""
     cpus: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
@@ -114,9 +114,9 @@ def parse(
 ) -> JobFile:
     """Read a job file. UsageError names file and line.
 
-    Options have the first of their names. `${NAME}` stands for one of the variables, as for fio one of its
-    environment; `way_out` says where a user gives {}, the name of one that has no value. What the lab decides
-    must not stand there, unless the file is `derived`, or to be run as it is.
+    Options have their first names (ALIASES). `${NAME}` stands for one of the variables; fio takes them from
+    its environment. `way_out` says where a user gives {}, the name of a variable without a value. The file
+    must not set what the lab decides, unless it is `derived` or run unchanged.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ def parse(
             current = dict(common)
             sections.append((name, number, current))
             continue
-        # fio, too, takes what follows for a comment wherever it stands in an option.
+        # As in fio, the rest is a comment wherever it begins in an option.
         line = re.split("[;#]", line, maxsplit=1)[0].rstrip()
         line = _expand(line, variables or {}, f"{path}:{number}", way_out)
         name, _, value = (part.strip() for part in line.partition("="))
@@ -154,7 +154,7 @@ def parse(
             raise UsageError(f"{path}:{number}: expected option=value, got '{line}'")
         if key in RESERVED and not derived:
             raise UsageError(f"{path}:{number}: {name} must not stand here: {RESERVED[key]}")
-        current.pop(key, None)  # an option set again moves to the end, as the later one is what counts
+        current.pop(key, None)  # an option that is set again moves to the end, because the later value counts
         current[key] = Option(value, number)
     if not sections:
         raise UsageError(f"{path}: expected at least one section besides [global]")
@@ -169,7 +169,7 @@ def parse(
 
 
 def _rate(job: JobFile, section: Section, bytes_s: float) -> str:
-    """The `rate` of a process: one number is for each direction, so that a mix has its two shares."""
+    """The `rate` of a process. fio applies one number to each direction, so a mix gets two numbers."""
     pattern = section.options.get("rw")
     if not pattern or pattern.value.partition(":")[0] not in ("rw", "readwrite", "randrw"):
         return str(max(1, round(bytes_s)))
@@ -195,7 +195,7 @@ def time_us(job: JobFile, key: str, option: Option) -> int:
 
 
 def rates(job: JobFile, key: str, option: Option) -> list[int | None]:
-    """An option of bytes, bytes/s or I/O/s for reads, writes, trims; None where a direction is left out."""
+    """An option in bytes, bytes/s or I/O/s for reads, writes, trims; None for a direction without a value."""
     parsed: list[int | None] = []
     for part in option.value.split(","):
         value = amount(part)
@@ -206,7 +206,7 @@ def rates(job: JobFile, key: str, option: Option) -> list[int | None]:
 
 
 def amount(text: str) -> int | None:
-    """A whole number with fio's suffixes, such as 64k; None for what is not one."""
+    """A whole number with fio's suffixes, such as 64k; None for any other text."""
     match = re.fullmatch(r"(\d+)\s*(?:([kmgtp])(i?b?))?", text.strip().lower())
     if not match:
         return None
@@ -225,7 +225,7 @@ def integer(job: JobFile, section: Section, key: str, default: int, least: int =
 
 
 def read_percent(job: JobFile, section: Section) -> int:
-    """The share of reads in a mix; of rwmixread and rwmixwrite the later one counts, as in fio."""
+    """The share of reads in a mix. As in fio, the later one of rwmixread and rwmixwrite counts."""
     reads = 50
     for key, option in section.options.items():
         if key in ("rwmixread", "rwmixwrite"):
@@ -237,7 +237,7 @@ def read_percent(job: JobFile, section: Section) -> int:
 
 
 def traces(job: JobFile) -> dict[Path, str]:
-    """The traces that a job replays, beside the job file, and their texts. UsageError for what is none."""
+    """The traces beside the job file that a job replays, and their texts. UsageError for any other file."""
     out = {}
     for section in job.sections:
         if option := section.options.get("read_iolog"):
@@ -257,26 +257,26 @@ def dilate_trace(trace: str, dilation: int) -> str:
     return re.sub(r"^\d+(?= )", lambda m: str(int(m[0]) * dilation), trace, flags=re.MULTILINE)
 
 
-#: Options that are no part of a point: it ends by itself, and fio would merge the figures of sections, or of
-#: reads and writes, into one.
+#: Options that are removed from a point's job: the lab ends a point, and fio would merge the figures of
+#: sections, or of reads and writes, into one.
 LEFT_OUT = ("runtime", "group_reporting", "unified_rw_reporting")
 
 
 @dataclass(frozen=True)
 class PointLoad:
-    """What one point changes in the job: times in undilated seconds, rate in MiB/s over all processes."""
+    """The changes that one point makes to the job: times in undilated s, rate in MiB/s over all processes."""
 
     real_time: tuple[str, ...]  # sections; the first one's samples, if any, end the point
     background: tuple[str, ...]
     background_mib_s: float | None  # None: no limit; 0: no background at all
     rt_samples: int
-    #: How long the point takes if it has no rt_samples, and how long at most if it has.
+    #: Duration of the point without rt_samples; upper limit of its duration with them.
     limit_s: float
     seed: int
     dilation: int
-    #: The background runs alone for so long, so that the first sample meets a drive in its steady state.
+    #: The background runs alone for this time, so that the drive is in its steady state at the first sample.
     lead_s: float
-    #: What runs when the first request starts and when the last one has ended; "": nothing.
+    #: Command that runs when the first request starts and when the last one has ended; "": none.
     sampler: str = ""
     #: By section, the folder of the cgroup that its processes enter before their first request; a path that
     #: does not begin with / becomes fio's cgroup=, which the simulator reads.
@@ -286,10 +286,10 @@ class PointLoad:
 def derive(job: JobFile, load: PointLoad) -> JobFile:
     """The job of one point. Its options keep their lines; those of the lab have the line of their section.
 
-    Times become `dilation` times longer, rates as much lower. The first real-time section ends the job after
-    its samples, if that is how a point ends; sections that are no flow's are left out. The lead is a
-    startdelay of the real-time sections, and a ramp_time of the background only: fio 3.33 does not take what
-    a job with thinktime did during ramp_time out of its figures. UsageError for threads that were to enter a
+    Times are multiplied by `dilation`, and rates divided by it. With `rt_samples`, the first real-time
+    section ends the job after its samples. Sections that belong to no flow are removed. The lead is a
+    startdelay of the real-time sections, and a ramp_time of the background only, because fio 3.33 does not
+    exclude ramp_time from the figures of a job with thinktime. UsageError if threads would have to enter a
     cgroup.
     """
     k = load.dilation
@@ -308,14 +308,14 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             if key in TIMES_US:
                 options[key] = f"{time_us(job, key, option) * k}us"
             elif key in RATES:
-                # 0 is no limit, and stays so
+                # 0 means no limit, and is kept
                 scaled = (None if r is None else r and max(1, round(r / k)) for r in rates(job, key, option))
                 options[key] = ",".join("" if r is None else str(r) for r in scaled)
             else:
                 options[key] = option.value
         options["randseed"] = str(load.seed)
         options["io_size"] = "100t"
-        # The cap must reach beyond the lead, which fio counts neither for startdelay nor for ramp_time.
+        # The limit applies after the lead: fio's runtime includes neither startdelay nor ramp_time.
         options["runtime"] = f"{math.ceil(load.limit_s * 1e6) * k}us"
         if is_background:
             options["ramp_time"] = f"{lead_us}us"
@@ -333,7 +333,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
             for when in ("exec_prerun", "exec_postrun"):
                 options[when] = load.sampler
                 if integer(job, section, "numjobs", 1) > 1:
-                    # All would write to one file and cut each other off; fio gives up where one fails.
+                    # Only one process may write the file. The others succeed at once: fio stops on failure.
                     options[when] = f"! mkdir {when} 2>/dev/null || {load.sampler}"
         folder = load.cgroups.get(section.name, "")
         if folder and not folder.startswith("/"):
@@ -341,7 +341,7 @@ def derive(job: JobFile, load: PointLoad) -> JobFile:
         elif folder:
             if "thread" in section.options:
                 raise job.fail("thread", section.options["thread"], "processes, as these enter a cgroup")
-            # fio starts a shell in each process, and redirects what the last command prints.
+            # fio starts a shell in each process, and redirects the output of the last command.
             enter = f"echo $PPID > {folder}/cgroup.procs || exit 1 && {options.get('exec_prerun', 'true')}"
             options["exec_prerun"] = enter
         lines = {key: option.line for key, option in section.options.items()}

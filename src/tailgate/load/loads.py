@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The loads of a run: which fio job each point has, the same for every target, and how many I/Os that is."""
+"""The loads of a run: the fio job of each point, equal for all targets, and its number of I/Os."""
 
 import math
 from functools import cached_property, lru_cache
@@ -15,19 +15,19 @@ from tailgate.spec.plan import Chunk, Run
 from tailgate.spec.scheduler import Knob
 from tailgate.spec.sweep import Sweep
 
-#: The background runs alone for so long before the real-time flow starts, or for its own ramp_time if that is
-#: longer: the drive's queues are full by then.
+#: Seconds that the background runs alone before the real-time flow starts, unless its own ramp_time is
+#: longer. The drive's queues are full by then.
 LEAD_S = 0.05
 #: Settings of the queue that are times.
 QUEUE_TIMES = ("wbt_lat_usec",)
-#: Where a guest has its cgroups.
+#: Mount point of cgroups in a guest.
 CGROUPS = "/cg"
-#: I/O operations a second that a virtual CPU serves with room to spare; above, time is dilated.
+#: I/O operations a second that a virtual CPU serves easily; above this rate, time is dilated.
 IOPS_UNDILATED = 10_000
 
 
 class Loads:
-    """The job files of an experiment. UsageError where they lack a section that a flow names."""
+    """The job files of an experiment. UsageError if a flow names a section that its file lacks."""
 
     def __init__(self, run: Run, path: Path, drive: Drive = drives.DEFAULTS) -> None:
         """`path` is the experiment file."""
@@ -69,7 +69,7 @@ class Loads:
         return found
 
     def generated(self, chunk: Chunk) -> dict[str, dict[str, str]]:
-        """The traces that are made for a chunk's real-time flows, one a process: by section, then by name."""
+        """The traces generated for a chunk's real-time flows, one a process: by section, then by name."""
         spec, sweep = self.run.spec, chunk.sweep
         if sweep.arrivals is None:
             return {}
@@ -81,7 +81,7 @@ class Loads:
             self._generated[key] = {}
             flows = [self.section(sweep, name) for name in spec.real_time(sweep)]
             for i, section in enumerate(flows):
-                # The first flow's end ends a point; the others must last until then, even if they are late.
+                # A point ends with the first flow; the others must last until then, even if it is late.
                 own, first = sweep.arrivals.period_of(i), sweep.arrivals.period_of(0)
                 requests = (
                     chunk.rt_samples if i == 0 else math.ceil(1.25 * chunk.rt_samples * first / own) + 16
@@ -105,12 +105,12 @@ class Loads:
         return self.jobs[sweep.label].section(name, f"flow {flow} of {self.path}")
 
     def first(self, sweep: Sweep) -> Section:
-        """The section by which a point ends: the first real-time flow's, else the background's."""
+        """The section that ends a point: the first real-time flow's, or else the first background flow's."""
         spec = self.run.spec
         return self.section(sweep, (*spec.real_time(sweep), *spec.background(sweep))[0])
 
     def lead_s(self, sweep: Sweep) -> float:
-        """How long (undilated) the background of a load runs before anything is counted."""
+        """How long (undilated s) the background of a load runs before anything is counted."""
         job = self.jobs[sweep.label]
         options = [self.section(sweep, name).options for name in self.run.spec.background(sweep)]
         ramps = [fiojob.time_us(job, "ramp_time", o["ramp_time"]) for o in options if "ramp_time" in o]
@@ -124,7 +124,7 @@ class Loads:
         sampler: str = "",
         mount: str = f"{CGROUPS}/",
     ) -> JobFile:
-        """The fio job of one point. `mount` stands before the paths of cgroups."""
+        """The fio job of one point. `mount` is prepended to the paths of cgroups."""
         spec, sweep = self.run.spec, chunk.sweep
         share = background_rate * sweep.full_rate_mib_s
         job, made = self.jobs[sweep.label], self.generated(chunk)
@@ -154,13 +154,13 @@ class Loads:
         )
 
     def iops_max(self, chunk: Chunk) -> int:
-        """The most I/O operations per second that a point of the chunk reaches."""
+        """The highest number of I/O operations per second that a point of the chunk reaches."""
         return chunk.sweep.iops_max or self.run.spec.machine.iops_max
 
     def dilation(self, chunk: Chunk) -> int:
-        """How much slower than life a guest measures a chunk at first.
+        """By which factor a guest at first slows time down for a chunk.
 
-        The experiment's number, or IOPS / 10 000, rounded up to a power of two.
+        It is the experiment's number, or else IOPS / 10 000, rounded up to a power of two.
         """
         spec = self.run.spec
         machine = spec.machine if chunk.variant is None else spec.variants[chunk.variant].machine
@@ -169,28 +169,28 @@ class Loads:
         return 1 << max(0, -(-self.iops_max(chunk) // IOPS_UNDILATED) - 1).bit_length()
 
     def knobs(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
-        """The scheduler's knobs, times as long as everything else is, rates as much lower."""
+        """The scheduler's knobs; times are multiplied by the dilation, rates divided by it."""
         scheduler = chunk.scheduler
         dilated = {name: int(scheduler.knobs[name]) * dilation for name in scheduler.dilated}
-        # A rate of 0 has a meaning of its own, which no other rate gets.
+        # A rate of 0 has a meaning of its own, so no other rate may become 0.
         slowed = {name: -(-int(scheduler.knobs[name]) // dilation) for name in scheduler.rates}
         return {**scheduler.knobs, **dilated, **slowed}
 
     def settings(self, chunk: Chunk, dilation: int) -> dict[str, Knob]:
-        """What stands below /sys/block/*/queue, as it is written: the queue's, then the scheduler's."""
+        """The settings below /sys/block/*/queue, in the order of writing: queue, then scheduler."""
         knobs = {f"iosched/{name}": value for name, value in self.knobs(chunk, dilation).items()}
         queue = self.run.spec.queue_of(chunk.scheduler)
         return queue | {n: int(queue[n]) * dilation for n in QUEUE_TIMES if n in queue} | knobs
 
     def cgroups(self, chunk: Chunk, dilation: int) -> str:
-        """What the cgroups are told, as the guest reads it: times as much longer, rates as much lower."""
+        """The cgroups' settings as the guest reads them: times multiplied by the dilation, rates divided."""
         told = dict(chunk.scheduler.cgroups)
         for path in self.run.spec.cgroups_in(chunk.sweep, chunk.scheduler).values():
             told.setdefault(path, {})
         return cgroups.lines(told, dilation)
 
     def estimate(self, chunk: Chunk, background_rate: float) -> tuple[float, float]:
-        """How many I/O operations a point is about, and how many (undilated) seconds."""
+        """Estimates for a point: number of I/O operations, and (undilated) seconds."""
         spec, sweep, job = self.run.spec, chunk.sweep, self.jobs[chunk.sweep.label]
         iops = self.iops_max(chunk)
         background = [self.section(sweep, name) for name in spec.background(sweep)]

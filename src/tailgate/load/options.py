@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options of fio's job files: what the simulator models, what changes no figure of it, what it refuses."""
+"""fio's options: those that the simulator models, those without effect on its results, those it refuses."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ SYNCHRONOUS = frozenset({"sync", "psync", "pvsync", "pvsync2", "vsync"})
 ASYNCHRONOUS = frozenset({"libaio", "io_uring", "posixaio", "libblkio"})
 
 
-#: Engines whose requests no scheduler sees.
+#: Engines whose requests bypass the scheduler.
 PASSTHROUGH = frozenset({"io_uring_cmd"})
 
 
@@ -19,7 +19,7 @@ ENGINES = SYNCHRONOUS | ASYNCHRONOUS | PASSTHROUGH
 _RINGS = ("io_uring", "io_uring_cmd")
 
 
-#: Options that only some engines have. What is not among MODELLED costs processor time only, if anything.
+#: Options that only some engines have. Those not in MODELLED cost processor time at most.
 ENGINE_FOR_OPTION: Mapping[str, tuple[str, ...]] = {
     "cmdprio_percentage": ("libaio", "io_uring"),
     "cmdprio_class": ("libaio", "io_uring"),
@@ -36,7 +36,7 @@ ENGINE_FOR_OPTION: Mapping[str, tuple[str, ...]] = {
 }
 
 
-#: Other names that fio has for options; a job file is read as if it had the first ones.
+#: Alternative names of options in fio; a job file is read as if it had the first names.
 ALIASES: Mapping[str, str] = {
     "readwrite": "rw",
     "blocksize": "bs",
@@ -71,12 +71,12 @@ uid gid allrandrepeat cgroup_nodelete clocksource cpus_allowed_policy numa_cpu_n
 """
 
 
-#: Options without a say in any result of the model: names, reports, logs, and what the data are. Their CPU
-#: time in fio is part of a machine's costs.
+#: Accepted and ignored: names, reports, logs, and the content of data. The CPU time that fio takes for them
+#: is part of a machine's costs.
 NEUTRAL = frozenset(_NEUTRAL.split())
 
 
-#: Options that are modelled with these values only: what fio does without them.
+#: Options for which only these values are modelled: those that fio has by default.
 ONLY: Mapping[str, frozenset[str]] = {
     "percentage_random": frozenset({"100"}),
     "nrfiles": frozenset({"1"}),
@@ -110,11 +110,12 @@ prioclass prio cgroup cpus_allowed
 """
 
 
-#: Options that are modelled, each read below.
+#: Modelled options.
 MODELLED = frozenset(_MODELLED.split())
 
 
-#: What fio does with these when it replays a trace is not modelled; rw, bs and such it does not look at.
+#: Options whose effect on a replayed trace is not modelled. fio ignores others, such as rw and bs, in a
+#: replay.
 NOT_WITH_TRACE = (
     "rate",
     "rate_iops",

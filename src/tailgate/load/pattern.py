@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a process asks for: directions, block sizes, and where on its part of the drive."""
+"""The I/O pattern of a process: directions, block sizes, and places on its part of the drive."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -33,8 +33,9 @@ T = TypeVar("T")
 
 
 def direction(reader: SectionReader) -> tuple[Pair, bool, int]:
-    """Shares of reads and writes in percent, whether the order is sequential, and fio's step in bytes that a
-    sequential one adds to its place after each request (rw=read:-8k)."""
+    """Shares of reads and writes in percent; whether the order is sequential; and the step in bytes that fio
+    adds to the place after each sequential request (rw=read:-8k).
+    """
     option = reader.raw("rw")
     kind, colon, modifier = option.value.partition(":") if option else ("read", "", "")
     share, sequential = _KINDS.get(kind, (None, False))
@@ -53,7 +54,7 @@ def direction(reader: SectionReader) -> tuple[Pair, bool, int]:
 
 
 def block_sizes(reader: SectionReader) -> tuple[tuple[BlockSizes, BlockSizes], Pair]:
-    """Sizes of reads and writes with their shares; and, for a range, the largest ones, else 0."""
+    """Sizes of reads and writes with their shares; then the largest size of a range, 0 without one."""
     if option := reader.raw("bssplit"):
         return _two(reader, "bssplit", option.value, lambda text: _split(reader, text)), (0, 0)
     if option := reader.raw("bsrange"):
@@ -70,7 +71,7 @@ def block_sizes(reader: SectionReader) -> tuple[tuple[BlockSizes, BlockSizes], P
 
 
 def _two(reader: SectionReader, key: str, value: str, parse: Callable[[str], T]) -> tuple[T, T]:
-    """What stands for reads and, after a comma, for writes; without one it is for both."""
+    """The values for reads and, after a comma, for writes; a value without a comma is for both."""
     parts = [parse(part) for part in value.split(",")]
     if len(parts) > 3:
         raise reader.fail(key, "at most three values, for read,write,trim")
@@ -110,7 +111,7 @@ def _split(reader: SectionReader, text: str) -> BlockSizes:
 
 
 def _shares(given: list[int | None]) -> list[int] | None:
-    """Percentages; those left open share what the others leave. None if they do not add up to 100."""
+    """Percentages. Those not given divide the rest equally. None if they do not add up to 100."""
     total, open_ = sum(p for p in given if p is not None), given.count(None)
     each = (100 - total) // open_ if open_ and total <= 100 else 0
     shares = [each if p is None else p for p in given]
@@ -186,10 +187,10 @@ def strided(reader: SectionReader, size: int) -> tuple[int, int, int]:
 def write_zones(
     reader: SectionReader, offset: int, size: int, share: Pair, sizes: tuple[BlockSizes, int]
 ) -> Pair:
-    """Bytes of a zone that zonemode=zbd writes from its begin to its end, and how many may be open at a time
-    (0: all); zeros in another mode. fio takes a drive without zones for one with empty ones.
+    """Bytes of a zone that zonemode=zbd writes from begin to end, and how many zones may be open at a time
+    (0: all); zeros in another mode. As in fio, a drive without zones counts as one with empty zones.
 
-    `sizes` are those of writes, and the largest one of a range.
+    `sizes` are the sizes of writes, and the largest one of a range.
     """
     if reader.choice("zonemode", "none", "strided", "zbd") != "zbd":
         return 0, 0
@@ -206,7 +207,7 @@ def write_zones(
 
 
 def alignment(reader: SectionReader, defaults: Pair, share: Pair) -> int:
-    """blockalign, 0 where it is what it would be anyway."""
+    """The value of blockalign; 0 if it is not set or equals the default."""
     if not reader.raw("blockalign"):
         return 0
     given = reader.both("blockalign", 0)

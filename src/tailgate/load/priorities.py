@@ -25,8 +25,9 @@ def of_process(reader: SectionReader) -> int:
 
 
 def of_requests(reader: SectionReader) -> tuple[Priorities, Priorities]:
-    """The shares of a section's reads and writes that have an ioprio of their own, real time if no class
-    is given (fio 3.33, engines/cmdprio.c)."""
+    """The shares of a section's reads and writes with an ioprio of their own; its class is real time if none
+    is given (fio 3.33, engines/cmdprio.c).
+    """
     kinds = _within(reader, "cmdprio_class", _CLASSES - 1)
     levels = _within(reader, "cmdprio", _LEVEL_MAX)
     hints = _within(reader, "cmdprio_hint", _HINT_MAX)

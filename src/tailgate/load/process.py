@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One process of a job, as the simulator is told of it."""
+"""One process of a job, as it is passed to the simulator."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,9 +9,9 @@ from tailgate.load.traces import TracedIo
 Distribution = Literal["random", "zipf", "pareto", "normal", "zoned"]
 #: Which processes exitall ends: those of the group, those that have started, or all.
 Ends = Literal["group", "started", "all"]
-#: Of a process that may run on any processor: the next one in turn.
+#: `cpu` of a process that may run on any processor: it gets the next one in turn.
 ANY_CPU = 2**32 - 1
-#: Of a process that waits for no flow.
+#: `after` of a process that waits for no flow.
 NO_FLOW = 2**32 - 1
 
 BlockSizes = tuple[tuple[int, int], ...]

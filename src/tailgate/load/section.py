@@ -19,13 +19,13 @@ Pair = tuple[int, int]
 
 
 class SectionReader:
-    """The options of one section. UsageError for one that is neither modelled nor without effect."""
+    """The options of one section. UsageError for an option that is neither modelled nor without effect."""
 
     def __init__(self, job: JobFile, section: Section) -> None:
         self.job = job
         self.section = section
         self.options = section.options
-        # The engine comes first: it decides which other options there are.
+        # The engine is read first, because it decides which options exist.
         self.engine = self._engine()
         for key, option in self.options.items():
             self._check_known(key, option)
@@ -41,7 +41,7 @@ class SectionReader:
 
     @property
     def place_of_section(self) -> Option:
-        """Stands for an option that is not there, with the line of the section."""
+        """A substitute for an option that is not set; its line is the section's."""
         return Option("", self.section.line)
 
     def error(self, option: Option, text: str) -> UsageError:
@@ -49,7 +49,7 @@ class SectionReader:
         return UsageError(f"{self.job.path}:{option.line}: {text}")
 
     def missing(self, option: Option | None, text: str) -> UsageError:
-        """The error for an option that should be there, or be another one; it names the section."""
+        """The error for an option that is missing or has to be another one; it names the section."""
         return self.error(option or self.place_of_section, f"[{self.section.name}]: {text}")
 
     def fail(self, key: str, expected: str) -> UsageError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A new experiment to begin with: a commented TOML file, and a fio job file unless there is one."""
+"""Writes a new experiment to start from: a commented TOML file, and a fio job file unless one is given."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tailgate.spec.experiment import SMP_MAX
 
 TOML = Path(__file__).with_name("experiment.toml.jinja")
 JOB = Path(__file__).with_name("experiment.fio")
-#: What `none` reaches under the load of JOB on the drive 970evo in MiB/s, and a guess for any other load.
+#: MiB/s of `none` under the load of JOB on the drive 970evo; a guess for any other load.
 FULL_RATE, GUESS = 565, 500
 #: By fio's rw: access and op.
 PATTERNS = {
@@ -34,8 +34,8 @@ PATTERNS = {
 def write(name: str, job: Path | None, folder: Path) -> list[Path]:
     """Write NAME.toml into a folder, and NAME.fio unless `job` lies there; the experiment and its job file.
 
-    A job file that lies elsewhere is copied, with the traces that it replays. UsageError for a job file that
-    is not right, and for a file that would be overwritten; nothing is written then.
+    A job file in another folder is copied, with the traces that it replays. UsageError for an invalid job
+    file, and for a file that would be overwritten; then nothing is written.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise UsageError(f"'{name}' is no name: expected letters, digits, - and _; --out names a folder")
@@ -55,7 +55,9 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
         for path, trace in traces.items():
             shutil.copyfile(trace, path)
         content = source.read_text(encoding="utf-8")
-        beside.write_text(content if job else content.partition("\n")[2], encoding="utf-8")  # our licence
+        beside.write_text(
+            content if job else content.partition("\n")[2], encoding="utf-8"
+        )  # drop our licence
     experiment.write_text(text, encoding="utf-8")
     return [experiment, beside]
 
@@ -63,9 +65,9 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
 def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
-    Sections with prioclass=1 are real-time flows, the others background; UsageError if there are no others,
-    for sections whose flows would have one name, and for more processors than an experiment may have.
-    `full_rate` is what the background reaches in MiB/s, None if not known.
+    Sections with prioclass=1 are real-time flows, the others background. UsageError if there is no
+    background, if two flows would have the same name, and for more processors than an experiment may have.
+    `full_rate` is the background's throughput in MiB/s without a limit, None if not known.
     """
     real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
     background = [s for s in job.sections if s not in real_time]
@@ -102,7 +104,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
         block_size_kib=size,
         rt_block_size_kib=_kib(real_time[0]) if real_time and _kib(real_time[0]) != size else None,
         full_rate=full_rate,
-        iops_max=max(1, (full_rate or GUESS) * 1100 // size),  # and the real-time flows'
+        iops_max=max(1, (full_rate or GUESS) * 1100 // size),  # with a tenth more for the real-time flows
         guess=GUESS,
         real_time=bool(real_time),
         smp=processors,
@@ -110,7 +112,7 @@ def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
 
 
 def _flow_names(job: JobFile) -> dict[str, str]:
-    """By section, what its flow is called: letters, digits, - and _, as in a key of a TOML file."""
+    """The name of each section's flow: letters, digits, - and _, as a key of a TOML file allows."""
     sections: dict[str, str] = {}
     for section in job.sections:
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", section.name)
@@ -123,7 +125,9 @@ def _flow_names(job: JobFile) -> dict[str, str]:
 
 
 def _cpus(section: Section) -> list[int]:
-    """The processors that a section names; the first, if it names none, or not as fio does."""
+    """The processors that a section names; the first if it names none, or names them otherwise than fio
+    does.
+    """
     try:
         return fiojob.cpu_set(_value(section, "cpus_allowed"))
     except ValueError:
@@ -131,13 +135,13 @@ def _cpus(section: Section) -> list[int]:
 
 
 def _value(section: Section, name: str) -> str:
-    """What a section says of an option; "" if nothing."""
+    """The value of an option in a section; "" if it is not set."""
     option = section.options.get(name)
     return option.value.strip().lower() if option else ""
 
 
 def _kib(section: Section) -> int:
-    """The block size in KiB, of reads where it differs by direction; fio's default is 4 KiB."""
+    """The block size in KiB (of reads, if it differs by direction); fio's default is 4 KiB."""
     return max(1, (fiojob.amount(_value(section, "bs").partition(",")[0]) or 4096) // 1024)
 
 

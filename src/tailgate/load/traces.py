@@ -24,16 +24,16 @@ class TracedIo:
     bytes: int
 
 
-@lru_cache(maxsize=64)  # schedulers meet the same ones, one after the other
+@lru_cache(maxsize=64)  # several schedulers replay the same traces one after the other
 def cached_trace(path: Path, text: str, capacity: int) -> tuple[TracedIo, ...]:
     return read_trace(path, text.splitlines(), capacity)
 
 
 def read_trace(path: Path, lines: Sequence[str], capacity: int) -> tuple[TracedIo, ...]:
-    """A trace of fio's version 3 (HOWTO, "Trace file format v3"): times in us, all of one file.
+    """A trace of fio's version 3 (HOWTO, "Trace file format v3"): times in us, all requests to one file.
 
-    UsageError names file and line. fio waits for the difference of two times; before the first one above 0
-    it does not wait, and neither do we (3.33, delay_since_ttime()).
+    UsageError names file and line. fio waits for the difference of two times, but does not wait before the
+    first time above 0; this function does the same (3.33, delay_since_ttime()).
     """
 
     def error(number: int, text: str) -> UsageError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From a fio job file to the processes that the simulator runs, as fio 3.33 would run them.
+"""Turns a fio job file into the processes that the simulator runs, as fio 3.33 would run them.
 
-Every option of a job either is modelled, or stands in a closed list of those that cannot change a result of
-the model, or is an error with file and line: a job that says more than the model knows must not give figures.
+Every option of a job is either modelled, or in a fixed list of options that cannot change a result of the
+model, or an error with file and line. So a job that the model cannot represent gives no figures.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from tailgate.load.process import ANY_CPU, NO_FLOW, Ends, Process
 from tailgate.load.section import Pair, SectionReader
 from tailgate.load.traces import TracedIo, cached_trace
 
-#: exit_what, as fio calls it and as the simulator does.
+#: fio's values of exit_what, and the simulator's.
 _ENDS: dict[str, Ends] = {"group": "group", "stonewall": "started", "all": "all"}
 
 
@@ -27,12 +27,12 @@ def processes(
 ) -> list[Process]:
     """The processes of a job on a drive of `capacity` bytes, in the order in which fio starts them.
 
-    `flows` names the sections in the order of the results. `seed` replaces the job's randseed, `direct`
-    takes buffered I/O for direct I/O. UsageError, with file and line, for what is not modelled.
+    `flows` names the sections in the order of the results. `seed` replaces the job's randseed. `direct`
+    treats buffered I/O as direct I/O. UsageError, with file and line, for options that are not modelled.
     """
     readers = [_Reader(job, section, capacity, direct) for section in job.sections]
     files = Files(readers, capacity)
-    # as in fio: exitall in any section holds for all
+    # As in fio, exitall in any section applies to all.
     ends_all = any(reader.flag("exitall") for reader in readers)
     out: list[Process] = []
     wave = group = in_group = 0
@@ -43,7 +43,7 @@ def processes(
             group, in_group = group + 1, 0
         own_seed = seed if seed is not None else reader.count("randseed", 1)
         for subjob in range(reader.count("numjobs", 1, least=1, most=4096)):
-            # fio, too, gives each process random numbers of its own from the one randseed.
+            # As in fio, each process has random numbers of its own, derived from the one randseed.
             number_seed = process_seed(own_seed, len(out) + 1)
             made = reader.process(flows, subjob, files, number_seed, (wave, group))
             out.append(replace(made, ends_all=ends_all))
@@ -52,7 +52,7 @@ def processes(
 
 
 def process_seed(seed: int, number: int) -> int:
-    """The seed of a job's `number`-th process, from 1: 64 bits unlike those of its neighbours."""
+    """The seed of a job's `number`-th process, from 1: 64 bits, unrelated to those of its neighbours."""
     return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=8).digest(), "little")
 
 
@@ -68,7 +68,7 @@ class _Reader(SectionReader):
         self.traces = self._traces()
 
     def _check_direct(self) -> None:
-        """Of direct and buffered the later one counts. A passthrough knows no buffers."""
+        """UsageError unless I/O is direct. The later one of `direct` and `buffered` counts."""
         is_direct = self.engine in PASSTHROUGH
         for key in self.options:
             if key in ("direct", "buffered"):
@@ -98,7 +98,7 @@ class _Reader(SectionReader):
     # --- groups of options --------------------------------------------------------------------------------
 
     def _cpu(self, subjob: int) -> int:
-        """Of cpus_allowed, as fio writes a set: the processes of a section have them in turn."""
+        """The process's CPU. The processes of a section get the members of cpus_allowed in turn."""
         option = self.raw("cpus_allowed")
         if option is None:
             return ANY_CPU
@@ -109,9 +109,9 @@ class _Reader(SectionReader):
         return cpus[subjob % len(cpus)]
 
     def _part(self, subjob: int, files: Files, least: int) -> tuple[int, int, int]:
-        """What a process uses of the drive: offset, size, and how much of it until it ends, in bytes.
+        """The part of the drive that a process uses: offset, size, and the bytes until it ends.
 
-        fio brings percentages to whole blocks, offsets upwards.
+        fio rounds percentages to whole blocks, offsets upwards.
         """
         region = files.region(self, subjob)
         whole = region.length
@@ -133,7 +133,7 @@ class _Reader(SectionReader):
         return region.begin + offset, left if self.raw("filesize") else size, size
 
     def _verify(self, share: Pair, asynchronous: bool) -> tuple[bool, int, int]:
-        """Whether what is written is read back; after how many writes (0: at the end), how many at a time."""
+        """Whether writes are verified; after how many writes (0: at the end); how many reads at a time."""
         option = self.raw("verify")
         if option is None or not share[1] or not self.flag("do_verify", default=True):
             return False, 0, 0
@@ -146,7 +146,7 @@ class _Reader(SectionReader):
         return True, backlog, self.count("verify_backlog_batch", 0, most=2**32 - 1) or backlog
 
     def _target(self) -> tuple[int, int, float, bool]:
-        """latency_target with its window in ns, the percentage that is to meet it, and whether it goes on."""
+        """latency_target, its window in ns, the percentage that has to meet it, and latency_run."""
         target = self.time_ns("latency_target")
         if target and self.synchronous:
             raise self.fail("latency_target", "an asynchronous engine with it, whose depth it can change")
@@ -163,7 +163,7 @@ class _Reader(SectionReader):
         return offload
 
     def _after(self, flows: Sequence[str]) -> int:
-        """The flow that wait_for names."""
+        """The index of the flow that wait_for names."""
         option = self.raw("wait_for")
         if option is None:
             return NO_FLOW
@@ -181,7 +181,7 @@ class _Reader(SectionReader):
     def process(
         self, flows: Sequence[str], subjob: int, files: Files, seed: int, place: tuple[int, int]
     ) -> Process:
-        """The `subjob`-th (from 0) of the section's processes; `place` is its wave and its group."""
+        """The `subjob`-th process of the section, from 0; `place` is its wave and its group."""
         trace = self.traces[subjob % len(self.traces)] if self.traces else ()
         depth = self.count("iodepth", 1, least=1, most=65535)
         share, sequential, step = pattern.direction(self)
@@ -270,7 +270,7 @@ class _Reader(SectionReader):
         )
 
     def _traces(self) -> list[tuple[TracedIo, ...]]:
-        """What each process of the section replays, in turn."""
+        """The traces of the section's processes, which take them in turn."""
         option = self.raw("read_iolog")
         if option is None:
             return []

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest sends out of a point, and the measurement that is made of it.
+"""The files that a guest sends for a point, and the measurement that is made of them.
 
     fio.json    fio's output in json+
     before      the machine's counters when the first real-time request started: /proc/timer_list, and stat
                 of the disk
-    after       the same when the last one ended
-    settings    what stood below /sys/block/*/queue, as "nr_requests:1023"
-    delays      how long requests took from insertion to issue, where that is asked: the kernel's histogram
+    after       the same counters when the last real-time request ended
+    settings    the settings below /sys/block/*/queue while the point ran, as "nr_requests:1023"
+    delays      the kernel's histogram of the time from insertion to issue, where it was requested
     blocked     the longest time that each task was blocked, where the load has a file system: the kernel's
 
 These files stay in the run's folder, as `p0.fio.json` and so on. `remake` makes the records from them again.
@@ -26,7 +26,7 @@ from tailgate.runs.measurements import STATE, Blocked, Conditions, Measurement, 
 from tailgate.spec.experiment import Experiment
 from tailgate.spec.plan import PlannedPoint, Run, chunks
 
-#: What a guest sends of a point, this one last.
+#: The last file that a guest sends for a point.
 LAST = "fio.json"
 KINDS = ("before", "after", "settings", "delays", "blocked", LAST)
 
@@ -37,7 +37,9 @@ Delays = Mapping[tuple[str, str], Histogram]
 def measurement(
     run: Run, point: PlannedPoint, conditions: Conditions, sent: Mapping[str, bytes]
 ) -> Measurement:
-    """The measurement of a point from what the guest sent of it, by kind. ValueError if that is broken."""
+    """The measurement of a point, from the files that the guest sent, by kind. ValueError if they are
+    broken.
+    """
     text = {kind: content.decode() for kind, content in sent.items()}
     sweep, k = point.chunk.sweep, conditions.dilation
     before, after = parse_counters(text["before"]), parse_counters(text["after"])
@@ -71,7 +73,7 @@ def measurement(
 
 
 def remake(folder: Path, run: Run) -> None:
-    """Make the records of a run of target vm again, from what its guests sent."""
+    """Make the records of a run of target vm again, from the files that its guests sent."""
     for chunk in chunks(run):
         place = folders.place(folder, chunk)
         for point in chunk.points:
@@ -94,9 +96,11 @@ class Counters:
 
 
 def parse_counters(text: str) -> Counters:
-    """From the concatenation of /proc/timer_list and the disk's stat (Documentation/block/stat.rst)."""
+    """Counters from the concatenation of /proc/timer_list and the disk's stat
+    (Documentation/block/stat.rst).
+    """
     now = re.search(r"^now at (\d+) nsecs", text, re.MULTILINE)
-    # There is no blank before the colon of the second one.
+    # The kernel prints iowait_sleeptime without a blank before the colon.
     idle = re.findall(r"\.(idle_sleeptime|iowait_sleeptime)\s*: (\d+) nsecs", text)
     stat = text.rstrip().rsplit("\n", 1)[-1].split()
     if not now or not idle or len(stat) < 4:
@@ -106,7 +110,9 @@ def parse_counters(text: str) -> Counters:
 
 
 def parse_delays(text: str, dilation: int) -> Histogram | None:
-    """From the kernel's histogram (Documentation/trace/histogram.rst) of times in ns; None if it is empty."""
+    """A histogram from the kernel's (Documentation/trace/histogram.rst) of times in ns; None if it is
+    empty.
+    """
     found = re.findall(r"\{ ns: +(\d+) \} hitcount: +(\d+)", text)
     bins = dict(sorted((int(ns), int(count)) for ns, count in found))
     n = sum(bins.values())
@@ -117,14 +123,14 @@ def parse_delays(text: str, dilation: int) -> Histogram | None:
 
 
 def parse_blocked(text: str, dilation: int) -> Blocked:
-    """From the kernel's histogram of the longest time of each task, in ns."""
+    """The longest blocked time, from the kernel's histogram of the longest time of each task, in ns."""
     found = re.findall(r"^\s+max: +(\d+) +comm: (.*?) *$", text, re.MULTILINE)
     ns, task = max(((int(ns), task) for ns, task in found), default=(0, ""))
     return Blocked(task, ns / 1000 / dilation)
 
 
 def parse_fio(text: str) -> dict[str, Any]:
-    """fio's JSON output; what it says of prerun and postrun stands before. ValueError without any."""
+    """fio's JSON output, without the output of prerun and postrun before it. ValueError if there is none."""
     start = text.find("\n{")
     parsed: dict[str, Any] = json.loads(text[max(start, 0) :])
     return parsed
@@ -135,7 +141,7 @@ def read_flows(
 ) -> tuple[Flow, ...]:
     """The flows of one fio output. A flow of both directions becomes `name.read`, `name.write` and `name`.
 
-    What a flow waits for in fsync and fdatasync is `name.sync`, which moves no bytes.
+    The waits of a flow in fsync and fdatasync are the flow `name.sync`, which moves no bytes.
     """
     flows: list[Flow] = []
     for name, flow in spec.flows.items():

@@ -23,7 +23,7 @@ def knobs(run: Run, scheduler: Scheduler) -> dict[str, int | str]:
 
 
 def sweep(load: Sweep, rate: float) -> dict[str, object]:
-    """What the point carries apart from scheduler and knobs."""
+    """The load and its rate, as a point carries them."""
     own = load.rt_block_size_kib
     return {
         "access": load.access,
@@ -54,7 +54,8 @@ def to_json(run: Run, points: Sequence[Point]) -> dict[str, object]:
         if point.published:
             published = point.published.values.items()
             mine = {k.removeprefix(f.name + "."): v for k, v in published if k.startswith(f.name + ".")}
-            # Figures that name no flow stand beside the real-time one; where there is none, beside the first.
+            # Figures that name no flow belong to the real-time flow, or to the first flow if none is
+            # real-time.
             if not mine and f.name == (*point.real_time, *point.background)[0]:
                 mine = dict(published)
             if mine:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What one flow of a point did."""
+"""The results of one flow in a point."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,18 +9,18 @@ from tailgate.runs.histogram import Histogram, merge, merge_some
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """What one flow of a point did, in undilated units."""
+    """The results of one flow in a point, in undilated units."""
 
     name: str
     op: str
     ios: int
     iops: float
     mib_s: float
-    #: Of the completion latency, as fio's `clat`.
+    #: Completion latency, as fio's `clat`.
     histogram: Histogram
-    #: The time from insertion into the scheduler to dispatch, where the target can tell.
+    #: Time from insertion into the scheduler to dispatch; None if the target does not measure it.
     delay: Histogram | None = None
-    #: The time in the block layer, where the target can tell.
+    #: Time in the block layer; None if the target does not measure it.
     block: Histogram | None = None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run is a directory: what was asked, where it ran, a record of every point, and what is made of them.
+"""A run is a directory: its specification, its environment, a record of every point, and the results.
 
-    spec.json           the resolved experiment, mode, drive: what was asked
+    spec.json           the resolved experiment, mode, drive: what was asked for
     environment.json    kernel, modules, QEMU, fio, command line, times
     sources/            what was read: experiment, jobs, paper's numbers, drive, our modules
     chunks/<chunk>/     one scheduler, load and seed: chunk.json; of each point its record, `p0.json`, which
@@ -10,11 +10,12 @@
     results.json        the same as `--json` prints
     report.html
 
-Target vm leaves beside each record what it was made of (tailgate.runs.evidence): fio's JSON and the kernel's
-own counts; and in `guest` the log of the boot.
+Target vm leaves beside each record the files that it was made of (tailgate.runs.evidence): fio's JSON and the
+kernel's own counts; and in `guest` the log of the boot.
 
-Records come first: everything below them can be made again without measuring again. A run is measured in
-`<key>.partial` and renamed to `<key>` when it is complete; from then on no record of it is written again.
+Only records need a measurement; the files listed below them are made from records. A run is measured in
+`<key>.partial`, which is renamed to `<key>` when it is complete; from then on no record of it is written
+again.
 """
 
 import json
@@ -33,7 +34,7 @@ from tailgate.spec.plan import Chunk, PlannedPoint, Run, chunks
 
 
 def write_run(folder: Path, run: Run) -> None:
-    """spec.json: what `read_run` reads back."""
+    """Write spec.json, which `read_run` reads."""
     about = {
         "records": record.VERSION,
         "experiment": run.name,
@@ -48,7 +49,9 @@ def write_run(folder: Path, run: Run) -> None:
 
 
 def read_run(folder: Path) -> Run:
-    """The run of a run directory. UsageError if the folder is none, or of another version of the lab."""
+    """The run of a run directory. UsageError if the folder is not one, or is of another version of the
+    lab.
+    """
     try:
         about = json.loads((folder / "spec.json").read_text())
         if about.get("records") != record.VERSION:
@@ -70,36 +73,36 @@ def read_run(folder: Path) -> Run:
 
 
 def place(folder: Path, chunk: Chunk) -> Path:
-    """Where a chunk's records are, and what its target leaves beside them."""
+    """The folder of a chunk's records and of the files that its target leaves."""
     return folder / "chunks" / chunk.name
 
 
 def begin(folder: Path, chunk: Chunk, conditions: Conditions) -> None:
-    """Make the place of a chunk that is about to be measured under these conditions."""
+    """Create the folder of a chunk that is going to be measured under these conditions."""
     place(folder, chunk).mkdir(parents=True, exist_ok=True)
     about = asdict(conditions) | {"background_rates": list(chunk.background_rates), "complete": False}
     replace_text(place(folder, chunk) / "chunk.json", json.dumps(about) + "\n")
 
 
 def note(folder: Path, chunk: Chunk, **about: float) -> None:
-    """Add to what is said about a chunk."""
+    """Add to the description of a chunk."""
     file = place(folder, chunk) / "chunk.json"
     replace_text(file, json.dumps(json.loads(file.read_text()) | about) + "\n")
 
 
 def end(folder: Path, chunk: Chunk) -> None:
-    """Say that a chunk was measured to its end."""
+    """Record that a chunk was measured to its end."""
     note(folder, chunk, complete=True)
 
 
 def conditions(folder: Path, chunk: Chunk) -> Conditions:
-    """Under what a chunk was measured, or is."""
+    """The conditions under which a chunk was, or is, measured."""
     about = json.loads((place(folder, chunk) / "chunk.json").read_text())
     return Conditions(about["smp"], about["kernel"], about["mode"], about["dilation"])
 
 
 def write(folder: Path, measurement: Measurement) -> None:
-    """Write the record of a point, which says by being there that the point was measured."""
+    """Write the record of a point. Its existence means that the point was measured."""
     replace_text(_record(folder, measurement.point), record.to_text(measurement))
 
 
@@ -135,7 +138,7 @@ class Records:
         return bool(_whole(about).get("complete")) and not self.left([chunk])
 
     def damaged(self, chunks: Sequence[Chunk]) -> bool:
-        """Whether the record of a point of these chunks is there and cannot be read."""
+        """Whether a record of these chunks' points exists but cannot be read."""
         return any(self._damaged(point) for chunk in chunks for point in chunk.points)
 
     def rename(self, folder: Path) -> None:
@@ -175,7 +178,7 @@ def _read(file: Path, point: PlannedPoint) -> Measurement:
 
 
 def _whole(file: Path) -> dict[str, Any]:
-    """The object in a file; empty if it is not there, or damaged: then it is as if it was never written."""
+    """The object in a file; empty if the file does not exist or is damaged."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

@@ -37,7 +37,7 @@ class Histogram:
 
 
 def rank(p: float, n: int) -> int:
-    """ceil(p n), at least 1, proof against 0.99 * 100 being a hair above 99."""
+    """ceil(p n), at least 1; rounding errors such as 0.99 * 100 > 99 do not raise it."""
     return max(1, math.ceil(p * n - 1e-9 * n))
 
 
@@ -66,7 +66,7 @@ def from_fio(clat_ns: Mapping[str, object], dilation: int) -> Histogram:
 
 
 def merge(parts: Iterable[Histogram]) -> Histogram:
-    """All samples of several histograms."""
+    """One histogram of all samples of several histograms."""
     parts = [p for p in parts if p.n]
     if not parts:
         return Histogram(np.empty(0), np.empty(0, dtype=np.int64), math.nan, math.nan)
@@ -80,6 +80,6 @@ def merge(parts: Iterable[Histogram]) -> Histogram:
 
 
 def merge_some(parts: Iterable[Histogram | None]) -> Histogram | None:
-    """All samples of those histograms that there are; None if there is none."""
+    """One histogram of all samples of those that are not None; None if all are."""
     known = [p for p in parts if p is not None]
     return merge(known) if known else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What one point and seed gave."""
+"""The measurement of one point with one seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from tailgate.spec.plan import PlannedPoint, Run
 from tailgate.spec.scheduler import Scheduler
 from tailgate.spec.sweep import Sweep
 
-#: What the names of counters begin with that are the scheduler's state at the end of a point.
+#: Prefix of counters that are the scheduler's state at the end of a point.
 STATE = "scheduler."
-#: Below this idle share of the virtual CPU the CPU, not the drive, is what was measured.
+#: Idle share of the virtual CPU below which the figures are the CPU's and not the drive's.
 IDLE_REFUSED = 0.65
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """On what a point was measured: CPUs, the kernel's series (or the simulated machine), `icount`, `kvm` or
-    `sim`, and by how much time was dilated.
+    """The conditions of a measurement: CPUs; the kernel's series, or the simulated machine; the mode
+    `icount`, `kvm` or `sim`; and the factor of time dilation.
     """
 
     smp: int
@@ -37,23 +37,23 @@ class Blocked:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One point and seed, in undilated units."""
+    """The results of one point and seed, in undilated units."""
 
     point: PlannedPoint
     conditions: Conditions
     #: The idle share of the CPUs while the first real-time flow ran.
     idle: float
-    #: "ok", or "short" (the time limit came before all samples), or "cpu-bound" (not the drive's figures).
+    #: "ok"; "short": the time limit came before all samples; "cpu-bound": not the drive's figures.
     status: str
     flows: tuple[Flow, ...]
-    #: The mean time of a request inside the block layer, where the first real-time flow was alone and of one
-    #: direction. The kernel's own account (iostats) has a grain of 1 ms over all requests of a point.
+    #: Mean time of a request inside the block layer; only if the first real-time flow ran alone, in one
+    #: direction. The kernel's own counters (iostats) have a resolution of 1 ms over all requests of a point.
     block_us: float | None = None
-    #: Where the load has a file system.
+    #: None unless the load has a file system.
     blocked: Blocked | None = None
-    #: The queue's and the scheduler's settings, as they were while the point ran (dilated).
+    #: Settings of the queue and the scheduler while the point ran (dilated).
     settings: Mapping[str, str] = field(default_factory=dict)
-    #: The target's own counts over the point (dilated ns).
+    #: The target's own counters over the point (dilated ns).
     counters: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class Measurement:
 
     @property
     def sweep(self) -> Sweep:
-        """The load that it was measured under."""
+        """The load of the measurement."""
         return self.point.chunk.sweep
 
     def flow(self, name: str) -> Flow | None:
@@ -77,7 +77,7 @@ class Measurement:
 
 
 def status(run: Run, point: PlannedPoint, flows: Sequence[Flow], idle: float, mode: str) -> str:
-    """What is to be said of a point: `Measurement.status`. It may be short because the CPU was busy."""
+    """The value of `Measurement.status`. A point is called short even if a busy CPU is the reason."""
     if idle < IDLE_REFUSED and mode == "icount":
         return "cpu-bound"
     first = next(iter(run.spec.real_time(point.chunk.sweep)), None)
@@ -88,7 +88,9 @@ def status(run: Run, point: PlannedPoint, flows: Sequence[Flow], idle: float, mo
 
 
 def digits(m: Measurement) -> tuple[object, ...]:
-    """What must be equal when a point is measured again in virtual time: every flow's counts, bin by bin."""
+    """The values that must be equal when a point is measured again in virtual time: every flow's counts, by
+    bin.
+    """
     return tuple(
         (f.name, f.ios, f.iops, f.histogram.values_us.tolist(), f.histogram.counts.tolist()) for f in m.flows
     )

@@ -16,8 +16,8 @@ from tailgate.spec.sweep import Sweep
 IDLE_WARNED = 0.80
 
 
-#: Times inside the kernel's schedulers, and in what is set beside them, that no knob scales, so that dilation
-#: makes them shorter than they are.
+#: Times inside the kernel's schedulers, cgroup controllers and writeback throttling that no knob scales.
+#: Dilation does not lengthen them, so in undilated units they are too short.
 FIXED_TIMES: Mapping[str, str] = {
     "mq-deadline": "waits 3 ms, rounded up to a tick, before it asks again after an empty dispatch",
     "kyber": "judges latencies over windows of 100 ms",
@@ -55,7 +55,7 @@ class Rate:
 class Point:
     """A point over all its seeds. `real_time` and `background` name its flows ("": the load has none).
 
-    `published` is the paper's cell for this scheduler and load, on the point that answers it.
+    `published` is the paper's cell for this scheduler and load; only the point that stands beside it has one.
     """
 
     scheduler: Scheduler
@@ -70,7 +70,7 @@ class Point:
     status: str
     flows: tuple[PointFlow, ...]
     block_us: float | None
-    #: The longest over all seeds, where the load has a file system.
+    #: The longest wait over all seeds; None unless the load has a file system.
     blocked: Blocked | None
     published: paper.Published | None
     real_time: tuple[str, ...]
@@ -90,13 +90,13 @@ class Point:
 
     @property
     def bg(self) -> Rate | None:
-        """What all of the background did together, if it ran."""
+        """The throughput of all background flows together, if they ran."""
         flows = [flow for name in self.background if (flow := self.flow(name))]
         return Rate(sum(f.iops for f in flows), sum(f.mib_s for f in flows)) if flows else None
 
     @property
     def marks(self) -> list[str]:
-        """What a reader of the figures must know, one clause each."""
+        """What a reader of the figures has to know, one clause each."""
         out = []
         files = [file for settings in self.scheduler.cgroups.values() for file in settings]
         queue = [name for name, value in self.scheduler.queue.items() if value]
@@ -116,7 +116,7 @@ class Point:
 def merge_seeds(measurements: Iterable[Measurement], spec: Experiment) -> list[Point]:
     """One point for each scheduler, load, rate and variant, in the order of first appearance.
 
-    None has a cell of the paper yet: `with_cells`.
+    The points have no cell of the paper yet; `with_cells` adds it.
     """
     groups: dict[tuple[int | None, str | None, str, float], list[Measurement]] = {}
     for m in measurements:
@@ -162,7 +162,7 @@ def _state(counters: Sequence[Mapping[str, int]]) -> dict[str, float]:
 
 
 def _merge_flow(flows: Sequence[Flow], seeds: int, dilation: int) -> PointFlow:
-    """Its rates are the means over all seeds; it has none where it did not run."""
+    """One flow over all seeds. Its rates are means over all seeds, including those without a request."""
     histogram = merge(f.histogram for f in flows)
     ci = {
         name: analysis.interval_over_seeds([f.histogram for f in flows], p, dilation)

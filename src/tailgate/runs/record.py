@@ -2,7 +2,7 @@
 """The record of a measured point: one JSON object, from which the measurement is read back to the last bit.
 
     {"version": 1, "background_rate": 0.25,
-     "smp": 1, "kernel": "6.12", "mode": "icount", "dilation": 1,   on what it was measured
+     "smp": 1, "kernel": "6.12", "mode": "icount", "dilation": 1,   the conditions of the measurement
      "idle": 0.93, "status": "ok",
      "flows": [{"name": "rt", "op": "read", "ios": 400, "iops": 3021.1, "mib_s": 188.8,
                 "latency": H, "delay": H or null, "block": H or null}, ...],
@@ -10,7 +10,7 @@
      "settings": {"nr_requests": "1023", ...}, "counters": {"idle_ns": 93000000, ...}}
 
 H is a histogram: {"values_us": [...], "counts": [...], "mean_us": 240.2 or null, "max_us": 310.0 or null};
-null stands where there is no sample. The fields are those of `Measurement`, `Flow` and `Histogram`.
+null means no sample. The fields are those of `Measurement`, `Flow` and `Histogram`.
 """
 
 import json
@@ -26,7 +26,8 @@ from tailgate.runs.histogram import Histogram
 from tailgate.runs.measurements import Blocked, Conditions, Measurement
 from tailgate.spec.plan import PlannedPoint
 
-#: Of the form above. Another form gets another number, and runs with records of the old one are not read.
+#: Version of the form above. Another form gets another number; runs with records of older versions are not
+#: read.
 VERSION = 1
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a person reads: tables, plots, the report."""
+"""Output for people: tables, plots, the report."""

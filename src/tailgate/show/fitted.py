@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a fit to a probed drive leaves over, for the terminal."""
+"""The result of fitting a drive to a probe, for the terminal: parameters and remaining errors."""
 
 from rich.console import Console
 
@@ -8,7 +8,7 @@ from tailgate.show.plain import without_frame
 
 
 def show(found: Fitted, console: Console) -> None:
-    """The fitted parameters, and every figure of the probe beside the model's."""
+    """Print the fitted parameters, and every figure of the probe beside the model's."""
     table = without_frame()
     table.add_column("figure (requests a second; us)")
     for heading in ("measured", "model", "ratio"):

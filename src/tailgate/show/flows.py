@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each flow's throughput and p99, as rows of a table: where no flow is real-time, or all of them matter."""
+"""Each flow's throughput and p99, as rows of a table: for runs without a real-time flow, or where all flows
+matter.
+"""
 
 from collections.abc import Sequence
 
@@ -7,17 +9,21 @@ from tailgate.runs.points import Point
 from tailgate.show.words import digits, load_words, ms
 from tailgate.spec.plan import Run
 
-#: What some columns mean.
+#: Explanation of a column's unit.
 NOTE = "kIOPS: thousand requests a second."
 
 
 def alone(run: Run, points: Sequence[Point]) -> bool:
-    """Whether this is all to be shown of the points: no plot, no real-time flow, no figure of a paper's."""
+    """Whether the points are shown as this table only: they have no plot, real-time flow or published
+    figure.
+    """
     return run.spec.plot == "none" and not any(p.real_time or p.published for p in points)
 
 
 def headings(points: Sequence[Point]) -> list[tuple[str, str]]:
-    """The columns' two lines, beside the scheduler's; the load is told where there are several."""
+    """The two heading lines of each column after the scheduler's. The load has a column if there are
+    several.
+    """
     return [
         *([("load", "")] if _several(points) else []),
         *((name, key) for name in _names(points) for key in ("kIOPS", "MiB/s", "p99, ms")),

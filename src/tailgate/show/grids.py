@@ -15,10 +15,10 @@ from tailgate.spec.scheduler import Knob, Scheduler
 
 @dataclass(frozen=True)
 class Matrix:
-    """One figure of one flow: `values[i][j]` is at the i-th value of the first knob, the j-th of the second.
+    """One figure of one flow: `values[i][j]` is at value i of the first knob and value j of the second.
 
-    `title` names flow, figure and unit. None: not measured. `knobs` are the names of the two, `rows` and
-    `columns` their values as labels say them.
+    `title` names flow, figure and unit. A value of None was not measured. `knobs` are the names of the two
+    knobs; `rows` and `columns` are their values in words.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Two knobs with several values each, and the chosen schedulers by their pair of values."""
+    """Two knobs with several values each, and the schedulers' labels by pair of values."""
 
     knobs: tuple[str, str]
     values: tuple[list[Knob], list[Knob]]
@@ -43,10 +43,10 @@ class _Grid:
 
 
 def matrices(run: Run, points: Sequence[Point]) -> list[Matrix]:
-    """For each grid and load: throughput in kIOPS and p99 of each flow, and each number that the schedulers
-    tell of their state; none without a grid.
+    """For each grid and load: throughput in kIOPS and p99 of each flow, and each number of the schedulers'
+    state. Empty without a grid.
 
-    Schedulers that were not chosen have no row or column of their own.
+    A knob's value that no chosen scheduler has gets no row or column.
     """
     groups: dict[tuple[str | None, float], list[Point]] = {}
     for p in points:
@@ -68,9 +68,9 @@ def matrices(run: Run, points: Sequence[Point]) -> list[Matrix]:
 
 
 def split(run: Run, points: Sequence[Point]) -> tuple[list[Point], list[Matrix]]:
-    """What is shown of the points: those that have a row each, and the matrices that stand for the others.
+    """The points that are shown as a row each, and the matrices that show the other points.
 
-    There are matrices only where the experiment asks for them, and has a grid.
+    There are matrices only if the experiment has a grid and its plot is "grid".
     """
     main = [p for p in points if p.variant is None]
     if run.spec.plot != "grid":
@@ -80,7 +80,7 @@ def split(run: Run, points: Sequence[Point]) -> tuple[list[Point], list[Matrix]]
 
 
 def _of_flow(title: str, grid: _Grid, cells: Sequence[Sequence[PointFlow | None]]) -> list[Matrix]:
-    """Throughput and p99 of a flow. The p99 is in us where all of it is below 1 ms, or else in ms."""
+    """Throughput and p99 of a flow. The p99 is in us if all its values are below 1 ms, otherwise in ms."""
     p99_us = [[f.lat_us["p99"] if f and f.histogram.n else None for f in row] for row in cells]
     unit, us = ("us", 1) if all(v is None or v < 1000 for row in p99_us for v in row) else ("ms", 1000)
     return [
@@ -98,14 +98,16 @@ def _matrix(title: str, grid: _Grid, values: Sequence[Sequence[float | None]]) -
 
 
 def _grids(run: Run) -> dict[str, _Grid]:
-    """By the schedulers' name."""
+    """The grids by the schedulers' name."""
     names = dict.fromkeys(s.name for s in run.schedulers)
     found = {name: _grid([s for s in run.spec.schedulers if s.name == name], run) for name in names}
     return {name: grid for name, grid in found.items() if grid}
 
 
 def _grid(schedulers: Sequence[Scheduler], run: Run) -> _Grid | None:
-    """The grid of the schedulers of one name; None unless exactly two knobs vary and tell them apart."""
+    """The grid of the schedulers with one name; None unless exactly two knobs vary and identify each
+    scheduler.
+    """
     values: dict[str, list[Knob]] = {}
     for knob, value in (pair for s in schedulers for pair in s.knobs.items()):
         if value not in values.setdefault(knob, []):

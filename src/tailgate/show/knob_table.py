@@ -15,7 +15,9 @@ NOT_IN_MODULES = {
 
 
 def show(knobs: Mapping[str, Sequence[Knob]]) -> None:
-    """A table on standard output, scheduler by scheduler, and which knobs no ordinary module has."""
+    """Print the knobs of each scheduler as a table, and which of them exist only in modules for
+    experiments.
+    """
     table = without_frame()
     for heading in ("scheduler", "knob", "unit", "values", "default"):
         table.add_column(heading, no_wrap=heading != "values")

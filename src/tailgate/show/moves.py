@@ -7,7 +7,7 @@ from tailgate.watch.command import Move
 
 
 def moved(moves: Sequence[Move]) -> str:
-    """How many there were, between which numbers, and where they ended."""
+    """The number of moves, the range of each knob, and its last value, in words."""
     if not moves:
         return "watch: the knobs stayed where they were"
     ends = {name: [m.knobs[name] for m in moves] for name in moves[0].knobs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report's tables that set what was measured beside the paper's figures."""
+"""The report's tables that compare measured figures with the paper's."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from tailgate.spec.plan import Run
 
 
 def of_cells(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> HtmlTable:
-    """The paper's cells, and each target's beside them with the ratio; what is far off is marked."""
+    """The paper's cells, with each target's figure and its ratio to the paper's; large errors are marked."""
     keys = [k for k in papers.QUANTITIES if any(c.key == k for c in found)]
     headings = texts("scheduler", "load")
     for key in keys:
@@ -34,7 +34,7 @@ def _headings(key: str, targets: Sequence[str]) -> list[Heading]:
 
 
 def _figures(key: str, cell: papers.PaperCell | None, targets: Sequence[str]) -> list[TableCell]:
-    """The columns of one quantity; empty where the paper does not have it."""
+    """The columns of one quantity; empty cells if the paper does not have it."""
     out = [TableCell(papers.show(key, cell.paper) if cell else "", "published")]
     for target in targets:
         error = cell.error(target) if cell else None
@@ -48,7 +48,7 @@ def _figures(key: str, cell: papers.PaperCell | None, targets: Sequence[str]) ->
 
 
 def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> HtmlTable:
-    """The errors by load: medians, signed and not, and the worst."""
+    """The errors by load: median of the signed errors, median of their sizes, and the largest."""
     headings = [*texts("load", "target", "figure"), *numbers("median", "median size", "worst", "off")]
     rows = []
     for target in targets:
@@ -71,9 +71,9 @@ def of_errors(found: Sequence[papers.PaperCell], targets: Sequence[str]) -> Html
 
 
 def of_stated(folder: Path, runs: Sequence[tuple[Run, Sequence[Point]]]) -> HtmlTable:
-    """What the paper's text says of the figure, beside what runs of one experiment measured.
+    """The figures that the paper's text states, beside those of the runs of one experiment.
 
-    `folder` is a run's, which has the paper's file. Without a paper, or such text, there are no rows.
+    `folder` is a run's folder, which has the paper's file. There are no rows without a paper or such text.
     """
     spec = runs[0][0].spec
     rows = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What tables and notes on the terminal have in common."""
+"""Parts that the terminal's tables and notes share."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from tailgate.runs.points import Point
 
 
 def without_frame() -> Table:
-    """A table whose columns are still to be named."""
+    """An empty table without a frame, to which the caller adds columns."""
     return Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
 
 
@@ -26,7 +26,7 @@ def of_numbers(names: str, headings: Sequence[str]) -> Table:
 
 
 def show_marks(console: Console, points: Sequence[Point], about: Callable[[Sequence[Point]], str]) -> None:
-    """What a reader of the figures must know; `about` says which points each sentence is about."""
+    """Print the notes that a reader has to know; `about` says which points each note applies to."""
     for mark in dict.fromkeys(mark for p in points for mark in p.marks):
         words = about([p for p in points if mark in p.marks])
         console.print(f"[yellow]{escape(mark)}[/yellow]: {escape(words)}", highlight=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One self-contained HTML file: plots, the paper's values beside ours if there is a paper, how it was done.
+"""One self-contained HTML file: plots, the paper's values beside ours if there is a paper, and the method.
 
-Everything is prepared here as plain values; templates/ has the HTML, with every text escaped.
+Everything is prepared here as plain values; templates/ has the HTML. All text is escaped there.
 """
 
 import json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A run as the report shows it."""
+    """A run with its points, as the report shows it."""
 
     folder: Path
     run: Run
@@ -43,7 +43,9 @@ class Loaded:
 
 @dataclass(frozen=True)
 class PaperComparison:
-    """The paper's cells beside ours. `missing` is the command that measures what no run has."""
+    """The paper's cells beside ours. `missing` is the command that measures the schedulers that no run
+    has.
+    """
 
     where: str
     cells: rows.HtmlTable
@@ -54,10 +56,10 @@ class PaperComparison:
 
 @dataclass(frozen=True)
 class PointTables:
-    """All points of a run: tables with a title each ("" for the only one), and what is to be known of them.
+    """All points of a run: tables with a title each ("" for the only one), and their notes.
 
-    `explained`: the texts about latency and intervals stand above; `published` is where the paper has its
-    figures, "" if no point has one. Notes are referred to by number if `numbered`.
+    `explained`: the explanation of latency and intervals is printed above. `published` says where the paper
+    has its figures, "" if no point has one. With `numbered`, tables refer to notes by number.
     """
 
     target: str
@@ -71,7 +73,7 @@ class PointTables:
 
 @dataclass(frozen=True)
 class Method:
-    """How a run was measured. `variants` are (title, sentence) of other machines, `facts` (name, text)."""
+    """The method of a run. `variants` are (title, sentence) of other machines, `facts` (name, text)."""
 
     target: str
     variants: Sequence[tuple[str, str]]
@@ -81,7 +83,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Section:
-    """The runs of one experiment. `several`: more than one, so that each is called by its target."""
+    """The runs of one experiment. `several`: there are more than one, so each is labelled with its target."""
 
     title: str
     about: str
@@ -95,7 +97,7 @@ class Section:
 
 
 def load(folder: Path) -> Loaded:
-    """Read a run's folder; UsageError if it is none."""
+    """Read a run's folder. UsageError if it is not a run's folder."""
     run = read_run(folder)
     return _loaded(folder, run, *read_points(folder, run))
 
@@ -116,14 +118,14 @@ def of(measured: "Measured") -> None:
 
 
 def complete(folders: Sequence[Path]) -> list[Path]:
-    """Those that `tailgate run` has completed and not replaced; all of them if there is no such one."""
+    """The folders that `tailgate run` has completed and not replaced; all folders if there is no such one."""
     return [f for f in folders if f.suffix not in (".partial", ".previous")] or list(folders)
 
 
 def write(folders: Sequence[Path], path: Path) -> None:
     """Write the report of these runs; those of one experiment share a section, beside the paper.
 
-    UsageError for two runs whose figures would stand in one place.
+    UsageError for two runs whose figures would be in the same place.
     """
     runs = [load(folder) for folder in dict.fromkeys(folders)]
     groups: dict[str, list[Loaded]] = {}
@@ -141,7 +143,7 @@ def _title(runs: Sequence[Loaded]) -> str:
 
 
 def _check_apart(group: Sequence[Loaded]) -> None:
-    """UsageError if two runs of one experiment have a scheduler under a load on the same target."""
+    """UsageError if two runs of one experiment have the same scheduler and load on the same target."""
     found: dict[tuple[object, ...], Loaded] = {}
     for r in group:
         for chunk in plan.chunks(r.run):
@@ -163,7 +165,7 @@ def render(title: str, sections: Sequence[Section], path: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {}  # keys in our order
+    environment.policies["json.dumps_kwargs"] = {}  # keep the order of keys
     page = environment.get_template("report.html").render(
         title=title,
         sections=sections,
@@ -175,7 +177,7 @@ def render(title: str, sections: Sequence[Section], path: Path) -> None:
 
 
 def _with_all(group: Sequence[Loaded]) -> list[Loaded]:
-    """The runs of one experiment, each as if it were of the loads and schedulers that any of them knows."""
+    """The runs of one experiment, each with the loads and schedulers that any of the runs has."""
     specs = [r.run.spec for r in group]
     sweeps = {s.label: s for spec in reversed(specs) for s in spec.sweeps}
     schedulers = {s.label: s for spec in reversed(specs) for s in spec.schedulers}
@@ -208,7 +210,7 @@ def _section(group: Sequence[Loaded], beside: Sequence[Loaded]) -> Section:
 
 
 def _beside(group: Sequence[Loaded]) -> list[Loaded]:
-    """What a section's simulated runs lack, out of runs of the target vm that are there."""
+    """The schedulers that simulated runs lack, from runs of the target vm in the same folder."""
     there = {s.label for r in group for s in r.run.schedulers}
     found: list[Loaded] = []
     for r in group:
@@ -219,7 +221,7 @@ def _beside(group: Sequence[Loaded]) -> list[Loaded]:
 
 
 def _comparison(group: Sequence[Loaded]) -> PaperComparison | None:
-    """The paper's cells beside ours; None if no point answers one."""
+    """The paper's cells beside ours; None if no point belongs to one."""
     first = group[0]
     spec = first.run.spec
     found = cells.of(spec, [(r.run.target, p) for r in group for p in r.points], first.published)
@@ -285,7 +287,7 @@ def _how(loaded: Loaded) -> Method:
 
 
 def _knobs(run: Run) -> str:
-    """Each scheduler's knobs; those of a grid together, each knob with all of its values."""
+    """Each scheduler's knobs; the schedulers of a grid together, each knob with all its values."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for s in run.schedulers:
         for knob, value in s.knobs.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report's tables as rows of cells; templates/table.html makes HTML of them."""
+"""The report's tables as rows of cells; templates/table.html turns them into HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from tailgate.show.grids import Matrix
 from tailgate.show.words import interval_words, load_words, ms
 from tailgate.spec.experiment import Experiment
 
-#: `text` is set left; `published` is the paper's; `warn` is far off; `interval` and `note` are set small.
+#: Styles. `text`: left-aligned; `published`: the paper's; `warn`: a large error; `interval` and `note`:
+#: small.
 Kind = Literal["", "text", "published", "warn", "interval", "note"]
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """What one cell holds, and how many columns it spans."""
+    """The text of one cell, and how many columns it spans."""
 
     text: str = ""
     kind: Kind = ""
@@ -26,7 +27,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table: its name, the cells after it. `marks` refers to notes; `last` ends a group."""
+    """A row: its name, and the cells after it. `marks` are numbers of notes; `last` ends a group."""
 
     name: str
     cells: Sequence[TableCell]
@@ -44,7 +45,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class HtmlTable:
-    """A table of the report; `label` says what it is to readers who do not see it."""
+    """A table of the report; `label` describes it to readers who cannot see it."""
 
     label: str
     headings: Sequence[Heading]
@@ -62,12 +63,16 @@ def texts(*words: str) -> list[Heading]:
 
 
 def marks_of(points: Sequence[Point]) -> list[str]:
-    """What a reader must know of some of the points, each once; they are referred to by number, from 1."""
+    """The notes that a reader of these points has to know, each once; tables refer to them by number,
+    from 1.
+    """
     return list(dict.fromkeys(mark for p in points for mark in p.marks))
 
 
 def of_points(spec: Experiment, points: Sequence[Point]) -> HtmlTable:
-    """All points: throughput, latency with intervals, the paper's beside them if the experiment has one."""
+    """All points: throughput and latency with intervals, and the paper's figures if the experiment has a
+    paper.
+    """
     rate, tail = sentences.published_kinds(points)
     several, apart = len(spec.sweeps) > 1, any(sweep.rt_block_size_kib for sweep in spec.sweeps)
     headings = [
@@ -102,7 +107,7 @@ def _published(text: str) -> TableCell:
 
 
 def _latency(p: Point, beside: bool) -> list[TableCell]:
-    """From the median to the paper's percentile, which is there if `beside`."""
+    """The percentiles from the median to the paper's; the paper's value follows if `beside`."""
     width = 6 if beside else 5
     if not p.real_time:
         return [TableCell(f"{p.bg.iops / 1000 if p.bg else 0:.1f} k I/O a second", "text", width)]
@@ -116,7 +121,7 @@ def _latency(p: Point, beside: bool) -> list[TableCell]:
 
 
 def of_waits(points: Sequence[Point]) -> HtmlTable:
-    """All points of an experiment with file systems: which tasks wait, and for how long."""
+    """All points of an experiment with file systems: which tasks wait, and how long."""
     headings = [*texts("scheduler", "file system"), *map(Heading, waits.headings(points))]
     rows = [
         Row(p.scheduler.label, [TableCell(p.sweep.words, "text"), *map(TableCell, waits.row(p, points))])
@@ -133,7 +138,7 @@ def of_shares(here: Sequence[Point], points: Sequence[Point]) -> HtmlTable:
 
 
 def of_flows(points: Sequence[Point]) -> HtmlTable:
-    """These points, each flow by itself."""
+    """These points, with a row's columns for each flow."""
     headings = [*texts("scheduler"), *map(Heading, flows.headings(points))]
     rows = [Row(p.scheduler.label, [TableCell(text) for text in flows.row(p, points)]) for p in points]
     return HtmlTable("Table of flows", headings, rows)

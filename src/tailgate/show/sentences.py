@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is said of a run in words, in the terminal's table and in the report alike."""
+"""Sentences about a run, for the terminal's table and the report."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from tailgate.spec.plan import Run
 
 
 def finding(run: Run, points: Sequence[Point]) -> str:
-    """The answer in a sentence: what the first K2 of the experiment does to the tail at full load."""
-    # Writes end in the cache, whatever the scheduler.
+    """The result in a sentence: the effect of the experiment's first K2 on the tail at full load."""
+    # Writes end in the drive's buffer with any scheduler, so there is no effect to state.
     if len(run.spec.sweeps) > 1 or run.spec.sweeps[0].op == "write":
         return ""
     full = {p.scheduler.label: p for p in points if p.variant is None and p.background_rate >= 1}
@@ -38,7 +38,7 @@ def finding(run: Run, points: Sequence[Point]) -> str:
 
 
 def variant_sentences(run: Run, points: Sequence[Point]) -> list[tuple[str, str]]:
-    """What another machine changes: (title of the variant, sentence) for each of its points."""
+    """The effect of another machine: (title of the variant, sentence) for each of its points."""
     main = {(p.scheduler.label, p.sweep.label, p.background_rate): p for p in points if p.variant is None}
     out = []
     for p in points:
@@ -64,7 +64,7 @@ def variant_sentences(run: Run, points: Sequence[Point]) -> list[tuple[str, str]
 
 
 def where_measured(run: Run, points: Sequence[Point]) -> str:
-    """Where latency is taken, here and in the paper, and by how much the two differ on the idle drive."""
+    """Where latency is measured, here and in the paper, and by how much the two differ on the idle drive."""
     if any(p.blocked for p in points):
         return "The time of an fdatasync is fio's: from the system call to its return."
     text = (
@@ -89,7 +89,9 @@ def where_measured(run: Run, points: Sequence[Point]) -> str:
 
 
 def machine_words(modes: set[str]) -> str:
-    """Virtual time or not, and what that means for the figures; `modes` are those of the measurements."""
+    """Whether time was virtual, and what that means for the figures; `modes` are those of the
+    measurements.
+    """
     if modes == {"sim"}:
         return (
             "Simulated: the same scheduler and drive code as in the kernel's modules, in a model of "
@@ -110,7 +112,7 @@ def machine_words(modes: set[str]) -> str:
 
 
 def where_published(spec: Experiment) -> str:
-    """Where the paper has the figures that points stand beside; "" without a paper."""
+    """Where the paper has the figures that are shown beside points; "" without a paper."""
     if spec.paper is None:
         return ""
     if any(sweep.row for sweep in spec.sweeps):
@@ -122,7 +124,7 @@ def where_published(spec: Experiment) -> str:
 
 
 def published_rate(p: Point) -> str:
-    """The paper's throughput at this point, and ours over its, in words; "" if it has none."""
+    """The paper's throughput at this point and the ratio of ours to it, in words; "" if it has none."""
     if not p.published or not p.bg:
         return ""
     total = p.published.values.get("total_mib_s")
@@ -133,7 +135,7 @@ def published_rate(p: Point) -> str:
 
 
 def published_tail(p: Point, flow: PointFlow) -> str:
-    """The paper's percentile of a flow in ms, and ours over its, in words; "" if it has none."""
+    """The paper's percentile of a flow in ms and the ratio of ours to it, in words; "" if it has none."""
     if not p.published or not p.published.tail:
         return ""
     name, us = p.published.tail
@@ -141,9 +143,9 @@ def published_tail(p: Point, flow: PointFlow) -> str:
 
 
 def published_kinds(points: Sequence[Point]) -> tuple[str, str]:
-    """What headings call the paper's throughput and latency at these points.
+    """The names of the paper's throughput and latency at these points, for headings.
 
-    It is `paper` where they are as the K2 paper's, the background's throughput and the p99.9.
+    The name is `paper` if the figures are those of the K2 paper: the background's throughput and the p99.9.
     """
     found = [p.published for p in points if p.published]
     rate = "paper, both" if any("total_mib_s" in p.values for p in found) else "paper"

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How flows share a drive, as rows of a table: how fast each is, how much slower than alone, all together."""
+"""How flows share a drive, as rows of a table: each flow's rate, its slowdown against running alone, and the
+total.
+"""
 
 from collections.abc import Iterable, Sequence
 
 from tailgate.runs.points import Point
 from tailgate.show.words import load_words, ms
 
-#: What some columns mean.
+#: Explanation of some columns.
 NOTE = (
     "Slowed: how many times faster the flow is alone on the drive, without a scheduler. "
     "Shares: of the background flows, over the first one's."
@@ -14,7 +16,7 @@ NOTE = (
 
 
 def loads(points: Iterable[Point]) -> list[list[Point]]:
-    """The points of each load that flows share, in order."""
+    """The points of each load that several flows share, in order."""
     found: dict[str | None, list[Point]] = {}
     for p in points:
         if p.variant is None and len(_flows(p)) > 1:
@@ -27,7 +29,7 @@ def _flows(point: Point) -> tuple[str, ...]:
 
 
 def _is_none(point: Point) -> bool:
-    """Whether nothing is between the flows and the drive."""
+    """Whether the point has no scheduler and no limit of a cgroup."""
     return point.scheduler.name == "none" and not point.scheduler.cgroups
 
 
@@ -39,7 +41,7 @@ def _rate(point: Point, name: str) -> float:
 def slowed(point: Point, name: str, points: Iterable[Point]) -> float | None:
     """How many times slower a flow is than alone without a scheduler; None if that was not measured.
 
-    Alone it has the same job, on the same drive, at the same rate of the background.
+    The run alone has the same job, drive and rate of the background.
     """
     rate = _rate(point, name)
     for p in points:
@@ -54,9 +56,9 @@ def _load(point: Point) -> tuple[object, ...]:
 
 
 def headings(here: Sequence[Point], points: Iterable[Point]) -> list[tuple[str, str]]:
-    """The columns' two lines for the points of one load, beside the scheduler's; `points` are all.
+    """The two heading lines of each column after the scheduler's, for one load; `points` are all points.
 
-    The rate of the background is told where there are several.
+    The rate of the background has a column if there are several.
     """
     first, points = here[0], list(points)
     found = [("load", "")] if _several(here) else []
@@ -93,5 +95,5 @@ def _several(here: Sequence[Point]) -> bool:
 
 
 def _is_slowed(here: Sequence[Point], name: str, points: Sequence[Point]) -> bool:
-    """Whether it is known of one of these points at least."""
+    """Whether the slowdown of this flow is known for at least one of these points."""
     return any(slowed(p, name, points) is not None for p in here)

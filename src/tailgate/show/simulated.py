@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What one simulation is shown as: a table, or the object of `tailgate simulate --json`."""
+"""The result of one simulation: a table, or the object of `tailgate simulate --json`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a terminal shows when a run ends."""
+"""The terminal's output when a run ends."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tailgate.targets.measure import Measured
 
 
 def show(measured: Measured, console: Console) -> None:
-    """Table, notes and the report's place; what went wrong comes last."""
+    """Print the table, the notes and the report's place; errors come last."""
     if measured.points:
         table.show(console, measured.run, measured.points, measured.folder, measured.beside)
         place = _short(measured.folder / "report.html")

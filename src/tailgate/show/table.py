@@ -17,7 +17,7 @@ from tailgate.show.words import load_words, ms
 from tailgate.spec.plan import Run
 from tailgate.spec.sweep import Sweep
 
-#: A terminal with fewer columns gets no interval, number of samples and idle share; the report has them.
+#: Narrower terminals get no intervals, numbers of samples and idle shares; the report has them.
 WIDE = 112
 
 
@@ -28,11 +28,11 @@ def show(
     folder: Path | None = None,
     beside: Sequence[tuple[Run, list[Point]]] = (),
 ) -> None:
-    """Print the points, the answer in a sentence, what another machine changes, the notes to the marks.
+    """Print the points, the result in a sentence, the effect of another machine, and the notes.
 
-    An experiment that the paper has as a table is printed as one, beside it; `folder` is the run's, `beside`
-    has points that it lacks (`cells.beside`). One whose real-time tasks use a file system shows how long they
-    wait for it, one whose schedulers are a grid has matrices.
+    An experiment that repeats a table of the paper is printed as that table, beside the paper's; `folder` is
+    the run's, `beside` has points that it lacks (`cells.beside`). An experiment whose real-time tasks use a
+    file system also shows how long they wait for it. Schedulers that are a grid are shown as matrices.
     """
     if waits.matter(points):
         _show_waits(console, points)
@@ -75,7 +75,9 @@ def _show_dilation(console: Console, points: Sequence[Point]) -> None:
 
 
 def _apart(sweep: Sweep, points: Sequence[Point]) -> bool:
-    """Whether the throughput of the real-time flow is told, instead of the share of a rate that all lack."""
+    """Whether to show the throughput of the real-time flow; otherwise the share of the background's full rate
+    is shown.
+    """
     return bool(sweep.rt_block_size_kib) and all(p.background_rate == 1 for p in points)
 
 
@@ -138,7 +140,9 @@ def _show_shares(console: Console, run: Run, points: Sequence[Point]) -> None:
 
 
 def _show_flows(console: Console, run: Run, points: Sequence[Point]) -> None:
-    """Each flow by itself: the schedulers of a grid as matrices over its two knobs, the others a row each."""
+    """Each flow by itself: the schedulers of a grid as matrices over its two knobs, each other scheduler as a
+    row.
+    """
     rest, matrices = grids.split(run, points)
     if rest:
         table = of_numbers("scheduler", ["\n".join(lines) for lines in flows.headings(rest)])
@@ -160,7 +164,7 @@ def _labels_and_loads(points: Sequence[Point]) -> str:
 
 
 def _some_labels(points: Sequence[Point]) -> str:
-    """The first three of their schedulers, and how many more there are."""
+    """The first three of the points' schedulers, and the number of the others."""
     labels = list(dict.fromkeys(p.scheduler.label for p in points))
     return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `tailgate tune` found: tables and sentences for the terminal, and a page with the front."""
+"""The result of `tailgate tune`: tables and sentences for the terminal, and a page with the front."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ def heading(quantity: Quantity) -> str:
 
 
 def value(quantity: Quantity, number: float) -> str:
-    """A value of it, in that unit."""
+    """A value of a quantity, in the unit of its heading."""
     if math.isinf(number):
         return NONE_COMPLETED
     return digits(number if quantity.figure == "mib_s" else number / 1000)
@@ -48,12 +48,12 @@ def values(found: Answer, numbers: Sequence[float]) -> list[str]:
 
 
 def knobs(setting: Setting) -> str:
-    """Its knobs that are not at their defaults, as `inflight_max 8, split_kib 64`."""
+    """A setting's knobs that are not at their defaults, as `inflight_max 8, split_kib 64`."""
     return ", ".join(f"{name} {value}" for name, value in setting.changed.items()) or "defaults"
 
 
 def show(found: Answer, console: Console) -> None:
-    """Front, profiles with their price, and what else is to be known."""
+    """Print the front, the profiles with what they cost, and the remaining sentences."""
     table = without_frame()
     for i, name in enumerate(front_headings(found)):
         table.add_column(name, justify="left" if i < 3 else "right", overflow="fold")
@@ -69,7 +69,7 @@ def show(found: Answer, console: Console) -> None:
 
 
 def words(found: Answer, profile: Profile) -> str:
-    """A profile's price, and what the target says of it."""
+    """A profile's gains and costs, and whether the target confirms them."""
     setting = profile.candidate.setting
     text = f"{setting.scheduler}, {knobs(setting)}: {profile.price}"
     if profile.confirmed_price:
@@ -80,7 +80,7 @@ def words(found: Answer, profile: Profile) -> str:
 
 
 def _limits_on_target(found: Answer, profile: Profile) -> str:
-    """Whether the profile keeps what must be kept on the target, with the values that it breaks, or all."""
+    """Whether the profile keeps all limits on the target, with the values that miss one, or all values."""
     if not profile.confirmed or not profile.confirmed_missed:
         return ""
     places = {q: i for i, q in enumerate(found.question.quantities)}
@@ -103,7 +103,7 @@ def front_headings(found: Answer) -> list[str]:
 
 
 def front_rows(found: Answer) -> list[list[str]]:
-    """The references, then the front with the names that its settings have."""
+    """The rows of the references, then those of the front with the names of its settings."""
     names: dict[str, list[str]] = {}
     for profile in found.profiles:
         names.setdefault(profile.candidate.setting.label, []).append(profile.name)
@@ -119,7 +119,7 @@ def front_rows(found: Answer) -> list[list[str]]:
 
 
 def sentences(found: Answer) -> list[str]:
-    """The best of each scheduler, what cannot be kept, bfq, dead regions, and what it took."""
+    """The best setting of each scheduler, missed limits, bfq, dead regions, and the amount of simulation."""
     first, goal = found.question.quantities[0], found.question.objectives[0]
     out = []
     if not found.front:
@@ -156,7 +156,7 @@ def sentences(found: Answer) -> list[str]:
 
 
 def _winner(found: Answer, order: Sequence[str]) -> str:
-    """Whether one scheduler beats all others, by their best; `order` has the best first."""
+    """Whether one scheduler's best setting beats those of all others; `order` has the best first."""
     first, *as_good = found.best_schedulers
     if as_good:
         told = f"{', '.join(as_good)} {'is' if len(as_good) == 1 else 'are'}"
@@ -167,7 +167,7 @@ def _winner(found: Answer, order: Sequence[str]) -> str:
 
 
 def write(found: Answer, title: str, about: str, facts: Sequence[tuple[str, str]], path: Path) -> None:
-    """The page: the front as a plot, the profiles with the lines that set them, tables."""
+    """Write the page: the front as a plot, the profiles with their commands, tables."""
     front = rows.HtmlTable(
         "The front",
         [*rows.texts(*front_headings(found)[:3]), *rows.numbers(*front_headings(found)[3:])],
@@ -202,14 +202,16 @@ def _row(cells: Sequence[str]) -> rows.Row:
 
 
 def _axes(found: Answer) -> tuple[str, str]:
-    """The words at x and y."""
+    """The titles of the axes."""
     x, y = _places(found)
     quantities = found.question.quantities
     return heading(quantities[x]), heading(quantities[y])
 
 
 def _places(found: Answer) -> tuple[int, int]:
-    """What is at x and y: the first rate, or else the last objective; the first latency, or the first."""
+    """The objectives at x and y. y is the first latency, or else the first; x is the first rate, or else the
+    last.
+    """
     quantities = found.question.quantities
     y = next((i for i, q in enumerate(quantities) if q.is_latency), 0)
     x = next((i for i, q in enumerate(quantities) if not q.is_latency and i != y), len(quantities) - 1)
@@ -258,7 +260,7 @@ def _panel(found: Answer) -> Panel:
 
 
 def _at_axis(quantity: Quantity, number: float) -> float | None:
-    """Where the plot has a value; None, which is not drawn, for an infinite one."""
+    """The place of a value in the plot; None for an infinite one, which is not drawn."""
     return float(value(quantity, number)) if math.isfinite(number) else None
 
 

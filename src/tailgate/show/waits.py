@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from tailgate.runs.points import Point
 from tailgate.show.words import ms
 
-#: What the last columns mean.
+#: Explanation of the last columns.
 NOTE = "Blocked is a task that no signal wakes (state D), from going to sleep until it is woken."
 
 
 def matter(points: Sequence[Point]) -> bool:
-    """Whether these points are about that: a real-time task uses a file system."""
+    """Whether a real-time task uses a file system at these points."""
     return any(p.blocked and p.real_time for p in points)
 
 
@@ -21,7 +21,7 @@ def flows(points: Sequence[Point]) -> list[str]:
 
 
 def headings(points: Sequence[Point]) -> list[tuple[str, str]]:
-    """The columns' two lines, beside the scheduler's."""
+    """The two heading lines of each column after the scheduler's."""
     return [
         ("fdatasync", "n"),
         *((key, "ms") for key in ("p50", "p99", "max")),

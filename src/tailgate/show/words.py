@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How figures are written, in tables and in the report alike."""
+"""Figures in words, for tables and the report."""
 
 import math
 

@@ -38,6 +38,6 @@ def panels(runs: Runs) -> list[Panel]:
 
 
 def _at_least(histogram: Histogram) -> list[float]:
-    """For each value of the histogram the share of samples that are as large or larger."""
+    """For each value of the histogram, the share of samples that are at least as large."""
     above = histogram.counts[::-1].cumsum()[::-1]
     return (above / histogram.n).tolist()  # type: ignore[no-any-return]

@@ -21,10 +21,10 @@ from tailgate.spec.plan import Run
 
 #: Percentile -> marker, as in the legend; the colour is the load.
 SYMBOLS: Mapping[str, str] = {"p50": "circle", "p99": "diamond", "p99.9": "square"}
-#: Marker of each of several real-time flows, of which only the p99.9 is drawn.
+#: Marker of each real-time flow where there are several; then only the p99.9 is drawn.
 FLOW_SYMBOLS: Sequence[str] = ("square", "circle", "diamond", "x-thin")
 FEW_LOADS = 4
-#: Where a logarithmic latency axis is labelled.
+#: Labels of a logarithmic latency axis.
 TICKS_MS = [m * 10**e for e in (-3, -2, -1, 0, 1, 2) for m in (1, 2, 5)]
 
 
@@ -64,7 +64,7 @@ def panels(runs: Runs, published: Published) -> list[Panel]:
 
 
 def series(points: Sequence[Point]) -> list[tuple[str, str, str]]:
-    """(flow, percentile, symbol) of what a panel draws."""
+    """(flow, percentile, symbol) of each series in a panel."""
     flows = max((p.real_time for p in points), key=len, default=())
     if len(flows) > 1:
         return [(flow, "p99.9", symbol) for flow, symbol in zip(flows, FLOW_SYMBOLS, strict=False)]
@@ -80,10 +80,10 @@ def _traces(runs: Runs, load: str | None, label: str, published: Published) -> l
 
 
 def _measured(run: Run, points: Sequence[Point], load: str | None, label: str, beside: bool) -> list[Trace]:
-    """One run's percentiles; `beside`: another run's stand in the same panel."""
+    """One run's percentiles; `beside`: the panel also shows another run's."""
     here = [p for p in points if p.variant is None and (p.sweep.label, p.scheduler.label) == (load, label)]
     here.sort(key=lambda p: p.background_rate)
-    # The simulator's markers are hollow where another target's stand beside them.
+    # The simulator's markers are hollow if the panel also shows another target's.
     hollow = "-open" if run.target == "sim" and beside else ""
     traces = []
     for name, key, symbol in series(here):
@@ -91,7 +91,7 @@ def _measured(run: Run, points: Sequence[Point], load: str | None, label: str, b
         several = name if len(here[0].real_time) > 1 else ""
         trace: Trace = {
             "type": "scatter",
-            # Between few loads a line would claim what was not measured.
+            # With few loads, a line would suggest values between them that were not measured.
             "mode": "lines+markers" if len(rows) > FEW_LOADS else "markers",
             "name": " ".join(filter(None, (run.target, several, key))),
             "x": [p.bg.mib_s if p.bg else 0.0 for p, _ in rows],
@@ -142,7 +142,9 @@ def _hover(point: Point, flow: PointFlow, key: str) -> str:
 
 
 def _ranges(all_traces: Iterable[list[Trace]]) -> tuple[list[float], list[float], list[float]]:
-    """x, y linear, y logarithmic (decades): the same for all panels, the paper's points included."""
+    """Ranges of x, linear y and logarithmic y (in decades), equal for all panels; they include the paper's
+    points.
+    """
     traces = [t for traces in all_traces for t in traces]
     xs = [x for t in traces for x in t["x"]] or [1.0]
     ys = [y for t in traces for y in t["y"] if y > 0] or [1.0]

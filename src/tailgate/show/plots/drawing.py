@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An experiment's plot: panels, their legend, the words at their axes."""
+"""An experiment's plot: its panels, legend and axis titles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from tailgate.spec.experiment import Experiment
 
 @dataclass(frozen=True)
 class Drawing:
-    """What the report draws of an experiment. `axes` are the words at x and y; () where panels have them.
-    `large`: panels with a value written in each cell, two beside each other at most.
+    """An experiment's plot. `axes` are the titles of x and y; () if each panel has its own. `large`: panels
+    with a value in each cell, two beside each other at most.
     """
 
     legend: Legend
@@ -23,7 +23,7 @@ class Drawing:
 
 
 def draw(spec: Experiment, runs: Runs, published: Published) -> Drawing | None:
-    """The plot in the form that the experiment asks for; None where it asks for tables alone."""
+    """The plot in the form that the experiment asks for; None if it asks for tables only."""
     x = spec.paper.x if spec.paper else "Background throughput (MiB/s)"
     y = spec.paper.y if spec.paper else "Latency of the real-time task (ms)"
     match spec.plot:

@@ -10,7 +10,7 @@ CORNER = COLOURS[3]
 
 
 def panels(runs: Runs) -> list[Panel]:
-    """A panel for each run, load, flow and figure; none where no two knobs vary."""
+    """A panel for each run, load, flow and figure; empty unless exactly two knobs vary."""
     out = []
     for run, points in runs:
         dilation = max((p.dilation for p in points if p.variant is None), default=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The legends of the plots; what the shapes look like is in templates/legend.html."""
+"""The legends of the plots; templates/legend.html defines the shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tailgate.show.plots.panel import COLOURS, Runs, labels, line_colour
 
 @dataclass(frozen=True)
 class Entry:
-    """One sign and what it stands for. A shape has a colour of its own, or that of the text."""
+    """One sign and its meaning. A shape has its own colour, or the text's."""
 
     shape: str
     words: str
@@ -20,8 +20,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Legend:
-    """`ramp`: colours from one of `ends` to the other, if they tell a load or a value. `scales`: whether a
-    reader may choose the scale of the latency axis.
+    """`ramp`: a scale of colours from one of `ends` to the other, for a load or a value. `scales`: whether
+    the reader can switch the scale of the latency axis.
     """
 
     entries: Sequence[Entry]
@@ -31,7 +31,7 @@ class Legend:
 
 
 def of_curves(runs: Runs) -> Legend:
-    """What markers stand for, and the switch of the latency axis."""
+    """The meaning of markers, and the switch of the latency axis."""
     series = curves.series([p for _, points in runs for p in points])
     several = len({flow for flow, _, _ in series}) > 1
     names = {"p50": "median", "p99": "p99", "p99.9": "p99.9"}
@@ -44,7 +44,7 @@ def of_curves(runs: Runs) -> Legend:
 
 
 def of_medians() -> Legend:
-    """What the bars' colours stand for."""
+    """The meaning of the bars' colours."""
     return Legend(
         [
             Entry("bar", "median latency", medians.LATENCY),
@@ -54,12 +54,12 @@ def of_medians() -> Legend:
 
 
 def of_lines(runs: Runs) -> Legend:
-    """Which line is which scheduler's: of `sizes` and `ccdf`."""
+    """The line of each scheduler, for the plots `sizes` and `ccdf`."""
     every = labels(runs)
     return Legend([Entry("dot", label, line_colour(every, label)) for label in every])
 
 
 def of_grids() -> Legend:
-    """What the colours of cells say, and which cells have an outline."""
+    """The meaning of the cells' colours and outlines."""
     corners = Entry("open", "both knobs at their lowest or highest value", grids.CORNER)
     return Legend([corners], ramp=grids.SCALE, ends=("lowest in the panel", "highest"))

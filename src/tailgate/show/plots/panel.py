@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What all kinds of plots share: a panel as plotly draws it, its colours, bars of 95 % intervals."""
+"""Parts that all kinds of plots share: panel, colours, bars of 95 % intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ COLOURS = ("#3b6fd4", "#2a9d8f", "#c9a227", "#d1495b")
 PUBLISHED = "#9b5de5"
 GREY = "#8a93a0"
 
-#: A trace or a layout, in plotly's own words.
+#: A trace or a layout in plotly's format.
 Trace = dict[str, Any]
 Runs = Sequence[tuple[Run, Sequence[Point]]]
-#: By the load's label.
+#: The paper's points by the load's label.
 Published = Mapping[str | None, Sequence[paper.Published]]
 
 _LAYOUT: Trace = {
@@ -33,10 +33,10 @@ _LAYOUT: Trace = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot. `about` says what it shows to readers who do not see it.
+    """One plot. `about` describes it to readers who cannot see it.
 
-    `y_linear` and `y_log` are the ranges of the latency axis (the second in decades), where a reader may
-    switch between the two.
+    `y_linear` and `y_log` are the ranges of the latency axis (the second in decades), between which the
+    reader can switch.
     """
 
     title: str
@@ -49,12 +49,12 @@ class Panel:
 
     @property
     def figure(self) -> Trace:
-        """What plotly is given."""
+        """The figure as plotly reads it."""
         return {"data": self.data, "layout": _LAYOUT | self.own_layout}
 
 
 def interval_bars(flows: Sequence[PointFlow], key: str, colour: str) -> Trace:
-    """The 95 % intervals of a percentile, in ms; an end that does not exist is at the value itself."""
+    """The 95 % intervals of a percentile, in ms; a missing end is drawn at the value itself."""
     ends = [(f.lat_us[key], *f.ci_us[key]) for f in flows]
     return {
         "type": "data",
@@ -73,6 +73,8 @@ def labels(runs: Runs) -> list[str]:
 
 
 def line_colour(all_labels: Sequence[str], label: str) -> str:
-    """The colour of a scheduler's line, among those of all schedulers."""
+    """The colour of a scheduler's line. `all_labels` are the schedulers of all runs, so that colours
+    agree.
+    """
     palette = (*COLOURS, PUBLISHED, GREY)
     return palette[all_labels.index(label) % len(palette)]

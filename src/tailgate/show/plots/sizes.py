@@ -8,7 +8,7 @@ from tailgate.show.plots.panel import Panel, Runs, Trace, interval_bars, labels,
 
 
 def panels(runs: Runs) -> list[Panel]:
-    """A panel for each run and kind of load, the block size left aside."""
+    """A panel for each run and kind of load; loads that differ only in block size share a panel."""
     found: dict[tuple[int, str], dict[str, list[Point]]] = {}
     for i, (_, points) in enumerate(runs):
         for p in points:

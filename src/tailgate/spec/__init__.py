@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a user writes, read and checked: experiments, drives, machines, cgroups, the paper's numbers."""
+"""Files that users write, read and checked: experiments, drives, machines, cgroups, papers' numbers."""

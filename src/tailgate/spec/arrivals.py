@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""When the requests of a real-time flow come, whatever became of those before: as an experiment says it."""
+"""Times at which requests of a real-time flow are due, independent of completions, as an experiment states
+them.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -9,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 Kind = Literal["periodic", "jitter", "poisson", "burst", "drift", "reset"]
 
 
-#: The parameter that a kind needs besides its period.
+#: The parameter that each kind needs besides its period.
 PARAMETERS: Mapping[str, str] = {
     "jitter": "jitter_percent",
     "burst": "burst",
@@ -22,15 +24,18 @@ Period = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class Arrivals(BaseModel, extra="forbid", frozen=True):
-    """When requests come. `period_us` is one number for all real-time flows, or one each in turn."""
+    """Due times of requests. `period_us` is one number for all real-time flows, or a list with one for
+    each.
+    """
 
     kind: Kind
     period_us: Period | Annotated[tuple[Period, ...], Field(min_length=1)]
-    #: Each comes this share of the period early or late at most, uniformly; the grid itself stays.
+    #: Each request is early or late by at most this share of the period, uniformly; the grid itself is
+    #: regular.
     jitter_percent: Annotated[int, Field(ge=1, le=50)] | None = None
-    #: This number of requests comes at once, then none for as many periods.
+    #: This number of requests is due at once, followed by a pause of as many periods.
     burst: Annotated[int, Field(ge=2, le=1024)] | None = None
-    #: The period grows by this share, evenly, until the end.
+    #: By the end the period has grown by this share, evenly.
     drift_percent: Annotated[int, Field(ge=1, le=1000)] | None = None
     #: Mean number of requests after which the grid jumps to another phase.
     reset_every: Annotated[int, Field(ge=2)] | None = None
@@ -47,7 +52,7 @@ class Arrivals(BaseModel, extra="forbid", frozen=True):
 
     @property
     def words(self) -> str:
-        """Such as `jitter 20 %`."""
+        """The kind and its parameter, as in `jitter 20 %`."""
         return {
             "periodic": "by the clock",
             "jitter": f"jitter {self.jitter_percent} %",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cgroups of flows, and what they are told: files of the controller io, and what dilation does to them.
+"""The cgroups of flows and their settings: files of the controller io, and how dilation changes their values.
 
 A cgroup is named by its path below the mount, such as `tenants/a`; "" is the root.
 
-The files are those that Debian's kernels have (Documentation/admin-guide/cgroup-v2.rst): io.latency and
-io.prio.class are not among them.
+The supported files exist in Debian's kernels (Documentation/admin-guide/cgroup-v2.rst), which lack io.latency
+and io.prio.class.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +12,10 @@ from typing import Any
 
 from tailgate.base.errors import one_of
 
-#: Names the cgroup above those of the flows, where io.cost.* is set.
+#: Name of the root cgroup, above those of the flows, where io.cost.* is set.
 ROOT = "root"
 
-#: By file what must stand there: a range for one number, or the kind of each key of a drive's line.
+#: By file its valid content: a range for one number, or the kind of each key in a drive's line.
 FILES: Mapping[str, tuple[int, int] | Mapping[str, str]] = {
     "io.weight": (1, 10_000),
     "io.bfq.weight": (1, 1000),
@@ -34,10 +34,10 @@ FILES: Mapping[str, tuple[int, int] | Mapping[str, str]] = {
     },
 }
 OF_ROOT = ("io.cost.qos", "io.cost.model")
-#: The files that the simulator has too.
+#: Files that the simulator supports.
 SIMULATED = frozenset({"io.mqfq.weight"})
 
-#: By kind: what is expected in words, what is taken, and what is written under a dilation. Times are in us.
+#: By kind: expected values in words, their test, and how dilation changes one. Times are in us.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any, int], str]]] = {
     "rate": (
         "a whole number above 0",
@@ -61,7 +61,9 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any, int], str]
 
 
 def check(group: str, settings: Mapping[str, Any]) -> None:
-    """ValueError, which begins with the file and its key, for what a cgroup of this name does not take."""
+    """ValueError for a file or value that a cgroup of this name does not accept; it begins with file
+    and key.
+    """
     of_group = [file for file in FILES if (file in OF_ROOT) == (group == ROOT)]
     for file, value in settings.items():
         if file not in of_group:
@@ -83,12 +85,12 @@ def check(group: str, settings: Mapping[str, Any]) -> None:
 
 
 def parent(path: str) -> str:
-    """The cgroup that a cgroup is in; the root's is the root."""
+    """The parent of a cgroup; the root is its own parent."""
     return path.rpartition("/")[0]
 
 
 def with_parents(paths: Iterable[str]) -> list[str]:
-    """These cgroups, the root, and all in between, each once, a parent before its children."""
+    """These cgroups, the root, and all cgroups in between, each once, parents first."""
     found = {""}
     for path in paths:
         while path:
@@ -98,9 +100,9 @@ def with_parents(paths: Iterable[str]) -> list[str]:
 
 
 def lines(cgroups: Mapping[str, Mapping[str, Any]], dilation: int) -> str:
-    """What the guest writes: lines of cgroup below the mount, file, value; KEY=VALUE are for the drive.
+    """Lines for the guest: cgroup below the mount, file, value; a value of KEY=VALUE pairs is for the drive.
 
-    A cgroup that is told nothing is a line of its own.
+    A cgroup without settings is a line with its name alone.
     """
     out = []
     for group, settings in cgroups.items():

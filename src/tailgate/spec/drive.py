@@ -12,7 +12,7 @@ from tailgate.spec.toml import load_toml, parse_toml
 
 
 class Parameter(BaseModel, extra="forbid", frozen=True):
-    """One number of the drive: value, unit, where it comes from, and whether it was fitted."""
+    """One parameter of the drive: value, unit, source, and whether it was fitted."""
 
     value: int
     unit: str
@@ -28,17 +28,17 @@ class Drive(BaseModel, extra="forbid", frozen=True):
     parameters: dict[str, Parameter]
 
 
-#: Parameters of vflash that are its driver's and not the drive's: how the block layer sees the drive.
+#: Parameters of vflash that belong to its driver, not to the drive: how the block layer sees the drive.
 OF_DRIVER = frozenset({"attachment", "depth"})
 
-#: The drive that flash/flash.h describes by its parameters' defaults.
+#: A drive with the default of every parameter in flash/flash.h.
 DEFAULTS = Drive(name="defaults", title="The parameters' own defaults", parameters={})
 
 
 def load(name: str) -> tuple[Path, Drive]:
-    """The drive file of this name in the checkout, or at this path if it ends in .toml.
+    """The drive file with this name in the checkout, or at this path if it ends in .toml.
 
-    UsageError if there is none, or if it is not right.
+    UsageError if there is none, or if it is invalid.
     """
     if name.endswith(".toml"):
         return Path(name), parse_toml(Path(name), Drive)
@@ -46,7 +46,7 @@ def load(name: str) -> tuple[Path, Drive]:
 
 
 def values(drive: Drive, changes: Mapping[str, int]) -> dict[str, int]:
-    """The drive's parameters with what an experiment changes of them. UsageError for what it may not set."""
+    """The drive's parameters with an experiment's changes. UsageError for a parameter that it may not set."""
     found = {key: p.value for key, p in drive.parameters.items()} | dict(changes)
     for key in ("dilation", "seed"):
         if key in found:
@@ -60,7 +60,7 @@ def values(drive: Drive, changes: Mapping[str, int]) -> dict[str, int]:
 
 
 def split(values: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """Those of the drive as `flash/` models it, and those of its driver."""
+    """Splits parameters into those of the drive, as `flash/` models it, and those of its driver."""
     model = {key: v for key, v in values.items() if key not in OF_DRIVER}
     return model, {key: v for key, v in values.items() if key in OF_DRIVER}
 

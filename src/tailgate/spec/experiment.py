@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments as files: what is compared, under which load, beside which published figure, if any.
+"""Experiments as files: schedulers to compare, the load, and the published figure to compare with, if any.
 
-An experiment is `experiments/<family>/<name>.toml` with the fio job file that it names. The file says
-everything that decides a result; nothing is inherited from the machine that happens to run it.
+An experiment is `experiments/<family>/<name>.toml` with the fio job file that it names. The file states
+everything that decides a result; no default depends on the machine that runs it.
 """
 
 import re
@@ -28,7 +28,7 @@ CgroupPath = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9
 
 
 class FlowSettings(BaseModel, extra="forbid", frozen=True):
-    """A flow is what the results call the processes of one section of the fio job file."""
+    """A flow: the processes of one section of the fio job file, under the name that results use."""
 
     section: str
     role: Literal["real-time", "background"]
@@ -44,7 +44,7 @@ Seeds = Annotated[tuple[Seed, ...], AfterValidator(distinct)]
 
 
 class ModeOfSim(BaseModel, extra="forbid", frozen=True):
-    """What the simulator, which is faster, measures instead."""
+    """What the simulator measures in this mode instead, as it is faster."""
 
     rt_samples: Annotated[int, Field(ge=1)] | None = None
     background_rates: Annotated[Shares, Field(min_length=1)] | None = None
@@ -52,48 +52,48 @@ class ModeOfSim(BaseModel, extra="forbid", frozen=True):
 
 
 class Mode(BaseModel, extra="forbid", frozen=True):
-    """How much is measured: real-time requests a point and seed, loads, seeds."""
+    """The amount of measuring: real-time requests for each point and seed, loads, seeds."""
 
-    #: 0 where a point ends by time.
+    #: 0 if a point ends by time.
     rt_samples: Annotated[int, Field(ge=0)] = 0
-    #: How long a point without samples of a real-time flow takes, in (undilated) seconds.
+    #: Duration of a point that has no samples of a real-time flow, in (undilated) seconds.
     duration_s: Annotated[float, Field(gt=0)] | None = None
     background_rates: Annotated[Shares, Field(min_length=1)]
     seeds: Annotated[Seeds, Field(min_length=1)]
-    #: A point ends after this time (undilated seconds) even if it lacks samples, and says so.
+    #: Time limit of a point in undilated seconds; a point that ends by it without all samples is marked.
     limit_s: Annotated[float, Field(gt=0)]
     sim: ModeOfSim = ModeOfSim()
 
     def on(self, target: str) -> "Mode":
-        """What this mode is on a target."""
+        """This mode as it is on a target."""
         changes = self.sim.model_dump(exclude_none=True) if target == "sim" else {}
         return self.model_copy(update={**changes, "sim": ModeOfSim()})
 
 
 class MachineSettings(BaseModel, extra="forbid", frozen=True):
-    """The machine in the lab: vCPUs, and how much slower than life the drive runs."""
+    """The lab's machine: virtual CPUs, and by which factor the drive is slowed down."""
 
     smp: Annotated[int, Field(ge=1, le=SMP_MAX)] = 1
     dilation: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
-    #: The most I/O operations per second that any point reaches: sets the first dilation, and the estimate
-    #: of time.
+    #: The highest number of I/O operations per second of any point. Decides the first dilation and the
+    #: estimate of time.
     iops_max: Annotated[int, Field(gt=0)]
     memory_mib: Annotated[int, Field(ge=256)] = 1024
-    #: What the simulator has instead, one of machines/, unless it is told another one.
+    #: The simulator's machine, one of machines/, if the command line names no other.
     simulated: str = "paper"
-    #: How long one virtual CPU may run before the next one does, with several of them in virtual time: less
-    #: is finer, and slower to emulate. 0: as QEMU does by itself.
+    #: Longest time that one of several virtual CPUs runs before the next one, in virtual time. Smaller values
+    #: are more exact, and slower to emulate. 0: QEMU's own choice.
     slice_us: Annotated[int, Field(ge=0)] = 0
 
 
 class Variant(BaseModel, extra="forbid", frozen=True):
-    """Some points measured once more on another machine or drive, to show what that changes."""
+    """Some points measured again on another machine or drive, to show the difference."""
 
     title: str
     modes: tuple[ModeName, ...]
     schedulers: Annotated[tuple[Label, ...], Field(min_length=1)]
     background_rates: Annotated[Shares, Field(min_length=1)]
-    #: Instead of the mode's; several CPUs cost much host time.
+    #: Replaces the mode's value; several CPUs cost much host time.
     rt_samples: Annotated[int, Field(ge=1)] | None = None
     machine: MachineSettings
     drive: dict[str, int] = {}
@@ -108,22 +108,22 @@ class Paper(BaseModel, extra="forbid", frozen=True):
     x: str
     y: str
     latency: str
-    #: Which of our points stands beside the paper's: Table II has the highest throughput with the latency
-    #: there, Table III the highest latency with the throughput there.
+    #: Which of our points is compared with the paper's. Table II has the highest throughput and its latency,
+    #: Table III the highest latency and its throughput.
     cells: Cells = "highest throughput"
-    #: How the paper draws it; its tables are not drawn, and shares are a table. A grid has two varying knobs.
+    #: The form of the paper's figure. Tables and shares are shown as tables. A grid has two varying knobs.
     plot: Plot = "bandwidth-latency"
 
 
 class Experiment(BaseModel, extra="forbid", frozen=True):
-    """A whole experiment file. `name` is `family/name`; `path` is the file.
+    """A whole experiment file. `name` is `family/name`; `path` is its path.
 
-    In the file `axes` may stand for sweeps, and a scheduler may have a grid; `load` writes both out. It also
-    adds what the file that it `extends` has. An experiment that repeats no published figure has no `paper`;
-    then neither its loads nor its schedulers name anything of a paper's.
+    In the file, `axes` may replace `sweeps`, and a scheduler may have a grid; `load` expands both. It also
+    adds the content of the file that the experiment `extends`. An experiment that repeats no published figure
+    has no `paper`; then its loads and schedulers name nothing of a paper either.
     """
 
-    #: The file beside it that has what this one does not say.
+    #: A file in the same folder, whose values apply where this file has none.
     extends: str | None = None
     title: str
     drive: str
@@ -165,7 +165,7 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
                 raise ValueError(
                     f"sweeps[{i}].arrivals: expected a real-time flow, and rt_samples in all modes"
                 )
-            # A point ends when the real-time flow has its samples, or else by time.
+            # A point ends when the real-time flow has its samples, or without samples by time.
             for name, mode in self.modes.items():
                 if self.real_time(sweep) and not mode.rt_samples and not mode.duration_s:
                     raise ValueError(f"modes.{name}: expected rt_samples or duration_s: when a point ends")
@@ -187,7 +187,7 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
         return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "real-time")
 
     def background(self, sweep: Sweep) -> tuple[str, ...]:
-        """The names of a load's background flows, the ones whose rate is set."""
+        """The names of a load's background flows, whose rate is varied."""
         return tuple(name for name in self.flows_in(sweep) if self.flows[name].role == "background")
 
     def cgroups_in(self, sweep: Sweep, scheduler: Scheduler) -> dict[str, str]:
@@ -197,7 +197,7 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
         return {name: path for name, path in found.items() if path}
 
     def queue_of(self, scheduler: Scheduler) -> dict[str, Knob]:
-        """The settings of the queue that are written for a scheduler."""
+        """The queue settings that are written for a scheduler."""
         return {k: v for k, v in (self.queue | scheduler.queue).items() if v != "default"}
 
     def job_of(self, sweep: Sweep) -> str:
@@ -206,7 +206,7 @@ class Experiment(BaseModel, extra="forbid", frozen=True):
 
     @property
     def plot(self) -> Plot:
-        """How the report draws it: as the paper does, or else by what its loads have."""
+        """The form of the report's plot: the paper's, or one that suits the loads."""
         if self.paper:
             return self.paper.plot
         if any(self.real_time(sweep) for sweep in self.sweeps):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An experiment that says only in what it differs from another one."""
+"""An experiment that states only its differences from another one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +9,11 @@ from tailgate.spec.toml import read_toml
 
 
 def expand_extends(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """An experiment's data, with what the file `extends` of the same folder says and this one does not.
+    """An experiment's data, with the values of the file `extends` in the same folder where it has none.
 
-    Tables are merged key by key. An array has the entries of this file alone, but each is merged with the
-    other file's entry of that label. ValueError for what is no name of a file beside it, and for a file that
-    extends one itself.
+    Tables are merged key by key. An array has only this file's entries, each merged with the other file's
+    entry of the same label. ValueError if `extends` names no file in the folder, or a file that itself
+    extends one.
     """
     if "extends" not in data:
         return dict(data)
@@ -28,7 +28,7 @@ def expand_extends(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """A value of this file, `above`, over the other file's."""
+    """This file's value, `above`, merged over the other file's."""
     if isinstance(below, dict) and isinstance(above, dict):
         return below | {key: _merged(below.get(key), value) for key, value in above.items()}
     if isinstance(below, list) and isinstance(above, list):

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scheduler at every combination of the values of some knobs: one table of an experiment's file."""
+"""Expands one table of an experiment's file into a scheduler at every combination of some knobs' values."""
 
 import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
 
-#: A knob whose name ends so is a time; a label says it in the largest unit in which it is whole.
+#: Knobs whose names end so are times; a label states one in the largest unit that makes it a whole number.
 _NANOSECONDS = re.compile(r"_nsec$|_ns$")
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 
 
 def expand_grids(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's data in which each scheduler that has `grid` has become one for each combination.
+    """An experiment's data, in which each scheduler with a `grid` is replaced by one for each combination.
 
-    `grid` is a table of knobs, each with an array of values. The last knob changes first. A label is the
-    scheduler's, and the values, joined by `-`: `kyber-50us-100ms`. ValueError for what is no grid.
+    `grid` is a table of knobs, each with an array of values. The last knob varies fastest. A label is the
+    scheduler's label and the values, joined by `-`: `kyber-50us-100ms`. ValueError for an invalid grid.
     """
     if not isinstance(schedulers := data.get("schedulers"), list):
         return dict(data)
@@ -42,7 +42,7 @@ def expand_grids(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def words(knob: str, value: object) -> str:
-    """A knob's value as a label says it: 50us for 50000 of read_lat_nsec."""
+    """A knob's value in a label: 50us for 50000 of read_lat_nsec."""
     if isinstance(value, int) and value and _NANOSECONDS.search(knob):
         size, unit = next((s, u) for s, u in _UNITS if value % s == 0)
         return f"{value // size}{unit}"

@@ -9,26 +9,26 @@ from tailgate.base.paths import MACHINES
 from tailgate.spec.drive import Parameter
 from tailgate.spec.toml import load_toml
 
-#: What `tailgate simulate` simulates unless told otherwise: the machine of the K2 paper.
+#: The machine that `tailgate simulate` uses by default: that of the K2 paper.
 DEFAULT = "paper"
 
 
 class SimulatedMachine(BaseModel, extra="forbid", frozen=True):
     """A machine. Parameters and costs are those of the structs Machine and Costs in sim/simulate.hpp.
 
-    One without the parameter `cpus`, or with fewer, has as many as the experiment says.
+    A machine without `cpus`, or with fewer than the experiment has, gets the experiment's number.
     """
 
     name: str
     title: str
-    #: Like a guest, it measures with time dilated where an experiment's load needs that.
+    #: Whether time is dilated as in a guest, if an experiment's load needs that.
     dilated: bool = False
     parameters: dict[str, Parameter] = {}
     costs: dict[str, Parameter] = {}
 
     @property
     def cpus(self) -> int | None:
-        """The number of processors, if it is the machine's own."""
+        """The number of processors, if the machine states one."""
         parameter = self.parameters.get("cpus")
         return parameter.value if parameter else None
 
@@ -39,5 +39,5 @@ class SimulatedMachine(BaseModel, extra="forbid", frozen=True):
 
 
 def load(name: str) -> tuple[Path, SimulatedMachine]:
-    """The machine file of this name in the checkout. UsageError if there is none, or if it is not right."""
+    """The machine file with this name in the checkout. UsageError if there is none, or if it is invalid."""
     return load_toml(MACHINES, "machine", name, SimulatedMachine)

@@ -25,14 +25,14 @@ COLUMNS = (
     "note",
 )
 
-#: Table II of the K2 paper pairs the highest throughput with the latency there; Table III the highest latency
-#: with the throughput there.
+#: Table II of the K2 paper pairs the highest throughput with its latency, Table III the highest latency with
+#: its throughput.
 _PAIRS = (
     ("max_bg_throughput", "rt_p99.9_latency_at_max_throughput", "at the highest throughput"),
     ("bg_throughput_at_max_p99.9_latency", "max_rt_p99.9_latency", "at the highest latency"),
 )
 _ACCESS = {"read": "read", "write": "write", "readwrite": "read/write"}
-#: Units of the files in those of results: (key, factor).
+#: Units of the paper files, converted to those of results: (key, factor).
 _UNITS: Mapping[str, tuple[str, float]] = {
     "MiB/s": ("mib_s", 1.0),
     "MB/s": ("mib_s", 1e6 / 2**20),
@@ -41,8 +41,8 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "ms": ("lat_us.p99.9", 1e3),
     "us": ("lat_us.p99.9", 1.0),
 }
-#: Units of the figures that `lines` choose: (key, factor). The K2-split paper has the throughput of all
-#: processes together, and the p99; Kyber's has a reading and a writing flow.
+#: Units of the figures that `lines` select: (key, factor). The K2-split paper states the throughput of all
+#: processes together and the p99; the Kyber paper states both for a reading and a writing flow.
 _FIGURES: Mapping[tuple[str, str], tuple[str, float]] = {
     ("total_throughput", "MiB/s"): ("total_mib_s", 1.0),
     ("rt_p99_latency", "ms"): ("lat_us.p99", 1e3),
@@ -82,14 +82,16 @@ class Published:
 
     @property
     def tail(self) -> tuple[str, float] | None:
-        """The real-time flow's percentile that the paper has: its name in `lat_us`, and us."""
+        """The percentile of the real-time flow that the paper has: its name in `lat_us`, and its value
+        in us.
+        """
         prefix = "lat_us."
         tails = ((k.removeprefix(prefix), v) for k, v in self.values.items() if k.startswith(prefix))
         return next(tails, None)
 
 
 def read(path: Path) -> list[Row]:
-    """All lines of a paper's file. UsageError if it is none."""
+    """All lines of a paper's file. UsageError if it is not one."""
     try:
         with path.open(newline="", encoding="utf-8") as f:
             rows: list[Row] = list(csv.DictReader(line for line in f if not line.startswith("#")))
@@ -101,7 +103,7 @@ def read(path: Path) -> list[Row]:
 
 
 def load(path: Path, sweep: Sweep) -> list[Published]:
-    """The published points of this load, Table II's before Table III's; none if the tables lack it."""
+    """The published points of this load, Table II's before Table III's; none if the tables do not have it."""
     rows = read(path)
     if sweep.row:
         found = [r for r in rows if all(r.get(k) == v for k, v in sweep.row.items())]
@@ -156,7 +158,7 @@ def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
     values, rounding = {}, {}
     for row in rows:
         key, factor = _UNITS[row["unit"]]
-        # The tables drop zeros at the end of a latency: 16 is 16.00.
+        # The tables leave out zeros at the end of a latency: 16 stands for 16.00.
         digits = 2 if row["unit"] == "ms" else len(row["value"].partition(".")[2])
         values[key] = float(row["value"]) * factor
         rounding[key] = 0.5 * 10**-digits * factor
@@ -166,7 +168,7 @@ def _published(scheduler: str, where: str, rows: Sequence[Row]) -> Published:
 def cell(points: Sequence[Published], names: Sequence[str], highest: Cells) -> Published | None:
     """The published point of a scheduler, by its names in the paper, if the paper has one.
 
-    Of the tables that have two it is that at the highest throughput or latency.
+    For tables with two points, it is the point at the highest throughput or at the highest latency.
     """
     where = next(words for _, _, words in _PAIRS if words.endswith(highest))
     return next((p for p in points if p.scheduler in ("", *names) and p.where in ("", where)), None)

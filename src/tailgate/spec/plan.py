@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is measured: the experiment, one of its modes, and the boots or simulations that are its chunks."""
+"""The plan of a run: the experiment, one of its modes, and its chunks, each a boot or a group of
+simulations.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +12,7 @@ from tailgate.spec.sweep import Sweep
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked: the experiment, one of its modes, and the choices made on the command line."""
+    """The request: an experiment, one of its modes, and the choices of the command line."""
 
     name: str
     spec: Experiment
@@ -25,7 +27,7 @@ class Run:
 class Chunk:
     """One boot: one scheduler, load and seed, its rates in order. `variant` is an index, None the main run.
 
-    A point ends when the first real-time flow has `rt_samples`; where that is 0, after `duration_s`.
+    A point ends when the first real-time flow has `rt_samples`, or after `duration_s` if `rt_samples` is 0.
     """
 
     scheduler: Scheduler
@@ -58,7 +60,7 @@ class PlannedPoint:
 
     @property
     def name(self) -> str:
-        """What the files of the point begin with in the chunk's folder."""
+        """The prefix of the point's files in the chunk's folder."""
         return f"p{self.index}"
 
     @property

@@ -19,21 +19,22 @@ class Scheduler(BaseModel, extra="forbid", frozen=True):
     label: Label
     name: str
     knobs: dict[str, Knob] = {}
-    #: Settings of the queue that differ from the experiment's for this row; "default" leaves the kernel's.
+    #: Queue settings that differ from the experiment's for this scheduler; "default" leaves the kernel's
+    #: value.
     queue: dict[str, Knob] = {}
     #: Knobs that are times: they are multiplied by the dilation, as the drive's latencies are.
     dilated: tuple[str, ...] = ()
-    #: Knobs that are rates: they are divided by it.
+    #: Knobs that are rates: they are divided by the dilation.
     rates: tuple[str, ...] = ()
-    #: By path of the cgroup, or "root", what it is told, as {"io.max": {"rbps": 100000000}}. A flow that is
-    #: named here and has no cgroup has one of its name. The simulator has io.mqfq.weight only.
+    #: Settings by path of the cgroup, or "root", as in {"io.max": {"rbps": 100000000}}. A key may also be a
+    #: flow without a cgroup, which then gets a cgroup of that name. The simulator has io.mqfq.weight only.
     cgroups: dict[str, dict[str, Any]] = {}
-    #: The scheduler's name in the paper's tables and text, or its names, where those differ.
+    #: The scheduler's name in the paper, or its names if tables and text differ.
     paper: str | tuple[str, ...] | None = None
 
     @property
     def papers(self) -> tuple[str, ...]:
-        """All of its names in the paper."""
+        """All names of this scheduler in the paper."""
         return (self.paper,) if isinstance(self.paper, str) else self.paper or ()
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    """ValueError for a value that stands twice: it would be measured twice, and count as two."""
+    """ValueError for a duplicate value: it would be measured twice, and count as two."""
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"{value} stands twice; expected each once")
@@ -27,59 +27,59 @@ Shares = Annotated[tuple[Share, ...], AfterValidator(distinct)]
 
 
 class FileSystem(BaseModel, extra="forbid", frozen=True):
-    """A file system, made anew on the beginning of the drive for each point, and mounted on /mnt."""
+    """A file system, made anew at the beginning of the drive for each point, and mounted on /mnt."""
 
     type: Literal["ext4", "xfs", "f2fs"]
-    #: Its size; what lies beyond is the drive's alone. mkfs.xfs makes none below 300 MiB.
+    #: Its size; the rest of the drive is outside of it. mkfs.xfs makes none below 300 MiB.
     mib: Annotated[int, Field(ge=64)]
 
 
 class Sweep(BaseModel, extra="forbid", frozen=True):
-    """A load at several rates of its background, and how it differs from the experiment's other loads."""
+    """A load at several rates of its background."""
 
-    #: Names the load where an experiment has several.
+    #: Identifies the load in an experiment with several loads.
     label: Label | None = None
     access: Literal["random", "sequential"]
     op: Literal["read", "write", "readwrite", "trim"]
     block_size_kib: Annotated[int, Field(gt=0)]
-    #: Of the real-time flows, where theirs is another one.
+    #: Block size of the real-time flows, if it differs.
     rt_block_size_kib: Annotated[int, Field(gt=0)] | None = None
-    #: Further keys that the points carry, such as trimmed_percent.
+    #: Further keys of the points in results, such as trimmed_percent.
     keys: dict[str, Knob] = {}
-    #: background_rate 1.0 is no limit at all; a share below it is that share of this rate, over all
-    #: processes of the background.
+    #: background_rate 1.0 means no limit. A lower value is that share of this rate, over all background
+    #: processes.
     full_rate_mib_s: Annotated[float, Field(gt=0)]
-    #: With true, background_rate 1.0 is full_rate_mib_s too: where the paper's own sweep ended there.
+    #: If true, background_rate 1.0 is full_rate_mib_s too, because the paper's own sweep ended there.
     limited: bool = False
-    #: Instead of the experiment's.
+    #: Replaces the experiment's job.
     job: str | None = None
-    #: What `${NAME}` stands for in the job file; fio itself takes it from its environment.
+    #: Values of `${NAME}` in the job file; fio itself takes them from its environment.
     variables: dict[str, str] = {}
-    #: When the requests of the real-time flows come, if the job file does not say so.
+    #: Times at which requests of the real-time flows are due, if the job file does not state them.
     arrivals: Arrivals | None = None
-    #: The flows that take part, of the experiment's; none named: all.
+    #: The flows of the experiment that take part; empty: all.
     flows: tuple[str, ...] = ()
-    #: The schedulers that meet this load, by label; none named: all.
+    #: The schedulers that are measured under this load, by label; empty: all.
     schedulers: tuple[Label, ...] = ()
-    #: Instead of the mode's.
+    #: Replaces the mode's rates.
     background_rates: Shares = ()
-    #: The drive's state under this load: parameters that differ from the drive file's.
+    #: Drive parameters under this load that differ from the drive file's, such as its state.
     drive: dict[str, int] = {}
-    #: What the load's files are on; the drive must keep its data then (memory_backed). The target vm only.
+    #: The file system of the load's files; the drive must then keep its data (memory_backed). Target vm only.
     file_system: FileSystem | None = None
-    #: Instead of the machine's.
+    #: Replaces the machine's value.
     iops_max: Annotated[int, Field(gt=0)] | None = None
-    #: Columns that choose the one line of the paper's file that has the figure of this load.
+    #: Columns that select the line of the paper's file with the figure of this load.
     row: dict[str, str] = {}
-    #: Columns that choose the lines of the paper's file that have this load, each a figure of one scheduler.
+    #: Columns that select the lines of the paper's file for this load, each a figure of one scheduler.
     lines: dict[str, str] = {}
-    #: Whether the paper's tables have this load; they give access, op and block size, but no other drive
-    #: state or mix.
+    #: Whether the paper's tables have this load. They identify a load by access, op and block size, but not
+    #: by other state of the drive or mix.
     in_tables: bool = True
 
     @property
     def carried(self) -> dict[str, Knob]:
-        """The further keys of its points."""
+        """The further keys of the load's points."""
         return {**({"arrivals": self.arrivals.words} if self.arrivals else {}), **self.keys}
 
     @property
@@ -92,7 +92,7 @@ class Sweep(BaseModel, extra="forbid", frozen=True):
 
     @property
     def words_without_size(self) -> str:
-        """The same for loads that differ in the block size alone."""
+        """The load in words without its block size, for loads that differ only in that."""
         return self._words()
 
     def _words(self, *size: str) -> str:
@@ -105,11 +105,11 @@ class Sweep(BaseModel, extra="forbid", frozen=True):
 
 
 def expand(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment file with `sweeps` instead of `axes`, if its loads are given by those.
+    """An experiment file with its `axes` expanded into `sweeps`; without `axes` it is unchanged.
 
-    `axes` are lists of partial sweeps, and each combination of one of each list is a load: its label is
-    theirs joined by `-`, an empty one left out, its tables are theirs merged. `sweep` is what all have, and
-    `lines` gives some of them, by label, their lines of the paper. ValueError for what is not so.
+    `axes` are lists of partial sweeps; each combination of one from each list is a load. Its label is theirs
+    joined by `-`, without empty ones; its tables are theirs merged. `sweep` has the keys that all loads
+    share, and `lines` has the paper's lines of some loads, by label. ValueError for invalid data.
     """
     if "axes" not in data:
         return dict(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TOML files as pydantic models: one line that says what is wrong with a file, and where."""
+"""Reads TOML files into pydantic models. An error is one line that says what is wrong, and where."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def load_toml(folder: Path, kind: str, name: str, model: type[Model]) -> tuple[Path, Model]:
-    """The file `<name>.toml` of a folder of them. UsageError if there is none, or if it is not right."""
+    """The file `<name>.toml` in a folder. UsageError if there is none, or if it is invalid."""
     path = folder / f"{name}.toml"
     if not path.is_file():
         known = sorted(p.stem for p in folder.glob("*.toml"))
@@ -25,7 +25,7 @@ def load_toml(folder: Path, kind: str, name: str, model: type[Model]) -> tuple[P
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file. UsageError if it cannot be read, or is not valid."""
+    """The content of a TOML file. UsageError if it cannot be read or parsed."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
@@ -39,7 +39,7 @@ def parse_toml(
 ) -> Model:
     """Read a TOML file into a model. UsageError: one line with file, key (or line) and what was expected.
 
-    `prepare` writes out what the file may have in a shorter form; ValueError for what is not right in that.
+    `prepare` expands short forms in the file; ValueError if one is invalid.
     """
     written = read_toml(path)
     try:
@@ -52,7 +52,7 @@ def parse_toml(
         raise UsageError(f"{path}: {_explain(e.errors(), model, data)}") from e
 
 
-#: Where pydantic speaks of Python's types, TOML's.
+#: TOML's names for types, in place of Python's, which pydantic uses.
 _EXPECTED: Mapping[str, str] = {
     "tuple_type": "an array",
     "dict_type": "a table",
@@ -62,8 +62,8 @@ _EXPECTED: Mapping[str, str] = {
 
 
 def _explain(errors: Sequence[ErrorDetails], model: type[BaseModel], data: object) -> str:
-    """The first finding of pydantic in one clause: key, what was expected, what stood there."""
-    # An unknown key is the likeliest reason for a missing one, so it is told first.
+    """The first error of pydantic in one clause: key, expected value, value found."""
+    # An unknown key is the likeliest reason for a missing one, so it is reported first.
     found = min(errors, key=lambda e: e["type"] != "extra_forbidden")
     place = _place(found, data)
     key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
@@ -75,7 +75,7 @@ def _explain(errors: Sequence[ErrorDetails], model: type[BaseModel], data: objec
         case "value_error":
             message = str(found["ctx"]["error"])
             return f"{key}: {message}" if key else message
-    # A union reports each of its arms.
+    # pydantic reports an error for each member of a union.
     expected = dict.fromkeys(_expected(e) for e in errors if _place(e, data) == place)
     return f"{key}: expected {' or '.join(expected)}, got {found['input']!r}"
 
@@ -83,13 +83,13 @@ def _explain(errors: Sequence[ErrorDetails], model: type[BaseModel], data: objec
 def _expected(error: ErrorDetails) -> str:
     if error["type"] in _EXPECTED:
         return _EXPECTED[error["type"]].format(**error.get("ctx", {}))
-    # Such as `Input should be a valid integer, unable to parse string as an integer`.
+    # For example `Input should be a valid integer, unable to parse string as an integer`.
     message = error["msg"].removeprefix("Input should be ").partition(", unable to")[0]
     return message[:1].lower() + message[1:]
 
 
 def _place(error: ErrorDetails, data: Any) -> list[str | int]:
-    """The keys that lead to an error. Pydantic names the arms of unions among them, which are no keys."""
+    """The keys that lead to an error, without the names of union members that pydantic puts among them."""
     place: list[str | int] = []
     for part in error["loc"]:
         try:
@@ -101,7 +101,7 @@ def _place(error: ErrorDetails, data: Any) -> list[str | int]:
 
 
 def _known_keys(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys of the table at a place; indices, and names in a dict of models, are no fields of a model."""
+    """The keys of the table at a place; indices, and names in a dict of models, are not fields of a model."""
     for part in place:
         if field := model.model_fields.get(str(part)):
             model = next(_models_in(field.annotation), model)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The simulator as the lab calls it."""
+"""The lab's interface to the simulator."""

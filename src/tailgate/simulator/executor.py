@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where simulations run: processes of this host, or the workers of a Dask cluster."""
+"""Executors of simulations: processes of this host, or the workers of a Dask cluster."""
 
 import importlib
 import multiprocessing
@@ -17,9 +17,9 @@ DASK_ANSWERS_S = 5.0
 
 @contextmanager
 def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
-    """`jobs` processes of this host, or, with the address of a Dask scheduler, its workers."""
+    """`jobs` processes of this host, or the workers of the Dask scheduler at this address."""
     if dask is None:
-        # A fork would take along the threads' locks; started anew, a worker has none.
+        # A forked worker would inherit locks that other threads hold; a spawned one does not.
         fresh = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_begin)
         try:
@@ -40,14 +40,14 @@ def executor(jobs: int, dask: str | None) -> Iterator[Executor]:
 
 
 def _begin() -> None:
-    """A worker's beginning."""
+    """Prepare a new worker."""
     # The terminal interrupts the workers too; their tracebacks would hide the message of the main process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A main process that is killed cannot end its workers, which would wait for work for ever."""
+    """End this worker with the main process; a killed main process would leave it waiting for work."""
     parent = multiprocessing.parent_process()
     assert parent
     parent.join()

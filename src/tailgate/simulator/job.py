@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A simulation from a fio job file as it is and a few choices, without an experiment."""
+"""A simulation of an unchanged fio job file and a few choices, without an experiment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from tailgate.spec.scheduler import Knob
 
 @dataclass(frozen=True)
 class Choices:
-    """What `tailgate simulate` is told beside the job file; the names are those of its options.
+    """The options of `tailgate simulate` besides the job file, under the options' names.
 
-    `drive` None: the parameters' own defaults. `cpus` None: the machine's, or else 1. `seed` None: 1 for the
-    drive, and the job's own. `seconds` 0: no limit.
+    `drive` None: the default of every parameter. `cpus` None: the machine's number, or else 1. `seed` None: 1
+    for the drive, and the job's own seed. `seconds` 0: no limit.
     """
 
     drive: str | None = None
@@ -50,7 +50,7 @@ def simulation_of(file: Path, choices: Choices) -> Simulation:
     seed = 1 if choices.seed is None else choices.seed
     if not 0 <= seed < 2**32:
         raise UsageError(f"--seed: expected 0 to {2**32 - 1}, got {seed}")
-    if not 0 <= choices.seconds <= SECONDS_MAX:  # also of what is no number
+    if not 0 <= choices.seconds <= SECONDS_MAX:  # false for NaN, too
         raise UsageError(f"--seconds: expected 0 to {SECONDS_MAX:g}, got {choices.seconds:g}")
     cpus = machine.cpus or 1 if choices.cpus is None else choices.cpus
     if not 1 <= cpus <= 64:
@@ -58,7 +58,7 @@ def simulation_of(file: Path, choices: Choices) -> Simulation:
     changes = simulation.by_owner(choices.parameters)
     drive = drives.load(choices.drive)[1] if choices.drive else drives.DEFAULTS
     own = dict(changes["drive"])
-    dilation = own.pop("dilation", 1)  # the lab's, of a point that was measured slower than life
+    dilation = own.pop("dilation", 1)  # of a point that the lab measured with dilated time
     values, driver = drives.split(drives.values(drive, own))
     device, processors = settings.queue_settings(choices.queue, "--queue")
     costs = {name: p.value for name, p in machine.costs.items()}

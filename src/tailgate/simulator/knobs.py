@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The knobs of every scheduler: name, unit, range, scale and default.
 
-What the simulator has declares its knobs in C, once for the kernel module and for the simulator
-(sched/knobs.h), and is asked here. The kernel's bfq, and the setting of the queue that is the one knob of
-`none`, are not simulated and stand here.
+The simulator's schedulers declare their knobs in C, once for the kernel module and for the simulator
+(sched/knobs.h), and this module asks the simulator for them. It declares those that are not simulated itself:
+the knobs of the kernel's bfq, and the queue setting that is the one knob of `none`.
 """
 
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from typing import Any
 from tailgate.simulator import simulation
 from tailgate.spec.scheduler import Knob as Value
 
-#: Units of knobs that are times: where time is dilated, they become longer too.
+#: Units of knobs that are times: dilation multiplies them.
 TIMES = ("ns", "us", "ms", "s")
-#: Units of knobs that are rates: they become lower.
+#: Units of knobs that are rates: dilation divides them.
 RATES = ("requests/s",)
 AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A knob. `least`, `most` and `step` are those of its numbers.
+    """A knob. `least`, `most` and `step` describe its numbers.
 
-    `default` is a number, a word, "auto", or None where it depends on the drive. `scale` is how a search
-    steps through the numbers, "log" or "linear"; "choice" where the values are `words`. `automatic` is what
-    "auto" is for the simulator, 0 if it is not accepted.
+    `default` is a number, a word, "auto", or None if it depends on the drive. `scale` is how a search steps
+    through the numbers, "log" or "linear"; it is "choice" if the values are `words`. `automatic` is the
+    simulator's number for "auto", 0 if "auto" is not accepted.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Knob:
 
     @property
     def dilated(self) -> bool:
-        """Whether it is a time."""
+        """Whether the knob is a time."""
         return self.unit in TIMES
 
     @property
     def rate(self) -> bool:
-        """Whether it is a rate."""
+        """Whether the knob is a rate."""
         return self.unit in RATES
 
 
 _INT_MAX = 2**31 - 1
 
-#: The kernel's bfq (block/bfq-iosched.c; its defaults are for a drive that is not rotational).
+#: The kernel's bfq (block/bfq-iosched.c; defaults for a drive that is not rotational).
 BFQ = (
     Knob("slice_idle", "ms", 0, _INT_MAX, 8, "log", "how long a queue that ran empty keeps the drive"),
     Knob("slice_idle_us", "us", 0, _INT_MAX, 8000, "log", "slice_idle in microseconds"),
@@ -67,7 +67,7 @@ BFQ = (
     Knob("back_seek_max", "KiB", 0, _INT_MAX, 16384, "log", "how far behind the head a request may lie"),
     Knob("back_seek_penalty", "times", 1, _INT_MAX, 2, "log", "what such a distance counts more"),
 )
-#: Settings of the queue, below queue/ and not below queue/iosched.
+#: Knobs that are settings of the queue: they are in queue/, not in queue/iosched.
 OF_QUEUE = frozenset({"nr_requests"})
 NR_REQUESTS = Knob(
     "nr_requests", "requests", 4, 65535, None, "log", "tags of a hardware queue: requests at a time"
@@ -76,7 +76,7 @@ NR_REQUESTS = Knob(
 
 @lru_cache
 def declared() -> Mapping[str, Mapping[str, Knob]]:
-    """By scheduler, its knobs by name. UsageError if the simulator is not built."""
+    """The knobs of each scheduler, by name. UsageError if the simulator is not built."""
     found = {
         name: {k.name: _of(k) for k in knobs} for name, knobs in simulation.module().schedulers().items()
     }
@@ -84,7 +84,7 @@ def declared() -> Mapping[str, Mapping[str, Knob]]:
 
 
 def _of(knob: Any) -> Knob:
-    """A knob as the simulator's module has it."""
+    """A knob, from the simulator's own description."""
     words = tuple(knob.words)
     if words:
         default: Value = words[knob.initial]

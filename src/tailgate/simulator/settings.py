@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From what users set to what the simulator is told."""
+"""Converts the settings of users to those of the simulator."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from tailgate.spec.scheduler import Knob, Scheduler
 DEVICE_SETTINGS = ("nr_requests", "max_sectors_kb")
 
 
-#: Settings of the queue that have no say in the model, and those that do with one value only.
+#: Queue settings without effect in the model; and those that the model supports with some values only.
 NEUTRAL_SETTINGS = frozenset({"rotational", "add_random", "iostats", "read_ahead_kb"})
 
 
@@ -22,9 +22,9 @@ ONLY_SETTINGS: Mapping[str, tuple[int, ...]] = {"wbt_lat_usec": (0,), "io_poll":
 
 
 def simulated(scheduler: Scheduler) -> bool:
-    """Whether the simulator has it, with all that is set beside it.
+    """Whether the simulator supports a scheduler with all its settings.
 
-    Of cgroups it has the weights of mqfq only, and it throttles no writeback.
+    It supports no cgroup setting but the weights of mqfq, and no throttling of writeback.
     """
     files = {file for settings in scheduler.cgroups.values() for file in settings}
     only_kernels = files - cgroups.SIMULATED or scheduler.queue.get("wbt_lat_usec")
@@ -65,10 +65,12 @@ def queue_settings(settings: Mapping[str, Knob], where: str) -> tuple[dict[str, 
 
 
 def check_scheduler(name: str, knobs: Mapping[str, Knob], where: str) -> dict[str, int]:
-    """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for what does not exist."""
+    """The knobs of a scheduler as numbers. UsageError, beginning with `where`, for unknown schedulers or
+    knobs.
+    """
     if name not in (known := simulation.module().schedulers()):
         raise UsageError(f"{where}: the simulator has no scheduler {name}; expected {one_of(list(known))}")
-    # `none` has a setting of the queue in place of a knob.
+    # The one knob of `none` is a setting of the queue.
     declared = {} if name == "none" else knobs_of.declared()[name]
     out = {}
     for knob, value in knobs.items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The simulator as the lab calls it: everything it is told, and its answer, in plain values.
+"""The lab's interface to the simulator: the input of a simulation and its outcome, in plain values.
 
-A Simulation is picklable, so that it can be run in another process or on another machine: `simulate` is what
-runs there. This module imports little, as each of those processes imports it.
+A Simulation is picklable, so that it can be run in another process or on another machine, which calls
+`simulate`. This module imports little, because each of those processes imports it.
 """
 
 import dataclasses
@@ -19,26 +19,28 @@ from tailgate.base.errors import UsageError
 from tailgate.load.process import Process
 from tailgate.spec import cgroups
 
-#: Schedulers of the kernel that the simulator does not have.
+#: Schedulers of the kernel that the simulator lacks.
 NOT_SIMULATED = frozenset({"bfq"})
 DIRECTIONS = ("read", "write")
 
 
-#: Sees what the block layer has counted so far (Sample in sim/simulate.hpp), and returns knobs to change.
+#: Called with the block layer's counters so far (Sample in sim/simulate.hpp); returns knobs to change.
 Watcher = Callable[[Any], Mapping[str, int]]
 
 
 class BrokenSimulationError(Exception):
-    """A simulation broke one of its own rules, or ran on another build than it should: an error of ours."""
+    """A simulation broke one of its own rules, or ran on another build than requested: an error in
+    Tailgate.
+    """
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What is simulated. The names are those of sim/simulate.hpp; `drive` has those of flash/flash.h.
+    """The input of a simulation. Names are those of sim/simulate.hpp; in `drive`, those of flash/flash.h.
 
-    `drive` may also have `write_cache`, as vflash has it. `flows` names what the flow of each process is
-    called in the answer. `build`, if it is not empty, is the `build()` that alone may run it. `weights` are
-    io.mqfq.weight of cgroups, by path.
+    `drive` may also have vflash's `write_cache`. `flows` are the names of the processes' flows in the
+    outcome. `build`, if not empty, is the only `build()` that may run it. `weights` are io.mqfq.weight of
+    cgroups, by path.
     """
 
     flows: tuple[str, ...]
@@ -73,22 +75,22 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Direction:
-    """What a flow did in one direction; `block` and `scheduler` are within the block layer and scheduler."""
+    """One direction of a flow. `block` and `scheduler` are times within the block layer and the scheduler."""
 
     ios: int
     bytes: int
     latency: Latencies
     block: Latencies
     scheduler: Latencies
-    #: Latencies by ioprio, where requests have priorities of their own.
+    #: Latencies by ioprio, if requests have priorities of their own.
     priorities: Mapping[int, Latencies] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a simulation. `flows` by name: counted time in ns, and (reads, writes).
+    """The outcome of a simulation. `flows` by name: counted time in ns, and (reads, writes).
 
-    `found` has the knobs that were set to `auto`, where the scheduler says what they were found to be.
+    `found` has the values that the scheduler chose for knobs set to `auto`, if it reports them.
     """
 
     flows: Mapping[str, tuple[float, tuple[Direction, Direction]]]
@@ -98,11 +100,11 @@ class Outcome:
     events: int
     drive: Mapping[str, int]
     found: Mapping[str, int]
-    #: The scheduler's state at the end, where it tells of one: kyber's tokens as read_tokens, write_tokens.
+    #: The scheduler's state at the end, if it reports one: kyber's tokens as read_tokens, write_tokens.
     state: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def rate(self, flow: str) -> float:
-        """By what a count of this flow becomes one a second; 0 if it ran for no time at all."""
+        """The factor from a count of this flow to a rate per second; 0 if the flow ran for no time."""
         runtime_ns = self.flows[flow][0]
         return 1e9 / runtime_ns if runtime_ns else 0.0
 
@@ -117,7 +119,7 @@ def module() -> ModuleType:
 
 @lru_cache
 def build() -> str:
-    """Names the simulator's build: a hash of the files of its module."""
+    """Identifies the simulator's build: a hash of the files of its module."""
     file = module().__file__
     assert file is not None
     path = Path(file)
@@ -133,8 +135,8 @@ def build() -> str:
 
 
 def check(simulation: Simulation, where: str) -> None:
-    """Let the simulator itself look at what it would run. UsageError, beginning with `where`."""
-    # One request of each process: on a drive and a machine that take no time, more might never end.
+    """Let the simulator check a simulation, in a run of 1 ns. UsageError, beginning with `where`."""
+    # Only one request of each process: more might never end on a drive and a machine that take no time.
     once = tuple(
         dataclasses.replace(p, ios_max=1, start_ns=0, ramp_ns=0, trace=p.trace[:1])
         for p in simulation.processes
@@ -145,7 +147,7 @@ def check(simulation: Simulation, where: str) -> None:
         raise UsageError(f"{where}: {e}") from e
 
 
-#: Fields of a machine and a device that no single number sets, and what sets them.
+#: Fields of a machine and a device that one number cannot set, and what sets them.
 NOT_SET: Mapping[str, str] = {
     "cpus": "--cpus",
     "costs": "the name of one cost, such as submit",
@@ -154,7 +156,7 @@ NOT_SET: Mapping[str, str] = {
 
 
 def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Parameters by whose they are: `costs`, `machine` and `device` by their fields, all else `drive`."""
+    """Parameters by owner: the fields of `costs`, `machine` and `device`; all others are `drive`."""
     sim = module()
     owners = {"costs": sim.Costs(), "machine": sim.Machine(), "device": sim.Device()}
     out: dict[str, dict[str, int]] = {name: {} for name in (*owners, "drive")}
@@ -167,9 +169,10 @@ def by_owner(values: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 
 def simulate(simulation: Simulation, every_ns: int = 0, watcher: Watcher | None = None) -> Outcome:
-    """Run it. UsageError for what is not possible, BrokenSimulationError where the simulator is wrong.
+    """Run a simulation. UsageError for an impossible one, BrokenSimulationError for an error in the
+    simulator.
 
-    A watcher is called every `every_ns` of simulated time.
+    The watcher is called every `every_ns` of simulated time.
     """
     if simulation.build and simulation.build != build():
         raise BrokenSimulationError(
@@ -196,7 +199,7 @@ def _config(sim: ModuleType, simulation: Simulation) -> Any:
     costs = _filled(sim.Costs(), simulation.costs)
     config.machine = _filled(sim.Machine(), {**simulation.machine, "costs": costs})
     drive = dict(simulation.drive)
-    # Of vflash's parameters beside those of flash/flash.h it is the one that the block layer knows.
+    # Of vflash's own parameters, the simulator's block layer only has this one.
     write_cache = drive.pop("write_cache", 0)
     config.device = _filled(sim.Device(), {"write_cache": write_cache, **simulation.device, "drive": drive})
     config.scheduler = _filled(
@@ -216,7 +219,7 @@ def _cgroup(sim: ModuleType, path: str, paths: Sequence[str], weights: Mapping[s
 
 
 def _process(sim: ModuleType, process: Process, paths: Sequence[str]) -> object:
-    # asdict() would go through every request of a trace.
+    # asdict() would copy every request of a trace.
     fields = {f.name: getattr(process, f.name) for f in dataclasses.fields(process)}
     fields["cgroup"] = paths.index(process.cgroup)
     fields["distribution"] = getattr(sim.Distribution, process.distribution.upper())
@@ -232,10 +235,12 @@ def _process(sim: ModuleType, process: Process, paths: Sequence[str]) -> object:
 
 
 def _filled(target: object, fields: Mapping[str, object]) -> object:
-    """An object of the simulator with these fields. UsageError names one that it does not have, or take."""
+    """Set fields of a simulator's object. UsageError for a field that it lacks, or a value that it
+    refuses.
+    """
     for name, value in fields.items():
         try:
-            # Files have numbers where the simulator has switches.
+            # Drive and machine files have numbers for the simulator's switches.
             setattr(target, name, bool(value) if isinstance(getattr(target, name), bool) else value)
         except AttributeError as e:
             raise UsageError(f"{name}: the simulator has no such parameter") from e
@@ -250,7 +255,7 @@ def _direction(d: Any) -> Direction:
 
 
 def _exact(result: Any) -> Latencies:
-    """The histogram `latency` of a result, with the mean, least and largest value that it counted."""
+    """The histogram `latency` of a result, with its exact mean, least and largest value."""
     latency = _latencies(result.latency)
     if result.ios:
         latency = dataclasses.replace(
@@ -260,7 +265,7 @@ def _exact(result: Any) -> Latencies:
 
 
 def _latencies(histogram: Any) -> Latencies:
-    """Mean, least and largest value are as exact as the bins."""
+    """A histogram whose mean, least and largest value are those of its bins."""
     values, counts = tuple(histogram.values_ns.tolist()), tuple(histogram.counts.tolist())
     if not values:
         return Latencies((), (), 0, 0, 0.0)

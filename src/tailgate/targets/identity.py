@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What decides the figures of a run, by name; a run's folder is called after a hash of it.
+"""The identity of a run: everything that decides its figures, by name. A run's folder is named after its
+hash.
 
-Two runs with the same identity give the same figures, on any host. What only says how they are shown, such
-as titles and the paper's numbers, is not in it; comments and docstrings of the lab's code are not either.
+Two runs with the same identity give the same figures, on any host. The identity leaves out what only changes
+the presentation, such as titles and the paper's numbers, and comments and docstrings of the lab's Python
+code.
 """
 
 import ast
@@ -20,11 +22,12 @@ from tailgate.spec.plan import Run
 #: The package tailgate.
 PACKAGE = Path(__file__).resolve().parents[1]
 #: Packages and modules that decide no figure although modules that do import them: errors, paths and
-#: progress; where records lie; what a target is; the reading of files whose content is in the identity.
+#: progress; places of records; the definition of a target; readers of files whose content is in the identity.
 DECIDE_NOTHING = frozenset(
     {"base", "guest/kernels.py", "runs/folder.py", "spec/extends.py", "spec/toml.py", "targets/protocol.py"}
 )
-#: Of an experiment: how it is shown; and what `asked` has by itself, as far as it is asked for.
+#: Parts of an experiment that are left out: its presentation, and the parts that `asked` adds as far as they
+#: are used.
 NOT_OF_EXPERIMENT: Mapping[str, Any] = {
     **dict.fromkeys(("extends", "title", "paper", "drive", "modes", "schedulers", "variants"), True),
     "sweeps": {"__all__": {"keys", "row", "lines", "in_tables"}},
@@ -33,12 +36,12 @@ NOT_OF_EXPERIMENT: Mapping[str, Any] = {
 
 
 def key(identity: Mapping[str, object]) -> str:
-    """The name of a run's folder. The order of tables decides too: the first real-time flow ends a point."""
+    """The name of a run's folder. The order of tables matters too: the first real-time flow ends a point."""
     return digest(json.dumps(identity).encode())[:12]
 
 
 def digest(*parts: bytes) -> str:
-    """A hash of these contents, in their order."""
+    """A hash of these contents in their order."""
     out = hashlib.sha256()
     for part in parts:
         out.update(len(part).to_bytes(8) + part)
@@ -46,7 +49,7 @@ def digest(*parts: bytes) -> str:
 
 
 def asked(run: Run, loads: Loads, drive: Drive) -> dict[str, object]:
-    """What decides figures on every target: the experiment as it is asked for, its files, the drive."""
+    """The parts of the identity that all targets share: the experiment as requested, its files, the drive."""
     spec = run.spec
     variants = [spec.variants[i] for i in run.variants]
     return {
@@ -62,7 +65,9 @@ def asked(run: Run, loads: Loads, drive: Drive) -> dict[str, object]:
 
 
 def files(paths: Collection[str], package: Path = PACKAGE) -> dict[str, str]:
-    """Hashes of other files of the package, by path; of a folder all files but its README and Python's."""
+    """Hashes of other files of the package, by path; for a folder, of all its files but README and
+    Python's.
+    """
     found: dict[str, str] = {}
     for path in (package / name for name in paths):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -72,7 +77,7 @@ def files(paths: Collection[str], package: Path = PACKAGE) -> dict[str, str]:
 
 
 def code(roots: Collection[str], package: Path = PACKAGE) -> dict[str, str]:
-    """Hashes of the lab's modules in `roots` and of all that these import, except DECIDE_NOTHING.
+    """Hashes of the lab's modules in `roots`, and of the modules that these import, except DECIDE_NOTHING.
 
     Modules are named by their paths below `package`. ValueError if one in DECIDE_NOTHING does not exist.
     """
@@ -92,7 +97,7 @@ def code(roots: Collection[str], package: Path = PACKAGE) -> dict[str, str]:
 
 
 def _without_docstrings(tree: ast.Module) -> str:
-    """The source without docstrings; comments are no part of a tree."""
+    """The source without docstrings; the tree has no comments."""
     for node in list(ast.walk(tree)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and (
             ast.get_docstring(node) is not None

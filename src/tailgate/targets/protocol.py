@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where an experiment can be run: a target yields measurements, and leaves what it made them of."""
+"""The interface of targets: a target yields measurements, and leaves the files that they were made of."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from tailgate.runs.measurements import Measurement
 from tailgate.spec.drive import Drive
 from tailgate.spec.plan import Chunk, Run
 
-#: Takes the measurement of a point as soon as the point has ended, from any thread.
+#: Called with the measurement of a point as soon as the point has ended, from any thread.
 OnPoint = Callable[[Measurement], None]
 
 
 class BrokenRunError(Exception):
-    """A point did not end as it should: what happened, and where more is told."""
+    """A point did not end as it should: what happened, and where to read more."""
 
 
 class Target(Protocol):
@@ -30,7 +30,7 @@ class Target(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that decides the run's figures, by name."""
+        """Everything that decides the run's figures, by name."""
 
     @property
     def key(self) -> str:
@@ -38,25 +38,25 @@ class Target(Protocol):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the same run gives the same digits again."""
+        """Whether the same run gives the same digits when it is repeated."""
 
     @property
     def sources(self) -> Mapping[str, bytes]:
-        """What a run directory keeps besides experiment, jobs, paper's numbers and drive."""
+        """Files that a run directory keeps besides experiment, jobs, paper's numbers and drive."""
 
     @property
     def environment(self) -> Mapping[str, object]:
-        """Where it ran, for environment.json."""
+        """The environment of the run, for environment.json."""
 
     def check(self) -> None:
-        """UsageError for all that is not right, before anything is written."""
+        """UsageError for anything invalid, before a file is written."""
 
     def announcement(self, records: Records, jobs: int) -> str:
-        """What is going to be measured, as far as there is no record of it yet, and how long that takes."""
+        """The points without a record, which will be measured, and the time that this takes."""
 
     def measure(self, records: Records, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
         """Measure those points of the chunks that have no record yet, `jobs` chunks or points at a time.
 
-        Each is written to `records` as soon as it has ended; in their folder, beside them, the target leaves
-        what it made them of. BrokenRunError as soon as one breaks.
+        Each is written to `records` as soon as it has ended; the target leaves the files that it made them
+        of beside them in the folder of `records`. BrokenRunError as soon as a measurement fails.
         """

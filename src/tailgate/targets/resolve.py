@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From an experiment file and the choices of a command line to the run that is measured."""
+"""Turns an experiment file and the choices of a command line into the run to measure."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ def resolve(
     loads: Sequence[str] | None = None,
     drive: str | None = None,
 ) -> Run:
-    """What a command line asks of an experiment file. UsageError for what is not in it.
+    """The run that a command line asks for. UsageError for a choice that the experiment file does not have.
 
-    `loads` are patterns of the labels of the loads, as a shell has them; `drive` stands for the file's.
+    `loads` are shell patterns of load labels; `drive` replaces the file's.
     """
     spec = experiments.load(path)
     if drive:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The target `sim`: the same schedulers and drive in a discrete-event simulator, in this host's processes.
+"""The target `sim`: the same schedulers and drive in a discrete-event simulator, in processes of this host.
 
-Each point is a simulation of its own, so points run side by side, in processes of this host or on the workers
-of a Dask cluster; on how many changes no digit. Each is written as it ends.
+Each point is a simulation of its own, so points run in parallel, in processes of this host or on the workers
+of a Dask cluster. Their number changes no digit. Each point is written as it ends.
 """
 
 import shlex
@@ -30,11 +30,11 @@ from tailgate.targets import identity
 from tailgate.targets.protocol import BrokenRunError
 from tailgate.targets.sim_point import SimPlan
 
-#: I/Os that one core simulates in a second, about; for estimates.
+#: About how many I/Os one core simulates in a second; for estimates.
 IOS_A_SECOND = 1e6
-#: A worker's start, its imports included.
+#: Seconds that a worker takes to start, its imports included.
 START_S = 1.0
-#: Which modules of the lab decide what is simulated and what is made of its outcome.
+#: Modules of the lab that decide the simulation of a point and the measurement made of its outcome.
 CODE = ("targets/sim_point.py",)
 
 
@@ -44,9 +44,9 @@ class SimTarget:
     def __init__(
         self, run: Run, path: Path, machine: str, dask: str | None = None, cpus: int | None = None
     ) -> None:
-        """`path` is the experiment file, `machine` names a machine file, `dask` is a scheduler's address.
+        """`path` is the experiment file, `machine` the name of a machine file, `dask` a scheduler's address.
 
-        `cpus` processors instead of the machine's own.
+        `cpus` replaces the machine's number of processors.
         """
         self.run = run
         self.path = path
@@ -61,7 +61,7 @@ class SimTarget:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """All that decides the figures; equal identities give equal figures on any host."""
+        """Everything that decides the figures; equal identities give equal figures on any host."""
         return {
             "target": "sim",
             **identity.asked(self.run, self.loads, self.drive),
@@ -89,7 +89,7 @@ class SimTarget:
 
     @property
     def environment(self) -> Mapping[str, object]:
-        """The machine that is simulated, and by what."""
+        """The simulated machine and the simulator's build."""
         return {"machine": self.machine.title, "simulator": self.build}
 
     @cached_property
@@ -118,7 +118,7 @@ class SimTarget:
         return shlex.join(words)
 
     def check(self) -> None:
-        """Let the simulator look at every point. UsageError for what it would refuse."""
+        """Let the simulator check every point. UsageError for a point that it would refuse."""
         if self.dask:
             with executor(1, self.dask):
                 pass
@@ -150,7 +150,7 @@ class SimTarget:
         return text
 
     def ios(self, point: PlannedPoint) -> float:
-        """Estimate of a point's number of I/O operations."""
+        """An estimate of a point's number of I/O operations."""
         return self.loads.estimate(point.chunk, point.background_rate)[0]
 
     def measure(self, records: Records, chunks: Sequence[Chunk], jobs: int, progress: Progress) -> None:
@@ -180,7 +180,9 @@ class SimTarget:
             folders.end(records.folder, chunk)
 
     def _begin(self, folder: Path, chunk: Chunk) -> None:
-        """The jobs of a chunk's points, and the traces that they replay, where `simulate` finds them."""
+        """Write the jobs of a chunk's points, and the traces that they replay, where `simulate` finds
+        them.
+        """
         folders.begin(folder, chunk, self.plan.conditions(chunk))
         place, dilation = folders.place(folder, chunk), self.plan.dilation(chunk)
         for point in chunk.points:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a point is in the simulator, and the measurement that is made of its outcome."""
+"""The simulation of a point, and the measurement that is made of its outcome."""
 
 from tailgate.load import fiojob, workload
 from tailgate.load.loads import Loads
@@ -15,10 +15,10 @@ from tailgate.spec.plan import Chunk, PlannedPoint, Run
 
 
 class SimPlan:
-    """What each point of a run is in the simulator."""
+    """The simulation of each point of a run."""
 
     def __init__(self, run: Run, loads: Loads, drive: Drive, machine: SimulatedMachine, build: str) -> None:
-        """`build` is the simulator's that alone may run it."""
+        """`build` is the only build of the simulator that may run it."""
         self.run = run
         self.loads = loads
         self.drive = drive
@@ -26,31 +26,33 @@ class SimPlan:
         self.build = build
 
     def cpus(self, chunk: Chunk) -> int:
-        """The number of processors: the variant's, else the machine's or the experiment's if it is more."""
+        """The number of processors: the variant's, or else the larger of the machine's and the
+        experiment's.
+        """
         spec = self.run.spec
         if chunk.variant is not None:
             return spec.variants[chunk.variant].machine.smp
         return max(self.machine.cpus or 0, spec.machine.smp)
 
     def dilation(self, chunk: Chunk) -> int:
-        """How much slower than life a chunk is simulated: 1, unless the machine is a guest."""
+        """The factor by which time is dilated for a chunk: 1, unless the simulated machine is a guest."""
         return self.loads.dilation(chunk) if self.machine.dilated else 1
 
     def conditions(self, chunk: Chunk) -> Conditions:
-        """On what a chunk is simulated."""
+        """The conditions under which a chunk is simulated."""
         return Conditions(
             smp=self.cpus(chunk), kernel=self.machine.name, mode="sim", dilation=self.dilation(chunk)
         )
 
     def job(self, point: PlannedPoint) -> fiojob.JobFile:
-        """The fio job of one point, the one that fio would run."""
+        """The fio job of one point, equal to the one that fio would run."""
         return self.loads.derive(point.chunk, point.background_rate, self.dilation(point.chunk), mount="")
 
     def simulation(self, point: PlannedPoint) -> Simulation:
-        """What is simulated for one point. UsageError for what is not modelled."""
+        """The simulation of one point. UsageError for a load that is not modelled."""
         chunk, spec = point.chunk, self.run.spec
         job = self.job(point)
-        # The simulator takes the first flow's time for the share of it that the processors are idle.
+        # The simulator measures the idle share of processors while its first flow runs.
         first = self.loads.first(chunk.sweep).name
         flows = tuple(sorted((s.name for s in job.sections), key=lambda name: name != first))
         variant = {} if chunk.variant is None else spec.variants[chunk.variant].drive
@@ -72,7 +74,7 @@ class SimPlan:
         )
 
     def measurement(self, point: PlannedPoint, outcome: Outcome) -> Measurement:
-        """The measurement of a point from what came of its simulation."""
+        """The measurement of a point, from the outcome of its simulation."""
         spec, chunk = self.run.spec, point.chunk
         conditions = self.conditions(chunk)
         flows = tuple(
@@ -107,7 +109,7 @@ class SimPlan:
 
 
 def _directions(name: str, section: str, outcome: Outcome, dilation: int) -> list[Flow]:
-    """What a flow did in each direction in which it did anything."""
+    """The results of a flow in each direction with at least one I/O."""
     rate = outcome.rate(section)
     return [
         Flow(
@@ -115,7 +117,7 @@ def _directions(name: str, section: str, outcome: Outcome, dilation: int) -> lis
             op=op,
             ios=d.ios,
             iops=d.ios * rate * dilation,
-            # A whole number of bytes a second, as fio has it.
+            # Rounded to whole bytes a second, as fio does.
             mib_s=round(d.bytes * rate) * dilation / 2**20,
             histogram=histogram(d.latency, dilation),
             delay=histogram(d.scheduler, dilation),
@@ -127,5 +129,5 @@ def _directions(name: str, section: str, outcome: Outcome, dilation: int) -> lis
 
 
 def histogram(latencies: Latencies, dilation: int = 1) -> Histogram:
-    """Latencies of the simulator in undilated microseconds."""
+    """The simulator's latencies in undilated microseconds."""
     return from_ns(latencies.values_ns, latencies.counts, latencies.mean_ns, latencies.max_ns, dilation)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The target `vm`: a stock kernel with our modules, the virtual drive, fio, in a virtual machine.
 
-Chunks run side by side, one a host CPU, the longest first; in virtual time that changes no digit. Each point
-comes out as it ends.
+Chunks run in parallel, one on each host CPU, the longest first; in virtual time this changes no digit. Each
+point is written as it ends.
 """
 
 import subprocess
@@ -25,7 +25,8 @@ from tailgate.targets import identity
 from tailgate.targets.vm_chunk import FILE_SYSTEM_PROGRAMS, GuestPlan, our_modules
 from tailgate.targets.vm_measure import Boots
 
-#: Which modules of the lab decide what a guest is told and what is made of what it sends; and other files.
+#: Modules of the lab that decide the input of a guest and the measurements made of its output; and other
+#: files.
 CODE = ("targets/vm_chunk.py", "targets/vm_measure.py")
 SCRIPTS = ("targets/points.sh", "guest/inside")
 
@@ -38,7 +39,7 @@ class GuestTarget:
         self.run = run
         self.path = path
         self.kernel = kernel
-        #: Read once: a build must not change them halfway.
+        #: Read once, so that a build cannot change them during the run.
         self.modules = our_modules(run, path, module_folder)
         self.drive_path, self.drive = drives.load(run.spec.drive)
         self.loads = Loads(run, path, self.drive)
@@ -47,13 +48,13 @@ class GuestTarget:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """All that decides the figures; in virtual time equal identities give equal figures."""
+        """Everything that decides the figures; in virtual time equal identities give equal figures."""
         command = [qemu.QEMU, "--version"]
         version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
         return {
             "target": "vm",
             **identity.asked(self.run, self.loads, self.drive),
-            # Depends on how the paper draws the figure.
+            # Whether a chunk is timed depends on the form of the paper's figure.
             "timed": {c.name: priority for c in plans.chunks(self.run) if (priority := self.plan.timed(c))},
             "modules": {name: identity.digest(data) for name, data in self.modules.items()},
             "kernel": [self.kernel.release, identity.digest(self.kernel.vmlinux.read_bytes())],
@@ -77,7 +78,7 @@ class GuestTarget:
 
     @property
     def sources(self) -> Mapping[str, bytes]:
-        """Our modules, and traces that are replayed."""
+        """Tailgate's modules, and the replayed traces."""
         return self.modules | {name: text.encode() for name, text in self.loads.traces.items()}
 
     @property
@@ -98,7 +99,7 @@ class GuestTarget:
         return [name for type_ in sorted(types) for name in FILE_SYSTEM_PROGRAMS[type_]]
 
     def check(self) -> None:
-        """Let fio itself read the derived jobs. UsageError with its own words, or if a program is missing."""
+        """Let fio parse the derived jobs. UsageError with fio's own message, or if a program is missing."""
         qemu.check_programs()
         for name in ("fio", *self.programs):
             programs.find(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a chunk is in a guest: a machine, a script, the files that it reads, and how long it takes.
+"""A chunk in a guest: its machine, its script, the files that it reads, and an estimate of its time.
 
 A chunk is one boot: one scheduler, its loads in a fixed order, the drive's module loaded anew before each.
 """
@@ -22,12 +22,13 @@ from tailgate.spec.experiment import MachineSettings
 from tailgate.spec.plan import Chunk, Run
 from tailgate.spec.scheduler import Scheduler
 
-#: The stock kernel's module for a scheduler. Others are ours: kernel/ has a module with a scheduler's name.
+#: The stock kernel's module of a scheduler. Other schedulers are Tailgate's: kernel/ has a module of the same
+#: name.
 SCHEDULER_MODULES: Mapping[str, str] = {"kyber": "kyber-iosched", "bfq": "bfq", "mq-deadline": "mq-deadline"}
-#: Before a point the guest writes the file system and the files on it. The time limit allows for the whole
-#: size of the file system at this rate, in (undilated) MiB a second.
+#: Before a point, the guest writes the file system and its files. For that the time limit allows the size of
+#: the file system at this rate, in (undilated) MiB a second.
 SET_UP_MIB_S = 50
-#: What makes a file system, and what checks it; its module has its own name.
+#: The programs that make and check a file system. Its module has the file system's name.
 FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
     "ext4": ("mke2fs", "e2fsck"),
     "xfs": ("mkfs.xfs", "xfs_repair"),
@@ -35,13 +36,13 @@ FILE_SYSTEM_PROGRAMS: Mapping[str, tuple[str, str]] = {
 }
 SAMPLER = "cat /proc/timer_list /sys/block/vflash0/stat"
 
-# Seconds of one host CPU: a start from a snapshot, fio's start and end, an I/O and each KiB of it.
+# Seconds of one host CPU: start from a snapshot, start and end of fio, one I/O, one KiB of an I/O.
 START_S, FIO_S, IO_S, IO_KIB_S = 0.5, 0.5, 2.0e-4, 1.0e-6
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A chunk on a machine with this dilation."""
+    """A chunk, and the machine and dilation to measure it with."""
 
     chunk: Chunk
     machine: MachineSettings
@@ -50,7 +51,9 @@ class Attempt:
 
 
 def our_module(scheduler: Scheduler) -> str | None:
-    """The module of a scheduler of ours, of k2 the one with further knobs if one of those is set."""
+    """The name of a scheduler's module, if it is Tailgate's; for k2, of the experimental one if a knob needs
+    that.
+    """
     if scheduler.name == "none" or scheduler.name in SCHEDULER_MODULES:
         return None
     knobs = scheduler.knobs.items()
@@ -71,7 +74,7 @@ def our_modules(run: Run, path: Path, folder: Path) -> dict[str, bytes]:
 
 
 class GuestPlan:
-    """What each chunk of a run is in a guest."""
+    """The machine, script and files of each chunk of a run."""
 
     def __init__(self, run: Run, loads: Loads, drive: Drive, mode: Literal["icount", "kvm"]) -> None:
         self.run = run
@@ -116,10 +119,10 @@ class GuestPlan:
         )
 
     def timed(self, chunk: Chunk) -> str:
-        """The I/O priority of the requests whose time in the scheduler is measured; "" if that of none is.
+        """The I/O priority of the requests whose time in the scheduler is measured; "" if none are.
 
-        It is where the experiment shows it, if the first real-time flow is alone in its priority and of one
-        direction.
+        They are measured if the experiment shows that time, and if its only real-time flow has one direction
+        and an I/O priority class.
         """
         spec, sweep = self.run.spec, chunk.sweep
         if spec.plot != "medians" or len(spec.real_time(sweep)) != 1 or sweep.op == "readwrite":
@@ -143,7 +146,7 @@ class GuestPlan:
         return files
 
     def job(self, attempt: Attempt, module_files: Sequence[Path]) -> machine.Job:
-        """All that the guest is given; `module_files` are our modules."""
+        """Everything that the guest gets; `module_files` are Tailgate's modules."""
         scheduler, mounted = attempt.chunk.scheduler.name, attempt.chunk.sweep.file_system
         stock = [SCHEDULER_MODULES[scheduler]] if scheduler in SCHEDULER_MODULES else []
         needed: tuple[str, ...] = ()
@@ -162,12 +165,13 @@ class GuestPlan:
             module_files=module_files,
             programs=("fio", *needed),
             limit_s=round(limit_s),
-            # A lost lock shows only here. The estimate is of one host's CPUs, and others are slower.
+            # Only this limit detects a deadlock. The estimate is for one host's CPUs; other CPUs may be
+            # slower.
             silent_s=round(120 + 8 * self.chunk_s(attempt)),
         )
 
     def machine(self, attempt: Attempt, kernel: Kernel) -> VirtualMachine:
-        """The machine that it is given to."""
+        """The virtual machine for an attempt."""
         return VirtualMachine(
             kernel=kernel,
             mode=self.mode,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measuring chunks in guests, several side by side.
+"""Measures chunks in guests, several in parallel.
 
-Where the virtual CPU is too busy for the drive to be what is measured, a chunk is measured again with
-everything slower by twice the factor (time dilation): the drive's latencies, think times, the schedulers'
-tunable times; rates divided.
+If the virtual CPU is too busy, the figures are not the drive's. Then the chunk is measured again with the
+dilation of time doubled: the drive's latencies, think times and schedulers' tunable times are multiplied by
+it, and rates are divided by it.
 """
 
 import itertools
@@ -31,7 +31,7 @@ DILATION_MAX = 256
 
 @dataclass(frozen=True)
 class Boots:
-    """The boots of a run in `folder`, where they leave what their guests send. `module_files` are ours."""
+    """The boots of a run, whose guests' files go to `folder`. `module_files` are Tailgate's modules."""
 
     plan: GuestPlan
     kernel: Kernel
@@ -41,7 +41,7 @@ class Boots:
     def measure(self, chunks: Sequence[Chunk], jobs: int, on_point: OnPoint, progress: Progress) -> None:
         """Measure these chunks, `jobs` at a time, the longest first.
 
-        BrokenRunError as soon as one breaks.
+        BrokenRunError as soon as a chunk fails.
         """
         stop = threading.Event()
         attempts = [self.plan.attempt(c) for c in chunks]
@@ -89,9 +89,9 @@ class Boots:
                 raise
 
     def _measure_chunk(self, attempt: Attempt, on_point: OnPoint) -> list[Measurement] | None:
-        """Measure one chunk, from its first point on; None if `machine.stop_all` ended it.
+        """Measure all points of one chunk; None if `machine.stop_all` ended the guest.
 
-        BrokenRunError if the guest does not end well.
+        BrokenRunError if the guest does not end as it should.
         """
         chunk = attempt.chunk
         conditions = Conditions(
@@ -139,12 +139,13 @@ class Boots:
 
 
 def _share_out_cpus(mode: str, jobs: int) -> Callable[[], None]:
-    """What each worker calls first: it takes one of the host's CPUs, for itself and the machines it starts.
+    """A function for each worker to call first: it binds the worker and its machines to one of the host's
+    CPUs.
 
     In virtual time QEMU's main loop adds the idle time to the clock when it finds the virtual CPU halted. On
-    another host CPU it may find that before the instructions up to the halt are counted, and the clock is
-    some ns ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU they
-    take turns; that is also a fifth cheaper, as neither has to wake the other across CPUs.
+    another host CPU it may find that before the instructions up to the halt are counted; the clock is then
+    some ns ahead from there on (QEMU 10, icount_start_warp_timer; seen in one of 20 boots). On one CPU the
+    two threads take turns. This is also a fifth cheaper, as neither has to wake the other across CPUs.
     """
     cpus = sorted(os.sched_getaffinity(0))
     turn = itertools.count()

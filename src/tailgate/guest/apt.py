@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What apt knows of Debian's kernels, and their packages from its archive."""
+"""Debian's kernel packages: which ones apt lists, and their download from the archive."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from tailgate.base.progress import Tell
 from tailgate.guest import kernel_build
 from tailgate.guest.labels import RT
 
-# Of a meta package's dependencies only these belong to the kernel; compilers and libraries are the host's.
+# Of a meta package's dependencies, only these are part of the kernel; compilers and libraries are the host's.
 PARTS = re.compile(r"linux-(image|modules|binary|headers|kbuild)-\S+")
 
 
@@ -33,8 +33,8 @@ def metas(label: str) -> tuple[str, str]:
 class Package:
     """A Debian package as apt's lists describe it.
 
-    `size` is that of the .deb in bytes. `parts` are the kernel's own packages that it depends on, each with
-    its version if only one version will do.
+    `size` is the size of the .deb in bytes. `parts` are the kernel packages that it depends on, with a
+    version where only one version will do.
     """
 
     name: str
@@ -52,7 +52,7 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
     image_meta, headers_meta = metas(label)
     if label.startswith("backports"):
         suites = [f"{release}-backports"]
-    else:  # one release in three archives: the newest counts, which mostly is the security one
+    else:  # the release may be in three archives: the newest version counts, mostly the security archive's
         suites = [release, f"{release}-security", f"{release}-updates"]
         suites += [suite.replace(release, "stable") for suite in suites]
     offered = suite_versions(apt_cache(["madison", image_meta]), suites)
@@ -75,7 +75,7 @@ def find_packages(label: str, apt_cache: Callable[[Sequence[str]], str]) -> tupl
 
 
 def find_source(source: kernel_build.KernelSource, apt_cache: Callable[[Sequence[str]], str]) -> Package:
-    """The package of a kernel's source: of this version, or else the newest that apt has of the series."""
+    """The package of a kernel's source in this version; if apt lacks it, the newest of the series."""
     offered = [
         line.split("|")[1].strip()
         for line in apt_cache(["madison", source.package]).splitlines()
@@ -88,7 +88,7 @@ def find_source(source: kernel_build.KernelSource, apt_cache: Callable[[Sequence
 
 
 def codename() -> str:
-    """The name of the Debian release that this machine runs. UsageError for any other system."""
+    """The name of the Debian release that this host runs. UsageError for any other system."""
     try:
         system = platform.freedesktop_os_release()
     except OSError:
@@ -124,7 +124,7 @@ def parse_package(record: str, name: str) -> Package:
     if fields.get("Package") != name:
         raise UsageError(f"apt knows no {name}: run `sudo apt-get update`")
     parts = []
-    for dependency, *_ in fields.relations["depends"] or ():  # of alternatives the first counts, as for apt
+    for dependency, *_ in fields.relations["depends"] or ():  # of alternatives, the first, as apt does
         if PARTS.fullmatch(dependency["name"]):
             relation, version = dependency["version"] or (None, None)
             parts.append((str(dependency["name"]), version if relation == "=" else None))
@@ -151,7 +151,7 @@ def run(command: Sequence[str], data: bytes | None = None, env: Mapping[str, str
         check=False,
         env={**os.environ, **(env or {})},
     )
-    # apt-cache fails for a package that it does not know; its empty answer says so as well
+    # For an unknown package apt-cache fails, and its output is empty, which the callers detect.
     if done.returncode and command[0] != "apt-cache":
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise UsageError(f"{command[0]} failed: {lines[-1]}")
@@ -159,7 +159,7 @@ def run(command: Sequence[str], data: bytes | None = None, env: Mapping[str, str
 
 
 def download(label: str, packages: Sequence[Package], into: Path, progress: Tell) -> list[Path]:
-    """Fetch packages by apt, which checks their signatures; what is there already is not fetched again."""
+    """Fetch packages with apt, which checks their signatures. Packages that are already there are kept."""
     into.mkdir(exist_ok=True)
     total = sum(p.size for p in packages)
     progress(f"kernel {label}: {len(packages)} packages, {total / 1e6:.0f} MB to download")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the guest sends while it runs, over virtio-serial into a file that grows.
+"""The messages that a guest sends while it runs, over virtio-serial into a file that grows.
 
-A file, not a socket: QEMU must never make the guest wait for a reader, or virtual time would depend on the
-host.
+It is a file and not a socket, because QEMU must never make the guest wait for a reader: virtual time would
+then depend on the host.
 
     R SIZE NAME\\n    a record of the job (`emit`), followed by SIZE bytes
-    D SIZE NAME\\n    the same of the machine itself: the kernel's log
+    D SIZE NAME\\n    a record of the machine itself, in the same form: the kernel's log
     M UPTIME NAME\\n  a mark, with the guest's seconds since boot
     T\\n              the virtual time limit is over; the guest leaves
     E CODE\\n         the job has ended with this exit code; nothing follows
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Record:
-    """A file's content. `ours` if the machine's init sent it, not the job."""
+    """A file's content. `ours`: the machine's init sent it, not the job."""
 
     name: str
     content: bytes
@@ -25,7 +25,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where the job was at a time, in seconds since the guest's boot."""
+    """The point in the job that was reached at a time, in seconds since the guest's boot."""
 
     name: str
     uptime_s: float
@@ -53,9 +53,9 @@ class Reader:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are whole with these bytes; the rest is kept for the next call.
+        """The messages that these bytes complete; an incomplete rest is kept for the next call.
 
-        Raises ValueError for what no guest of ours sends.
+        Raises ValueError for bytes that no guest of Tailgate sends.
         """
         self._pending += data
         messages = []

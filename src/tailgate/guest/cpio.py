@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Archives that the kernel unpacks as its first file system, in cpio's format newc.
 
-An archive depends on names and contents alone (sorted, no times, no owners), because in virtual time its
-bytes decide the figures' last digits. Format: the kernel's
+An archive depends only on names and contents: entries are sorted and have no times or owners. In virtual time
+the archive's bytes change the last digits of figures. Format: the kernel's
 Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Node:
-    """A file, folder or symbolic link: what it holds, and its mode as in stat(2)."""
+    """A file, folder or symbolic link: its content, and its mode as in stat(2)."""
 
     mode: int
     content: bytes = b""
@@ -36,7 +36,7 @@ def link(target: str) -> Node:
 
 
 def archive(tree: Mapping[str, Node]) -> bytes:
-    """A newc archive of these files and the folders that they lie in."""
+    """A newc archive of these files and of their folders."""
     whole = dict(tree)
     for path in tree:
         for parent in Path(path).parents:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What this machine can do, as `tailgate doctor` tells it.
+"""The findings of `tailgate doctor` about this host.
 
-Two groups of findings: `vm`, what the virtual machines need, and `host`, what decides whether this machine's
-own kernel and drives could be a target. Nothing is changed, nothing is loaded, no drive is opened.
+There are two groups: `vm`, needs of the virtual machines, and `host`, whether this host's own kernel and
+drives could be a target. Nothing is changed or loaded, and no drive is opened.
 """
 
 import os
@@ -23,7 +23,7 @@ from tailgate.guest.labels import LABELS
 from tailgate.guest.modules import kernel_compiler
 from tailgate.guest.qemu import MAJOR_MIN, QEMU, major
 
-CACHE_MIB_MIN = 2048  # four unpacked kernels with one's packages while they are unpacked
+CACHE_MIB_MIN = 2048  # four unpacked kernels, and the packages of one while they are unpacked
 
 Status = Literal["ok", "warn", "missing"]
 Group = Literal["vm", "host"]
@@ -31,7 +31,7 @@ Group = Literal["vm", "host"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, how it is, and where it is not well, the way out."""
+    """One line: what was checked, the result, and a remedy if the result is bad."""
 
     group: Group
     topic: str
@@ -58,7 +58,7 @@ class BlockDevice:
 
 
 def virtual_machines() -> Iterator[Finding]:
-    """What booting a guest and building its modules need."""
+    """The needs of booting a guest and of building its modules."""
     yield qemu(_version([QEMU, "--version"]))
     yield kvm_finding()
     for topic, command, package in (
@@ -97,7 +97,7 @@ def qemu(version: str | None) -> Finding:
 
 
 def kvm_finding() -> Finding:
-    """Whether KVM works, found by booting under it, each time anew; a device node proves nothing."""
+    """Whether KVM works, tested by booting under it each time; the existence of /dev/kvm proves nothing."""
     try:
         works = kvm.works(again=True)
     except UsageError as e:
@@ -115,7 +115,7 @@ def kvm_finding() -> Finding:
 
 
 def program(topic: str, version: str | None, package: str) -> Finding:
-    """A program that the path must offer, judged by what it printed about itself."""
+    """A program that PATH must have, judged by its output."""
     if version is None:
         return Finding("vm", topic, "missing", f"no {topic} that runs", f"apt-get install {package}")
     return Finding("vm", topic, "ok", version)
@@ -131,7 +131,7 @@ def guest(label: str, kernel: Kernel | None) -> Finding:
 
 
 def cache_space(cache: Path, free: Callable[[Path], int]) -> Finding:
-    """Room where the cache is, or will be."""
+    """Free space where the cache is or will be."""
     at = next(p for p in (cache, *cache.parents) if p.exists())
     mib = free(at) // 2**20
     if mib < CACHE_MIB_MIN:
@@ -144,7 +144,7 @@ def cache_space(cache: Path, free: Callable[[Path], int]) -> Finding:
 
 
 def this_kernel(root: Path, release: str | None = None) -> Iterator[Finding]:
-    """Whether modules can be built for the running kernel, and loaded. `root` is / but in tests."""
+    """Whether modules can be built for the running kernel and loaded. `root` differs from / in tests only."""
     release = release or platform.release()
     yield Finding("host", "kernel", "ok", release)
     if not (root / "proc/modules").exists():
@@ -188,7 +188,7 @@ def secure_boot(root: Path) -> bool | None:
     """Secure Boot's state by the firmware's variable; None without EFI."""
     for variable in (root / "sys/firmware/efi/efivars").glob("SecureBoot-*"):
         try:
-            return variable.read_bytes()[4:5] == b"\1"  # four bytes of attributes come first
+            return variable.read_bytes()[4:5] == b"\1"  # the value follows four bytes of attributes
         except OSError:
             return None
     return None
@@ -202,7 +202,7 @@ def _read(path: Path) -> str:
 
 
 def drives(root: Path) -> Iterator[BlockDevice]:
-    """Block devices that have hardware queues; loop, zram and the like are left out."""
+    """Block devices with hardware queues; loop, zram and similar devices are left out."""
     for block in sorted((root / "sys/block").glob("*")):
         if "virtual" in block.resolve().parts and not block.name.startswith("nullb"):
             continue
@@ -224,7 +224,7 @@ def drives(root: Path) -> Iterator[BlockDevice]:
 
 
 def drive_findings(root: Path) -> Iterator[Finding]:
-    """The drives, and what sets their scheduler at boot."""
+    """The drives, and the rules that set their scheduler at boot."""
     any_drive = False
     for d in drives(root):
         any_drive = True
@@ -250,7 +250,9 @@ def drive_findings(root: Path) -> Iterator[Finding]:
 
 
 def scheduler_rules(root: Path) -> Iterator[tuple[Path, str]]:
-    """udev rules that write `queue/scheduler`: file and line. In /etc a file hides those of its name."""
+    """udev rules that write `queue/scheduler`: file and line. A file in /etc hides files of the same name
+    elsewhere.
+    """
     seen = set()
     for folder in ("etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d"):
         for path in sorted((root / folder).glob("*.rules")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is in the guest's file system: init and busybox, stock modules, and what a job brings along."""
+"""The content of the guest's file system: init and busybox, stock modules, and a job's files."""
 
 import gzip
 import lzma
@@ -23,7 +23,7 @@ UNPACK: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def system() -> Tree:
-    """What every guest has: init, busybox, and the commands of ours."""
+    """The part that every guest has: init, busybox, and Tailgate's commands."""
     busybox = programs.find("busybox")
     applets = subprocess.run([str(busybox), "--list"], capture_output=True, text=True, check=True)
     tree: Tree = dict.fromkeys(FOLDERS, FOLDER)
@@ -47,7 +47,7 @@ def shell_only(init: str) -> bytes:
 
 
 def stock_modules(kernel: Kernel, names: Iterable[str]) -> Tree:
-    """These modules of the kernel with all that they need, and their indexes. Names are those of modprobe.
+    """These modules of the kernel, the modules that they need, and indexes. Names are those of modprobe.
 
     UsageError for a module that the kernel does not have.
     """
@@ -70,7 +70,9 @@ def stock_modules(kernel: Kernel, names: Iterable[str]) -> Tree:
 
 
 def soft_needs(modules_softdep: str, modules_alias: str, names: Iterable[str]) -> list[str]:
-    """What modules ask for when they run, without linking to it, such as ext4 a checksum by its alias."""
+    """Modules that others request at run time without linking to them; ext4, for example, requests a checksum
+    by alias.
+    """
     asked = {_module(name) for name in names}
     wanted: set[str] = set()
     for line in modules_softdep.splitlines():
@@ -82,9 +84,9 @@ def soft_needs(modules_softdep: str, modules_alias: str, names: Iterable[str]) -
 
 
 def closure(modules_dep: str, modules_builtin: str, names: Iterable[str]) -> dict[str, list[str]]:
-    """Module files with the files that each needs, for these modules and all that they need, sorted.
+    """The files of these modules and of all modules that they need, each with the files it needs, sorted.
 
-    Of what is built into the kernel nothing is needed. UsageError for a module in neither index.
+    A module that is built into the kernel needs no file. UsageError for a module in neither index.
     """
     needs = {}
     by_name = {}
@@ -123,7 +125,7 @@ def job(
     module_files: Sequence[Path] = (),
     names: Sequence[str] = (),
 ) -> Tree:
-    """What a job brings along, with the host's programs of these names.
+    """The files of a job, with these programs of the host.
 
     Files of the host keep their execute permission, bytes have none.
     """

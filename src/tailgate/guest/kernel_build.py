@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debug kernels: Debian's source of a guest's kernel, built with a configuration that looks for faults.
+"""Debug kernels: Debian's source of a guest's kernel, built with a configuration that detects faults.
 
 A kind of debug kernel (`kasan`, `kcsan`) is a file of options in setup/kernels/ on top of `base.config`. All
-other options are off, so a build takes minutes where Debian's own takes hours. The result is laid out as
-packages.py lays out an unpacked package, type information included, so that everything else takes it for just
-another kernel.
+other options are off, so a build takes minutes; Debian's own takes hours. The result has the layout of
+packages.py, type information included, so that all other code treats it as any kernel.
 
-A build that was interrupted goes on where it was: its folder is named after all that decides the result.
+An interrupted build continues: its folder is named after everything that decides the result.
 """
 
 import hashlib
@@ -25,22 +24,22 @@ from tailgate.base.progress import Tell
 
 CONFIGURATIONS = ROOT / "setup" / "kernels"
 KINDS = ("kasan", "kcsan")
-#: By kind, variables of the kernel's own Makefiles. A boot with PVH begins in
-#: arch/x86/platform/pvh/enlighten.c and calls memcmp() before the memory is there in which KASAN keeps
-#: books: a kernel that lets KASAN into these files dies without a word.
+#: Variables of the kernel's own Makefiles, by kind. A boot with PVH begins in
+#: arch/x86/platform/pvh/enlighten.c, which calls memcmp() before KASAN's shadow memory exists. A kernel with
+#: KASAN in these files dies without a message.
 VARIABLES: Mapping[str, Sequence[str]] = {
     "kasan": ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n"),
     "kcsan": (),
 }
-#: An option in a file of options, set or off; all other lines are comments or blank.
+#: An option, set or off, in a file of options; all other lines are comments or blank.
 OPTION = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)\n", re.MULTILINE)
-#: What must be there, with the Debian package that has it.
+#: Programs that a build needs, with their Debian packages.
 PROGRAMS = {"bc": "bc", "bison": "bison", "flex": "flex", "gcc": "gcc", "make": "make", "pahole": "dwarves"}
-#: For free space: the tree with its objects takes 3 GB, what is kept 0.3 GB.
+#: Needed free space: the tree with its objects takes 3 GB, the kept result 0.3 GB.
 NEEDED_GB = 5
 #: Seconds between lines of progress.
 SHOW_S = 30
-#: Of a built tree, what the build of modules reads besides programs, which are kept all.
+#: Files of a built tree that the build of modules reads, besides programs, all of which are kept.
 HEADER_FILES = re.compile(
     r"(Makefile|Kbuild|Kconfig|Platform).*|.*\.(h|include|lds|mk|sh|pl|awk|tbl|symvers)"
 )
@@ -49,9 +48,9 @@ HEADER_FOLDERS = ("arch/x86", "include", "scripts", "tools/objtool", "tools/bpf/
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel's source: Debian's package of it and what the kernel is to be built as.
+    """A kernel's source: Debian's package of it, and the kernel to build from it.
 
-    `version` is the package's. `kind` is one of KINDS, or empty if nothing is to be built.
+    `version` is the package's. `kind` is one of KINDS, or empty if no kernel is to be built.
     """
 
     package: str
@@ -67,13 +66,13 @@ class KernelSource:
         return f'CONFIG_LOCALVERSION="-{self.kind}"\n' + "".join(OPTION.findall("".join(parts)))
 
     def key(self) -> str:
-        """Stands for all that decides the result: the options, the variables and the source's version."""
+        """A hash of everything that decides the result: options, variables and the source's version."""
         text = "\0".join((self.package, self.version, self.configuration(), *VARIABLES[self.kind]))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def check_host(folder: Path) -> None:
-    """UsageError if something is missing that the build needs, programs or room below `folder`."""
+    """UsageError if a program is missing that the build needs, or space below `folder`."""
     missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)})
     if not Path("/usr/include/gelf.h").is_file():
         missing.append("libelf-dev")
@@ -89,10 +88,10 @@ def check_host(folder: Path) -> None:
 
 
 def build(source: KernelSource, fetch: Callable[[], Path], work: Path, progress: Tell) -> tuple[str, Path]:
-    """Build in `work`; the kernel's release and its folder, which the caller moves to its place.
+    """Build in `work`; returns the kernel's release and its folder, which the caller moves to its place.
 
     `fetch` returns the source package's file; it is called only if `work` has no source yet. The folder
-    holds `root` with modules and headers, `vmlinux` and `symbols`, the image with debug information.
+    contains `root` with modules and headers, `vmlinux`, and `symbols`, the image with debug information.
     """
     check_host(work.parent)
     tree, out = work / "source", work / "result"
@@ -119,7 +118,7 @@ def build(source: KernelSource, fetch: Callable[[], Path], work: Path, progress:
 def unpack_source(
     deb: Path, source: KernelSource, work: Path, tree: Path, progress: Tell, folder: str = ""
 ) -> None:
-    """Unpack the source package: a tar file inside of a .deb, whose tree becomes `tree` when it is whole.
+    """Unpack the source package, a tar file inside of a .deb; `tree` exists only when it is complete.
 
     With `folder`, only what is below that folder of the tree.
     """
@@ -136,9 +135,9 @@ def unpack_source(
 
 
 def lost_options(wanted: str, config: str) -> list[str]:
-    """The options of a configuration that Kconfig has not taken, because of a dependency or a new name.
+    """The options of a configuration that Kconfig dropped, because of a dependency or a changed name.
 
-    A kernel without KASAN would pass every test.
+    Without this check, a kernel without KASAN would pass every test.
     """
     have = dict(re.findall(r"^(CONFIG_\w+)=(.*)$", config, re.MULTILINE))
     lost = []
@@ -151,7 +150,7 @@ def lost_options(wanted: str, config: str) -> list[str]:
 
 
 def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Tell) -> None:
-    """Compile the image and the modules, at the lowest priority; what is done already is not done again."""
+    """Compile the image and the modules, at the lowest priority; objects that are there are kept."""
     jobs = len(os.sched_getaffinity(0))
     progress(f"compiling with {jobs} jobs (10 minutes on 2 idle cores); {log} shows each file")
     start = shown = time.monotonic()
@@ -177,7 +176,9 @@ def compile_tree(tree: Path, variables: Sequence[str], log: Path, progress: Tell
 
 
 def lay_out(tree: Path, release: str, out: Path, log: Path) -> None:
-    """What is kept of a built tree: the image, modules, and what the build of further modules needs."""
+    """Copy what is kept of a built tree: the image, modules, and files that builds of further modules
+    need.
+    """
     root = out / "root"
     root.mkdir(parents=True)
     make(tree, ["modules_install", f"INSTALL_MOD_PATH={root}", "INSTALL_MOD_STRIP=1"], log)
@@ -194,7 +195,7 @@ def lay_out(tree: Path, release: str, out: Path, log: Path) -> None:
 
 
 def keep_headers(tree: Path, headers: Path) -> None:
-    """Copy what Kbuild reads when it builds modules outside of the tree."""
+    """Copy the files that Kbuild reads when it builds modules outside of the tree."""
     headers.mkdir(parents=True)
     for name in ("Makefile", "Kbuild", "Kconfig", ".config", "Module.symvers"):
         shutil.copy2(tree / name, headers / name)
@@ -208,9 +209,11 @@ def keep_headers(tree: Path, headers: Path) -> None:
 
 
 def wanted_for_modules(name: Path, file: Path) -> bool:
-    """Whether the build of modules may read this file of the tree: all of include, else by its kind."""
+    """Whether the build of modules may read this file of the tree: all of include, otherwise by kind of
+    file.
+    """
     if file.suffix in (".o", ".a", ".c", ".cmd", ".S", ".so"):
-        # every module of later kernels has a file of its own compiled in: scripts/module-common.c
+        # later kernels compile a file of their own into every module: scripts/module-common.c
         return name.parent == Path("scripts") and file.suffix in (".c", ".S")
     return name.parts[0] == "include" or bool(HEADER_FILES.fullmatch(name.name)) or os.access(file, os.X_OK)
 
@@ -220,13 +223,15 @@ def make(tree: Path, arguments: Sequence[str], log: Path) -> None:
 
 
 def environment() -> Mapping[str, str]:
-    """Under an outer make its flags and job server are not meant for the kernel's; errors are in English."""
+    """The environment of a build: without an outer make's flags and job server, and with errors in
+    English.
+    """
     own = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "LOCALVERSION", "ARCH", "CROSS_COMPILE")
     return {**{k: v for k, v in os.environ.items() if k not in own}, "LC_ALL": "C"}
 
 
 def run(command: Sequence[str], log: Path, at: Path | None = None) -> None:
-    """Run a command whose output goes to the end of `log`. UsageError with its first error if it fails."""
+    """Run a command and append its output to `log`. UsageError with its first error if it fails."""
     with log.open("ab") as out:
         begin = out.tell()
         done = subprocess.run(
@@ -238,7 +243,7 @@ def run(command: Sequence[str], log: Path, at: Path | None = None) -> None:
 
 
 def first_error(output: str) -> str:
-    """The line of a failed command's output that says why, as far as one can tell."""
+    """The line of a failed command's output that most likely states the reason."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = (
         line for line in lines if re.search(r"error\b|Error\b|undefined reference|No space|\*\*\*", line)

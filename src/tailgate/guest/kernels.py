@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guests' kernels: found by Debian's meta packages, unpacked into the cache, never installed.
 
-A kernel is asked for by the label of its suite: `stable` is what `linux-image-amd64` depends on in this
-machine's own release, `backports` the same in that release's backports; `stable-rt` and `backports-rt` are
-what `linux-image-rt-amd64` depends on there, the same kernels built with PREEMPT_RT. Which versions they are,
-apt says; `kernels.json` in the cache records it, and from then on nothing is asked or fetched until a
+A kernel is identified by the label of its suite. `stable` is the kernel that `linux-image-amd64` depends on
+in this host's own release, `backports` the one in that release's backports. `stable-rt` and `backports-rt`
+are the kernels that `linux-image-rt-amd64` depends on there, built with PREEMPT_RT. apt states their
+versions; `kernels.json` in the cache records them, and from then on nothing is asked or fetched until a
 refresh.
 
 `stable-kasan`, `stable-kcsan`, `backports-kasan` and `backports-kcsan` are debug kernels, built from the
-source of the same versions (kernel_build.py). They are built again when their configuration changes, or when
-the kernel that they stand for does.
+source of the same versions (kernel_build.py). They are built again when their configuration or the stock
+kernel's version changes.
 
     kernels/kernels.json            label -> release, suite, packages and versions, when; a debug kernel's key
     kernels/<release>/root/         the unpacked packages: image, modules, headers, kbuild
     kernels/<release>/vmlinux       the uncompressed ELF image, which QEMU boots by PVH
     kernels/<release>/btf           the kernel's own type information, raw
-    kernels/<release>/symbols       of a debug kernel: the image with what addr2line and gdb read
-    sources/<package>_<version>/    of a kernel's source: the folder block/
+    kernels/<release>/symbols       debug kernels only: the image with the symbols that addr2line and gdb read
+    sources/<package>_<version>/    the folder block/ of a kernel's source
 """
 
 import json
@@ -49,7 +49,7 @@ from tailgate.guest.packages import elf_section, unpack
 class Kernel:
     """One unpacked kernel.
 
-    `root` holds `boot`, `lib/modules/<release>` and `usr/src`; `headers` is what Kbuild calls KDIR.
+    `root` has `boot`, `lib/modules/<release>` and `usr/src`; `headers` is Kbuild's KDIR.
     """
 
     label: str
@@ -66,10 +66,11 @@ class Kernel:
 
 
 def resolve(labels: Sequence[str], progress: Tell, *, refresh: bool = False) -> list[Kernel]:
-    """The kernels of these suites, in this order, from the cache or else from Debian's archive.
+    """The kernels with these labels, in this order, from the cache or else from Debian's archive.
 
-    Works without a network when they are cached. `refresh` asks apt's lists for a newer version first.
-    Several processes may call it at once: one prepares, the others wait. `progress` gets a line a stage.
+    Works without a network if they are cached. `refresh` first looks for a newer version in apt's lists.
+    Several processes may call it at once: one prepares, the others wait. `progress` gets a line for each
+    stage.
 
     Raises UsageError for an unknown label, a suite that apt does not know, a failed download.
     """
@@ -81,7 +82,7 @@ def resolve(labels: Sequence[str], progress: Tell, *, refresh: bool = False) -> 
         with _locked(folder, progress):
             for label in dict.fromkeys(labels):
                 stock = label if label in LABELS else stands_for(label)
-                if refresh or not _is_ready(stock, folder):  # another process may have been here before us
+                if refresh or not _is_ready(stock, folder):  # another process may have prepared it meanwhile
                     _prepare(stock, folder, progress)
                 if not _is_ready(label, folder):
                     _prepare_debug(label, folder, progress)
@@ -90,12 +91,14 @@ def resolve(labels: Sequence[str], progress: Tell, *, refresh: bool = False) -> 
 
 
 def stands_for(label: str) -> str:
-    """The label of the stock kernel that a debug kernel is of the same version as."""
+    """The label of the stock kernel with the same version as a debug kernel."""
     return label.rpartition("-")[0]
 
 
 def _is_ready(label: str, folder: Path) -> bool:
-    """Whether a kernel is cached; of a debug kernel, whether it is the one that would be built now."""
+    """Whether a kernel is cached; for a debug kernel, whether the cached one has the present
+    configuration.
+    """
     cached = cached_kernels()
     if label not in cached or label in LABELS:
         return label in cached
@@ -108,7 +111,7 @@ def cached_kernels() -> dict[str, Kernel]:
     kernels = {}
     for label, record in _records(folder).items():
         kernel = _kernel(label, str(record["release"]), folder)
-        if kernel.btf.is_file():  # a release's folder appears whole or not at all, unless a user removes it
+        if kernel.btf.is_file():  # a release's folder is complete, unless a user has removed files
             kernels[label] = kernel
     return kernels
 
@@ -121,7 +124,7 @@ def _kernel(label: str, release: str, folder: Path) -> Kernel:
 
 
 def _records(folder: Path) -> dict[str, dict[str, object]]:
-    """What kernels.json says; what is damaged in it is as if it was not there."""
+    """The content of kernels.json; damaged parts are ignored."""
     try:
         records = json.loads((folder / "kernels.json").read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -169,14 +172,14 @@ def _prepare(label: str, folder: Path, progress: Tell) -> None:
 
 
 def _record(label: str, folder: Path, **record: object) -> None:
-    """Note in kernels.json what a label is now."""
+    """Record in kernels.json the kernel that a label stands for now."""
     record["resolved"] = datetime.now(UTC).isoformat(timespec="seconds")
     text = json.dumps({**_records(folder), label: record}, indent=2, sort_keys=True) + "\n"
     replace_text(folder / "kernels.json", text)
 
 
 def _source(label: str, folder: Path) -> kernel_build.KernelSource:
-    """The source of a stock kernel that is cached, or of the one that a debug kernel stands for."""
+    """The source of a cached stock kernel, or of the stock kernel with a debug kernel's version."""
     stock, kind = (label, "") if label in LABELS else (stands_for(label), label.rpartition("-")[2])
     record = _records(folder)[stock]
     packages = record["packages"]
@@ -188,14 +191,16 @@ def _source(label: str, folder: Path) -> kernel_build.KernelSource:
 
 
 def block_layer(label: str, progress: Tell) -> tuple[str, Path]:
-    """The source of a cached kernel's folder block/: the package's version, and the folder in the cache."""
+    """The folder block/ of a cached kernel's source: the package's version, and the folder's copy in the
+    cache.
+    """
     source = _source(label, cache_dir() / "kernels")
     folder = cache_dir() / "sources"
     if (tree := folder / f"{source.package}_{source.version}").is_dir():
         return source.version, tree / "block"
     package = find_source(source, run_apt_cache)
     tree = folder / f"{package.name}_{package.version}"
-    # not the lock of the kernels: the build of a debug kernel holds that for an hour
+    # a lock of its own: the build of a debug kernel holds the kernels' lock for an hour
     with _locked(folder, progress):
         if not tree.is_dir():
             deb = download(label, [package], folder / ".download", progress)[0]

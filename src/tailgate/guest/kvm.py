@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether KVM works here, found out by booting under it.
+"""Whether KVM works on this host, tested by booting under it.
 
-A device node proves nothing: /dev/kvm may open where QEMU aborts at once, or where the guest never runs.
+The existence of /dev/kvm proves nothing: QEMU may abort at once, or the guest may never run.
 """
 
 import json
@@ -17,7 +17,7 @@ from tailgate.guest.kernels import cached_kernels
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LIMIT_S = 5
-#: The probe's init writes this to isa-debug-exit; QEMU then exits with twice that and one.
+#: The test's init writes this to isa-debug-exit; QEMU then exits with 2 * CODE + 1.
 CODE = 42
 INIT = f"""\
 #!/bin/busybox sh
@@ -27,11 +27,11 @@ printf '\\{CODE:03o}' | dd of=/dev/port bs=1 seek=244
 
 
 def works(again: bool = False) -> bool:
-    """Whether a guest kernel boots under KVM; tried once in each boot of the host, then remembered.
+    """Whether a guest kernel boots under KVM; tested once in each boot of the host, then remembered.
 
-    `again` tries it whatever is remembered: a busy host may have been too slow the first time. False if
-    `$TAILGATE_KVM` is 0: guests then run in virtual time, with the same figures each time. Takes up to 5 s
-    where a guest starts but does not run. UsageError without a guest kernel to try it with.
+    `again` tests it in any case: a busy host may have been too slow the first time. False if `$TAILGATE_KVM`
+    is 0: guests then run in virtual time, with the same figures each time. Takes up to 5 s if a guest starts
+    but does not run. UsageError without a guest kernel to test with.
     """
     if os.environ.get("TAILGATE_KVM") == "0" or not os.access(DEVICE, os.R_OK | os.W_OK):
         return False
@@ -49,7 +49,7 @@ def works(again: bool = False) -> bool:
 
 
 def boots() -> bool:
-    """Boot a guest that does nothing but answer. UsageError without a guest kernel."""
+    """Whether a guest boots that does nothing but answer. UsageError without a guest kernel."""
     kernels = list(cached_kernels().values())
     if not kernels:
         raise UsageError("no guest kernel to try KVM with: run `make setup-demo`")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What guest kernels are called."""
+"""The labels of guest kernels."""
 
 from tailgate.guest import kernel_build
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A virtual machine that boots a kernel, runs one job, and sends out what it measures while it runs.
+"""A virtual machine that boots a kernel, runs one job, and sends its records while it runs.
 
-In mode `icount` time is virtual: one instruction is one nanosecond, idle time is skipped, no clock of the
-host is ever read. Equal input (kernel, job, options, QEMU) gives equal figures, however busy the host is.
+In mode `icount` time is virtual: one instruction takes one nanosecond, idle time is skipped, and the host's
+clock is never read. Equal input (kernel, job, options, QEMU) gives equal figures, however busy the host is.
 Modes `tcg` (emulation by the host's clock) and `kvm` are faster and not repeatable.
 """
 
@@ -26,11 +26,11 @@ Reason = Literal[
 ]
 
 POLL_S = 0.02
-#: A guest that has had no CPU may be silent for this many times as long.
+#: A guest that gets no CPU time may be silent for `silent_s` times IDLE.
 IDLE = 10
 
-#: What the kernel prints when something is wrong. Its lines are known by their time stamps. Reports of slub
-#: begin with "BUG name (", most of lockdep with "WARNING:", some with "INFO:".
+#: The kernel's messages about errors, recognised with their time stamps. Reports of slub begin with "BUG name
+#: (", most of lockdep with "WARNING:", some with "INFO:".
 COMPLAINT = re.compile(
     r"^\[ *\d+\.\d+\].*(WARNING:|BUG:|BUG \S+ \(|kernel BUG at|Oops|INFO: (?!lockdep is turned off)"
     r"|Call Trace|UBSAN|KASAN|ODEBUG|DEBUG_LOCKS|Kernel panic|possible recursive|possible circular"
@@ -39,11 +39,11 @@ COMPLAINT = re.compile(
     r"|refcount_t:|list_(add|del) corruption|nobody cared)",
     re.MULTILINE,
 )
-#: A report of KCSAN, from its title to its last line but two.
+#: A report of KCSAN, without its last two lines.
 RACE = re.compile(
     r"^\[[^\n]*BUG: KCSAN: .*?Reported by Kernel Concurrency Sanitizer", re.MULTILINE | re.DOTALL
 )
-#: Functions with such names make accesses of the kernel's own, even where a module called them.
+#: Prefixes of functions whose accesses belong to the kernel, even if a module called them.
 KERNELS_OWN = ("blk_", "bio_", "wq_worker_")
 COMPLAINT_LINES = 15
 OUR_MODULES = frozenset(file.stem for file in (ROOT / "kernel").glob("*.c"))
@@ -51,18 +51,18 @@ OUR_MODULES = frozenset(file.stem for file in (ROOT / "kernel").glob("*.c"))
 
 @dataclass(frozen=True)
 class Job:
-    """What it runs.
+    """The input of a virtual machine.
 
-    `script` is for busybox's sh; its exit status is the job's. Besides busybox it has `emit NAME FILE`,
-    `mark NAME`, `idle_sample` and `fail MESSAGE`. `modules` are stock modules by name, there for modprobe
-    with what they need; `module_files` are ours, in /lib/modules/extra for insmod. `programs` are the
-    host's, with their libraries. `files` maps paths in the guest to contents. Mounted are /proc, /sys with
-    debugfs and tracefs, /dev, /tmp, /dev/shm and, as /cg, cgroup2. Timers of processes that are not
-    real-time are up to 50 us late, by the kernel's timer slack: /proc/PID/timerslack_ns.
+    `script` is for busybox's sh; its exit status is the job's. Besides busybox it can use `emit NAME FILE`,
+    `mark NAME`, `idle_sample` and `fail MESSAGE`. `modules` are names of stock modules, which modprobe finds
+    with those that they need; `module_files` are Tailgate's, in /lib/modules/extra for insmod. `programs` are
+    programs of the host, with their libraries. `files` maps paths in the guest to contents. Mounted are
+    /proc, /sys with debugfs and tracefs, /dev, /tmp, /dev/shm and, as /cg, cgroup2. Timers of processes that
+    are not real-time are up to 50 us late, by the kernel's timer slack: /proc/PID/timerslack_ns.
 
-    `limit_s` bounds the guest's time. `silent_s` bounds how long the guest may be silent, since its start or
-    since it last sent something: in the host's time, of which QEMU must have had as much of a CPU, or IDLE
-    times as long. Only that ends a kernel that spins.
+    `limit_s` limits the guest's time. `silent_s` limits how long the guest may send nothing. It ends a guest
+    after `silent_s` of the host's time in which QEMU also had as much CPU time, or after IDLE times
+    `silent_s`. Only this limit ends a kernel that spins.
     """
 
     script: str
@@ -76,13 +76,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """The outcome of a job.
 
-    `code` is the script's exit status, or 99 for a kernel warning, 124 for a time-out, 125 for a dead
-    kernel, 130 if it was stopped. `complaint` shows what is wrong, a few lines, empty if nothing is. `log`
-    has the kernel's console and the script's output in their order, `dmesg` beside it the whole kernel log
-    of a job that came to its end. `virtual_s` is the guest's time since boot at its end, `marks` maps
-    names to it. `cpu_s` is QEMU's CPU time.
+    `code` is the script's exit status, or 99 for a kernel warning, 124 for a time-out, 125 for a dead kernel,
+    130 if it was stopped. `complaint` has the kernel's first lines about an error, empty if there are none.
+    `log` has the kernel's console and the script's output in order of time; beside it, `dmesg` has the whole
+    kernel log of a job that ended by itself. `virtual_s` is the guest's time since boot at its end; `marks`
+    maps names to such times. `cpu_s` is QEMU's CPU time.
     """
 
     code: int
@@ -96,12 +96,13 @@ class Outcome:
 
 
 def run(machine: VirtualMachine, job: Job, out: Path, on_record: Callable[[str, bytes], None]) -> Outcome:
-    """Boot, run the job, and wait for its end; `on_record` gets name and content of what it emits, at once.
+    """Boot, run the job, and wait for its end; `on_record` is called at once for each record: name and
+    content.
 
-    Several may run at once, in threads. What `on_record` raises ends the machine and is raised here. `out`
-    is made if it is not there, and gets `log`, `dmesg` and `command`. A process that dies takes its
-    machines with it. Except under KVM the guest does not boot but goes on from a snapshot, which is made
-    first if there is none.
+    Several machines may run at once, in threads. An exception of `on_record` ends the machine and is raised
+    here. `out` is created if it does not exist, and gets `log`, `dmesg` and `command`. A process that dies
+    takes its machines with it. Except under KVM, the guest does not boot but continues from a snapshot, which
+    is made first if there is none.
 
     Raises UsageError if something is missing on the host, or the job's files are too large.
     """
@@ -155,7 +156,7 @@ def run(machine: VirtualMachine, job: Job, out: Path, on_record: Callable[[str, 
 def _command(
     machine: VirtualMachine, job: Job, place: Path, log: Path, stops: int
 ) -> Iterator[tuple[list[str], bytes]]:
-    """QEMU's command for a job, and its input. The channel goes to the file `sent` in `place`."""
+    """QEMU's command for a job, and its standard input. The channel writes to the file `sent` in `place`."""
     tree = initramfs.stock_modules(machine.kernel, job.modules)
     tree |= initramfs.job(job.script, job.files, job.module_files, job.programs)
     sent = place / "sent"
@@ -182,7 +183,7 @@ def stop_all() -> None:
 
 @dataclass
 class Story:
-    """What is known about how a job went."""
+    """The known history of a job."""
 
     code: int | None = None
     virtual_time_out: bool = False
@@ -193,7 +194,7 @@ class Story:
     marks: dict[str, float] = field(default_factory=dict)
 
     def add(self, message: Message) -> None:
-        """Learn from what the guest says."""
+        """Add one message of the guest."""
         match message:
             case Mark(name, uptime_s):
                 self.marks[name] = uptime_s
@@ -203,12 +204,12 @@ class Story:
                 self.code = code
 
     def outcome(self, log: Path) -> Outcome:
-        """The end of the story."""
+        """The job's outcome."""
         text = log.read_text(errors="replace")
         complaint = kernel_complaint(text)
         dmesg = log.with_name("dmesg")
         if not complaint and dmesg.is_file():
-            # Under PREEMPT_RT a thread prints to the console, and may not have come to the last lines.
+            # Under PREEMPT_RT a thread prints to the console; it may not have printed the last lines.
             complaint = kernel_complaint(dmesg.read_text(errors="replace"))
         last_words = "\n".join(text.strip().splitlines()[-COMPLAINT_LINES:])
         code, reason = self._ending(complaint)
@@ -232,9 +233,9 @@ class Story:
 
 
 def kernel_complaint(log: str) -> str:
-    """The first lines from where the kernel says that something is wrong; empty if it never does.
+    """The kernel's first lines about an error; empty if there are none.
 
-    Data races of the kernel alone are its own affair.
+    Data races within the kernel alone are not reported.
     """
     log = RACE.sub(lambda report: report[0] if race_is_ours(report[0]) else "", log)
     found = COMPLAINT.search(log)
@@ -242,12 +243,14 @@ def kernel_complaint(log: str) -> str:
 
 
 def race_is_ours(report: str) -> bool:
-    """Whether one of the two accesses in KCSAN's report is in our modules, or in what these called directly.
+    """Whether one of the two accesses in KCSAN's report is in Tailgate's modules, or in a function called by
+    them.
 
-    The latter are lists, trees, bitmaps, and functions of the kernel that want a lock held. What lies deeper
-    in a stack is the kernel's own: a timer's interrupt on top of our function, a wake-up after a completion.
-    So are blk_...() and bio_...(), which any driver may call at any time, and what schedule() does to the
-    account of a workqueue whose worker sleeps in a driver.
+    Such functions are those for lists, trees and bitmaps, and kernel functions that need a lock held. Only
+    the direct callee counts: deeper entries of a stack are the kernel's own, such as a timer's interrupt on
+    top of a module's function, or a wake-up after a completion. Functions blk_...() and bio_...() do not
+    count either, as any driver may call them at any time, nor does the accounting of a workqueue in
+    schedule() when its worker sleeps in a driver.
     """
     stacks = re.split(r"^\[.*?\] (?=(?:read|write|race)\b.* (?:to|at) )", report, flags=re.MULTILINE)[1:]
     tops = [re.findall(r"^\[.*?\] +(\S+\+0x.*)$", stack, re.MULTILINE)[:2] for stack in stacks]

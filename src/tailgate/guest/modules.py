@@ -24,12 +24,12 @@ from tailgate.guest.labels import DEBUG, LABELS
 def build(
     kernel: Kernel, options: Sequence[str] = (), out: Path | None = None, checkout: Path = ROOT
 ) -> Path:
-    """Build what has changed; the folder that holds `k2.ko` and `vflash.ko`.
+    """Build what has changed; returns the folder with `k2.ko` and `vflash.ko`.
 
-    `options` are make's, such as "W=1". `out` is `build/<release>` in the checkout if not given. Processes
-    that build into one folder wait for each other. `checkout` has the sources.
+    `options` are make's, such as "W=1". `out` is `build/<release>` in the checkout by default. Processes that
+    build into one folder wait for each other. `checkout` has the sources.
 
-    Raises UsageError with the first thing that the compiler, or the check of the kernel's types, says.
+    Raises UsageError with the first error of the compiler, or of the check of the kernel's types.
     """
     source = checkout / "kernel"
     if not (source / "Makefile").is_file():
@@ -46,7 +46,7 @@ def build(
     out.parent.mkdir(parents=True, exist_ok=True)
     make = ["make", "--silent", "--no-print-directory", "-C", str(source)]
     make += [f"KDIR={kernel.headers}", f"BTF={kernel.btf}", f"OUT={out}", *options]
-    # under `make check` the outer make's flags and job server are not meant for this one
+    # without the flags and job server of an outer make, such as `make check`
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with FileLock(out.parent / f".{out.name}.lock"):
         done = subprocess.run(make, capture_output=True, text=True, check=False, env=environment)
@@ -56,7 +56,7 @@ def build(
 
 
 def kernel_compiler(kernel: Kernel) -> str:
-    """The compiler that Debian's headers call by name, the one that built the kernel."""
+    """The compiler that built the kernel, by the name in Debian's headers."""
     try:
         variables = (kernel.headers / ".kernelvariables").read_text()
     except FileNotFoundError:
@@ -66,7 +66,9 @@ def kernel_compiler(kernel: Kernel) -> str:
 
 
 def first_error(output: str, release: str) -> str:
-    """One sentence from a failed build's output: ours if the build wrote one, else the first error."""
+    """One sentence from a failed build's output: Tailgate's own message if there is one, or else the first
+    error.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:
         if line.startswith("tailgate: "):

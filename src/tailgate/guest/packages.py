@@ -18,7 +18,7 @@ from tailgate.guest.apt import run
 
 
 def unpack(debs: Sequence[Path], release: str, into: Path, progress: Tell) -> None:
-    """Unpack a kernel's packages and derive from them what a release's folder holds."""
+    """Unpack a kernel's packages, and derive the other files of a release's folder from them."""
     root = into / "root"
     root.mkdir(parents=True)
     progress(f"unpacking {len(debs)} packages")
@@ -40,7 +40,7 @@ def unpack(debs: Sequence[Path], release: str, into: Path, progress: Tell) -> No
 
 
 def relocate_headers(root: Path, release: str) -> None:
-    """Let the unpacked headers find each other where they are, not where the package would put them.
+    """Make the unpacked headers find each other where they are; they expect to be installed.
 
     The architecture's Makefile includes the common one by an absolute path below /usr/src; in the
     modules' folder two links point there. `scripts` and `tools` are relative links already.
@@ -55,7 +55,7 @@ def relocate_headers(root: Path, release: str) -> None:
 
 
 def find_image(root: Path, release: str) -> Path:
-    """The compressed image among unpacked packages; later releases keep it beside the modules."""
+    """The compressed image among unpacked packages; later releases have it beside the modules."""
     for image in (root / f"boot/vmlinuz-{release}", root / "lib/modules" / release / "vmlinuz"):
         if image.is_file():
             return image
@@ -70,7 +70,7 @@ def unpack_image(image: bytes) -> tuple[str, bytes]:
     release = image[at : image.index(b"\0", at)].split()[0].decode()
     start = (image[0x1F1] + 1) * 512 + struct.unpack_from("<I", image, 0x248)[0]  # setup + payload_offset
     payload = image[start : start + struct.unpack_from("<I", image, 0x24C)[0]]
-    # All but gzip are followed by the unpacked size, four bytes that the formats know nothing of.
+    # All but gzip are followed by the unpacked size, in four bytes that are not part of the format.
     if payload.startswith(b"\xfd7zXZ\0"):
         elf = lzma.LZMADecompressor().decompress(payload)
     elif payload.startswith(b"\x1f\x8b"):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of the host for the guest, with the libraries that they need there.
+"""Programs of the host for a guest, with the libraries that they need there.
 
-Debian's fio is linked with the clients of network storage, which draw in fifty libraries of 80 MB in all.
-A guest has no network. In their place it gets empty libraries of the same names, whose functions end the
-program: that saves a fifth of a second whenever fio starts, and a quarter of a GiB of the guest's memory.
-The program itself and all other libraries are the host's own files. Where no compiler is at hand, the real
-libraries do as well.
+Debian's fio is linked with client libraries of network storage, which need fifty libraries of 80 MB in all. A
+guest has no network, so it gets empty libraries of the same names, whose functions end the program. This
+saves a fifth of a second at each start of fio, and a quarter of a GiB of the guest's memory. The program
+itself and all other libraries are the host's own files. Without a compiler on the host, the real libraries
+are used.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
 from tailgate.guest.cpio import Tree, file
 
-#: By what their names begin with: Ceph, Gluster, RDMA, NBD, iSCSI, NFS, HTTP, persistent memory.
+#: Prefixes of libraries that are replaced: Ceph, Gluster, RDMA, NBD, iSCSI, NFS, HTTP, persistent memory.
 NOT_FOR_GUESTS = (
     *("librados.", "librbd.", "libgfapi.", "libibverbs.", "librdmacm.", "libnbd.", "libiscsi.", "libnfs."),
     *("libcurl", "libpmem"),
 )
-#: Debian's package of a program, where it has another name.
+#: Debian's packages of programs, if they have other names.
 PACKAGES = {
     "busybox": "busybox-static",
     "chrt": "util-linux",
@@ -92,17 +92,17 @@ def _elf(path: Path) -> Iterator[Mapping[str, Section]]:
 
 
 def _named_libraries(program: Path) -> list[str]:
-    """The libraries that a program itself asks for, by their names."""
+    """The names of the libraries that a program itself needs."""
     with _elf(program) as sections:
         dynamic = sections.get(".dynamic")
         if not isinstance(dynamic, DynamicSection):
             return []
         tags = dynamic.iter_tags("DT_NEEDED")
-        return [tag.needed for tag in tags]  # type: ignore[attr-defined]  # there in tags of this kind alone
+        return [tag.needed for tag in tags]  # type: ignore[attr-defined]  # tags of this kind alone have it
 
 
 def _loaded(program: Path, first: Path | None = None) -> dict[str, Path]:
-    """What the loader finds for a program, by name; in the folder `first` before all others."""
+    """The libraries that the loader finds for a program, by name; it looks in the folder `first` first."""
     environment = dict(os.environ) | ({"LD_LIBRARY_PATH": str(first)} if first else {})
     told = subprocess.run(
         ["ldd", str(program)], capture_output=True, text=True, check=False, env=environment
@@ -113,7 +113,7 @@ def _loaded(program: Path, first: Path | None = None) -> dict[str, Path]:
 
 
 def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
-    """A folder with empty libraries in the place of these, from the cache; None if they cannot be made."""
+    """A folder in the cache with empty libraries in place of these; None if they cannot be made."""
     digest = hashlib.sha256(program.read_bytes() + Path(__file__).read_bytes())
     for path in unwanted.values():
         digest.update(path.read_bytes())
@@ -146,7 +146,9 @@ def _stand_ins(program: Path, unwanted: dict[str, Path]) -> Path | None:
 
 
 def _functions(sections: Mapping[str, Section], defined: bool) -> Iterator[tuple[int, str]]:
-    """Index and name of the functions that an ELF file defines, or else of those that it needs."""
+    """Index and name of the functions that an ELF file defines; with `defined` false, of those that it
+    needs.
+    """
     symbols = sections.get(".dynsym")
     if isinstance(symbols, SymbolTableSection):
         for index, symbol in enumerate(symbols.iter_symbols()):
@@ -161,7 +163,9 @@ def _defined(library: Path) -> set[str]:
 
 
 def _needed(program: Path) -> dict[str, str]:
-    """The functions that a program takes from its libraries, with their versions (empty if without)."""
+    """The functions that a program takes from its libraries, with their versions (empty if they have
+    none).
+    """
     with _elf(program) as sections:
         numbers, versions = sections.get(".gnu.version"), sections.get(".gnu.version_r")
         if not isinstance(numbers, GNUVerSymSection) or not isinstance(versions, GNUVerNeedSection):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""QEMU: what machine it makes, and its process."""
+"""QEMU: the virtual machine's options, and its process."""
 
 import contextlib
 import functools
@@ -22,10 +22,10 @@ QEMU = "qemu-system-x86_64"
 MAJOR_MIN = 10  # 7.2 hangs in virtual time with more than one CPU; 8 and 9 are untried
 Mode = Literal["icount", "kvm", "tcg"]
 
-#: Each with the reason why it must be there for figures to be equal from run to run.
+#: Each option with the reason why figures would differ from run to run without it.
 ACCELERATION: Mapping[Mode, tuple[str, ...]] = {
     "icount": (
-        *("-accel", "tcg,thread=single"),  # all virtual CPUs in turn
+        *("-accel", "tcg,thread=single"),  # the virtual CPUs run in turn
         *("-icount", "shift=0,sleep=off"),  # an instruction is a nanosecond, idle time is skipped
         *("-rtc", "base=2024-01-01T00:00:00,clock=vm"),
         *("-seed", "1"),
@@ -34,16 +34,17 @@ ACCELERATION: Mapping[Mode, tuple[str, ...]] = {
     "tcg": ("-accel", "tcg", "-cpu", "qemu64"),
     "kvm": ("-accel", "kvm", "-cpu", "host"),
 }
-#: Warnings go to the console as they happen, as the kernel log may be overwritten until the end. The timer
-#: that the kernel would check is the PIT's, by busy waiting, which is slow in virtual time.
+#: Warnings go to the console at once, as the kernel log may be overwritten before the end. The kernel would
+#: check the PIT's timer by busy waiting, which is slow in virtual time.
 KERNEL_OPTIONS = (
     "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr norandmaps mitigations=off random.trust_cpu=off "
     "tsc=reliable cryptomgr.notests no_timer_check"
 )
 
 
-#: When the guest's kernel takes a task, a CPU or a grace period of RCU for hung, in the guest's seconds. Soft
-#: lock-ups are found after twice `watchdog_thresh`. By the host's clock the host may just be busy.
+#: Limits after which the guest's kernel reports a task, a CPU or a grace period of RCU as hung, in the
+#: guest's seconds. Soft lock-ups are reported after twice `watchdog_thresh`. By the host's clock, a busy host
+#: could cause these reports.
 BY_THE_HOSTS_CLOCK = "tailgate.hung_s=600 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300"
 HANG_OPTIONS: Mapping[Mode, str] = {
     "icount": "tailgate.hung_s=30 watchdog_thresh=2",
@@ -54,10 +55,11 @@ HANG_OPTIONS: Mapping[Mode, str] = {
 
 @dataclass(frozen=True)
 class VirtualMachine:
-    """What is booted.
+    """The options of a virtual machine.
 
-    `slice_us` bounds how long a virtual CPU waits for its turn (mode icount, several CPUs), 50 000 at most;
-    0 leaves that to the kernel's timers. `append` goes to the kernel's command line, `devices` to QEMU's.
+    `slice_us` limits how long one virtual CPU runs before the next (mode icount, several CPUs), 50 000 at
+    most; 0 leaves that to the kernel's timers. `append` goes to the kernel's command line, `devices` to
+    QEMU's.
     """
 
     kernel: Kernel
@@ -102,7 +104,7 @@ def command_line(machine: VirtualMachine, log: Path, sent: Path, append: str = "
 
 
 def major(version: str) -> int:
-    """The first number of what QEMU prints as its version; 0 if there is none."""
+    """The major number in QEMU's version text; 0 if there is none."""
     found = re.search(r"version (\d+)", version)
     return int(found[1]) if found else 0
 
@@ -125,12 +127,13 @@ class StoppedError(Exception):
 
 @functools.cache
 def _main_loop_first() -> tuple[str, ...]:
-    """The command that gives QEMU's main loop the host's CPU whenever it wants it, if we may ask for that.
+    """The command that runs QEMU's main loop at real-time priority on the host, if this process may do so.
 
-    In virtual time the main loop adds the idle time to the clock. On a busy host, when it is late, it may
-    find the virtual CPU halted before the last instructions are counted, and adds too much (QEMU 10,
-    icount_start_warp_timer): 3 of 7 boots differed from those before at a load of 8, 0 of 14 with this. Only
-    that thread is real-time, the others start without it; the main loop sleeps most of the time.
+    In virtual time the main loop adds the idle time to the clock. If it is late, on a busy host, it may find
+    the virtual CPU halted before the last instructions are counted, and adds too much (QEMU 10,
+    icount_start_warp_timer): 3 of 7 boots at a load of 8 differed from earlier ones, 0 of 14 with this
+    command. Only the main loop's thread is real-time, and it sleeps most of the time; the other threads start
+    without.
     """
     command = ("chrt", "--reset-on-fork", "--fifo", "1")
     allowed = subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
@@ -138,11 +141,13 @@ def _main_loop_first() -> tuple[str, ...]:
 
 
 class Process:
-    """A QEMU that ends with the `with` block, or with this process, however that dies."""
+    """A process of QEMU; it ends with the `with` block or with this process, even if this process is
+    killed.
+    """
 
     _running: ClassVar[set["Process"]] = set()
     _lock = threading.Lock()
-    #: How often `stop_all` was called. What starts processes later on notes it first.
+    #: Number of calls of `stop_all`. Code that will start processes later notes it first.
     stops = 0
 
     def __init__(
@@ -153,9 +158,9 @@ class Process:
         qmp: bytes = b"",
         inherited: Sequence[int] = (),
     ) -> None:
-        """What QEMU itself has to say goes to the end of the file `errors`; `qmp` is written to its input.
+        """QEMU's own messages go to the end of the file `errors`; `qmp` is written to its standard input.
 
-        `inherited` are descriptors that it gets under the same numbers.
+        `inherited` are file descriptors that QEMU gets under the same numbers.
 
         StoppedError if `stop_all` was called since `stops` was noted.
         """
@@ -172,7 +177,7 @@ class Process:
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=inherited,
-                start_new_session=True,  # Ctrl-C is for us alone, we end QEMU ourselves
+                start_new_session=True,  # Ctrl-C must not reach QEMU, which this process ends itself
             )
             self._running.add(self)
         assert self._process.stdin is not None
@@ -191,12 +196,12 @@ class Process:
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the start, until the end."""
+        """Seconds from the start to now, or to the process's end."""
         return (self._end or time.monotonic()) - self._begin
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of CPU that it has had."""
+        """Seconds of CPU time used."""
         if self._end is None:
             with contextlib.suppress(OSError):
                 # The name, in brackets, may contain blanks.
@@ -205,7 +210,7 @@ class Process:
         return self._cpu_s
 
     def wait(self, limit_s: float) -> bool:
-        """Wait a while if it runs; whether it still does."""
+        """Wait `limit_s` at most for the process to end; returns whether it still runs."""
         if self._end is None and not self._reap():
             time.sleep(limit_s)
             self._reap()
@@ -222,15 +227,15 @@ class Process:
         return bool(pid)
 
     def kill(self) -> None:
-        """End it, if it runs."""
+        """Kill the process if it runs."""
         if self._end is None:
-            # Popen.kill() would reap a process that has ended, and take its status and CPU time away.
+            # Popen.kill() would reap a process that has ended, and lose its status and CPU time.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
 
     @classmethod
     def stop_all(cls) -> None:
-        """End all of this process, and let none start in whose plans they are."""
+        """Kill all of this process's QEMUs, and let none start that was planned before."""
         with cls._lock:
             cls.stops += 1
             for process in cls._running:

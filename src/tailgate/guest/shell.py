@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A shell in a machine with everything loaded, on our own terminal."""
+"""A shell on the user's terminal in a virtual machine with all of Tailgate's modules loaded."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ k2 and mqfq are loaded, /dev/vflash0 is a virtual {drive}, fio is there. Try:
   fio --name=a --filename=/dev/vflash0 --direct=1 --rw=randread --ioengine=libaio --iodepth=32 --runtime=3
 Stock modules for modprobe: {stock}. `exit` ends the machine.
 """
-#: What init runs in place of a job: a login on the console.
+#: A login on the console, which init runs in place of a job.
 SCRIPT = """\
 cd /lib/modules/extra
 insmod k2.ko && insmod mqfq.ko && insmod vflash.ko {drive} || fail "our modules do not load"
@@ -29,14 +29,14 @@ stty -F /dev/ttyS0 sane rows {rows} columns {columns}
 setsid cttyhack sh -c 'exec sh -i' < /dev/ttyS0 > /dev/ttyS0 2>&1
 outb 244 {ended}
 """
-#: What the guest writes to QEMU's isa-debug-exit when the shell has ended, and QEMU's exit status then. By
-#: itself QEMU ends with 0 or 1, also where it cannot start the machine.
+#: Written by the guest to QEMU's isa-debug-exit when the shell has ended; and QEMU's exit status then. Other
+#: exit statuses of QEMU are 0 and 1, even if it cannot start the machine.
 ENDED = 21
 STATUS = 2 * ENDED + 1
 
 
 def run(machine: qemu.VirtualMachine, drive: drives.Drive, module_files: Sequence[Path]) -> bool:
-    """Boot with the console on our own terminal; whether the machine ended by itself."""
+    """Boot with the console on the user's terminal; returns whether the guest ended the machine."""
     columns, rows = os.get_terminal_size() if sys.stdout.isatty() else (80, 24)
     parameters = drives.module_arguments(drive, {}, dilation=1, seed=1)
     script = SCRIPT.format(rows=rows, columns=columns, drive=" ".join(parameters), ended=ENDED)
@@ -53,7 +53,7 @@ def run(machine: qemu.VirtualMachine, drive: drives.Drive, module_files: Sequenc
         at = next(i for i, word in enumerate(command) if word.startswith("file,id=console,"))
         command[at] = "stdio,id=console,signal=off"
         print("booting takes a few seconds ...", flush=True)
-        # in our own session, for the terminal's sake; it ends with us, and leaves the terminal as it was
+        # in this session, as it uses the terminal; QEMU ends with this process, and restores the terminal
         done = subprocess.run(
             ["setpriv", "--pdeathsig", "TERM", *command, "-initrd", str(initrd)], check=False
         )

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest that has booted and waits for its job, kept in the cache.
+"""Snapshots in the cache of a guest that has booted and waits for its job.
 
-Booting takes seconds of CPU time, going on from a snapshot a few tenths of one. The guest boots once, with
-init's last act a write to the pvpanic device, which stops the machine at that very instruction; QEMU writes
-its state into a file. Every machine made from it goes on from there: the same in every bit each time.
+Booting takes seconds of CPU time, continuing from a snapshot a few tenths of a second. The guest boots once.
+Init's last action is a write to the pvpanic device, which stops the machine at that instruction; then QEMU
+writes the machine's state into a file. Every machine made from the file continues there, with the same state
+in every bit.
 
-The job then comes through the memory of a PCI device (ivshmem), which is there when the guest looks, so that
-the guest does not wait. That memory must not be part of the snapshot. QEMU leaves out memory that is a
-shared file if it is asked to (x-ignore-shared): while the snapshot is made the window is shared, afterwards
-it is private. (All of the guest's memory could be such a file, and need not be read; but then it would have
-no huge pages, and whatever the guest does would take longer.)
+The job then comes through the memory of a PCI device (ivshmem), which is there as soon as the guest looks, so
+that the guest does not wait. This memory must not be part of the snapshot. QEMU can leave out memory that is
+a shared file (x-ignore-shared), so this memory is shared while the snapshot is made, and private afterwards.
+(All of the guest's memory could be such a file, which need not be read; but it would have no huge pages, and
+everything in the guest would take longer.)
 """
 
 import asyncio
@@ -31,28 +32,31 @@ from tailgate.base.paths import cache_dir
 from tailgate.guest import cpio, initramfs, qemu, scratch
 from tailgate.guest.qemu import VirtualMachine
 
-#: Without these the guest cannot talk to the host, and not read the job.
+#: Modules without which the guest can neither talk to the host nor read the job.
 MODULES = ("virtio_pci", "virtio_console", "phram")
 WINDOW_MIB = 128  # as inside/init has it
 HEADER = BLOCK = 65536  # as inside/init reads it
 BOOT_LIMIT_S = 300
-#: The kernel goes on with work of its own for a while after booting. In virtual time waiting costs nothing.
+#: Seconds to wait after booting, because the kernel still works for a while. In virtual time waiting costs
+#: nothing.
 SETTLE_S: Mapping[qemu.Mode, int] = {"icount": 20, "tcg": 1}
-#: How many snapshots are kept, the last used ones; each takes 100 MiB on disk. All tests together use fewer.
+#: Number of snapshots that are kept, those used last; each takes 100 MiB on disk. All tests together use
+#: fewer.
 KEPT = 40
-#: A snapshot's name. What has another name was not made here, and is left alone.
+#: Pattern of snapshots' names. Files with other names were not made here and are not touched.
 KEY = "[0-9a-f]{16}"
 
 
 class BootError(Exception):
-    """The guest did not come to the point where it waits for a job; its log."""
+    """The guest did not reach the point where it waits for a job. The message is its log."""
 
 
 def provide(machine: VirtualMachine, into: Path, stops: int) -> Path:
-    """Put the snapshot of this machine into a folder, as `state` and `boot-log`; it is made if there is none.
+    """Put this machine's snapshot into a folder, as `state` and `boot-log`; it is made first if there is
+    none.
 
-    They are hard links into the cache, so the folder must be on its file system. They last when the snapshot
-    itself is removed. Returns the snapshot's folder.
+    The two are hard links into the cache, so the folder must be on the same file system. They remain when the
+    snapshot itself is removed. Returns the snapshot's folder.
 
     Raises BootError, qemu.StoppedError.
     """
@@ -78,10 +82,10 @@ def provide(machine: VirtualMachine, into: Path, stops: int) -> Path:
 def command_line(
     machine: VirtualMachine, state: Path, window: Path, log: Path, sent: Path
 ) -> tuple[list[str], bytes]:
-    """QEMU's command for a machine that goes on from a snapshot's state, and what it reads from its input.
+    """QEMU's command for a machine that continues from a snapshot's state, and its standard input.
 
-    The input is QMP. The answers are not read: if the state does not load, QEMU ends and its log says why. A
-    connection that is read would wake QEMU's main loop while virtual time runs.
+    The input is QMP. Its answers are not read: if the state does not load, QEMU ends, and its log states the
+    reason. Reading answers would wake QEMU's main loop while virtual time runs.
     """
     command = _machine(machine, window, "off", log, sent)
     requests = (
@@ -94,7 +98,7 @@ def command_line(
 
 
 def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> None:
-    """What the guest finds in the device's memory: a line with its limits, then the archive of the job."""
+    """Write the content of the device's memory: a line with the limits, then the archive of the job."""
     size = WINDOW_MIB << 20
     if HEADER + len(archive) > size:
         raise UsageError(
@@ -109,7 +113,7 @@ def write_window(window: Path, limit_s: int, slice_us: int, archive: bytes) -> N
 
 
 def _machine(machine: VirtualMachine, window: Path, share: str, log: Path, sent: Path) -> list[str]:
-    """The machine as it must be both when a snapshot is made and when it is used."""
+    """The options that must be equal when a snapshot is made and when it is used."""
     window_file = (
         f"memory-backend-file,id=window,size={WINDOW_MIB}M,share={share},mem-path={qemu.path(window)}"
     )
@@ -117,12 +121,12 @@ def _machine(machine: VirtualMachine, window: Path, share: str, log: Path, sent:
         *qemu.command_line(machine, log, sent, f"tailgate.settle_s={SETTLE_S[machine.mode]}"),
         *("-object", window_file, "-device", "ivshmem-plain,memdev=window,master=on"),
         *("-device", "pvpanic", "-action", "panic=pause"),
-        *("-global", "migration.store-global-state=off"),  # so that it runs, although the snapshot was paused
+        *("-global", "migration.store-global-state=off"),  # a machine made from it runs, though it was paused
     ]
 
 
 def _key(machine: VirtualMachine, initrd: bytes) -> str:
-    """Stands for all that decides what is in a snapshot."""
+    """A hash of everything that decides the content of a snapshot."""
     program = Path(shutil.which(qemu.QEMU) or "/nonexistent")
     if not program.exists():
         raise UsageError(f"{qemu.QEMU} is missing: run `make setup-demo`")
@@ -137,18 +141,18 @@ def _key(machine: VirtualMachine, initrd: bytes) -> str:
 
 
 def _make_room(folder: Path) -> None:
-    """Remove the snapshots that were not used for longest, so that one more may come."""
+    """Remove the least recently used snapshots, so that there is space for one more."""
     snapshots = [p for p in folder.iterdir() if re.fullmatch(KEY, p.name)]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT - 1 :]:
         lock = FileLock(folder / f"{old.name}.lock", blocking=False)
-        # First away from its name, under which the rest of it would be used.
+        # It gets another name first, so that no process uses it while it is removed.
         with contextlib.suppress(Timeout), lock, scratch.folder() as place:
             old.rename(place / "old")
 
 
 def _boot(machine: VirtualMachine, archive: bytes, place: Path, into: Path, stops: int) -> None:
-    """Boot, and write `state` and `log` into a folder when the guest says that it is ready."""
+    """Boot, and write `state` and `log` into a folder when the guest is ready."""
     initrd, window, log = place / "initrd", place / "window", into / "log"
     initrd.write_bytes(archive)
     write_window(window, 0, 0, b"")
@@ -172,16 +176,16 @@ def _boot(machine: VirtualMachine, archive: bytes, place: Path, into: Path, stop
 
 
 def _round_time(state: bytes) -> bytes:
-    """The same state a little later: at a time that does not depend on how fast QEMU's main loop was.
+    """The same state at a slightly later time, which does not depend on the speed of QEMU's main loop.
 
-    While that learns that the CPUs have stopped, it may skip idle time once more, by a few milliseconds. The
-    time skipped so far is the first number of the section timer/icount. Of the 50 ms that follow, the guest
-    notices as much as of a pause.
+    Before the main loop learns that the CPUs have stopped, it may skip a few more milliseconds of idle time.
+    The time skipped so far is the first number of the section timer/icount; the nearest tenth of a second
+    plus 50 ms replaces it. The guest notices this as little as a pause.
     """
     section = b"\x05\x0ctimer/icount" + (1).to_bytes(4, "big")  # a subsection, its name, its version
     at = state.find(section) + len(section)
     if at < len(section):
-        return state  # a machine that runs by the host's clock
+        return state  # a machine in the host's time has no such section
     skipped_ns = int.from_bytes(state[at : at + 8], "big", signed=True)
     tenth = 100_000_000
     later = (skipped_ns + tenth // 2) // tenth * tenth + tenth // 2
@@ -189,7 +193,7 @@ def _round_time(state: bytes) -> bytes:
 
 
 async def _take(control: socket.socket, state: Path) -> None:
-    """Wait for the guest to stop, and let QEMU write the state. OSError or QMPError if it does not."""
+    """Wait until the guest has stopped, and let QEMU write its state. OSError or QMPError if it does not."""
     qmp = QMPClient()
     with qmp.listener(("STOP", "MIGRATION")) as events:
         await qmp.connect(control)
@@ -202,18 +206,20 @@ async def _take(control: socket.socket, state: Path) -> None:
                 told = await qmp.execute("query-migrate")
                 raise OSError(f"QEMU cannot write it: {told}")
         finally:
-            with contextlib.suppress(EOFError):  # QEMU has ended, which the caller learns otherwise
+            with contextlib.suppress(EOFError):  # QEMU has ended, which the caller detects by itself
                 await qmp.disconnect()
 
 
 async def _until(qmp: QMPClient, events: EventListener, *awaited: str) -> str:
-    """Wait for an event of one of these names, or for a migration's status. OSError if it does not come."""
+    """Wait for an event with one of these names, or for such a status of a migration. OSError if none
+    comes.
+    """
     async with asyncio.timeout(BOOT_LIMIT_S):
         while qmp.runstate is Runstate.RUNNING:
             event, ended = asyncio.create_task(events.get()), asyncio.create_task(qmp.runstate_changed())
             await asyncio.wait((event, ended), return_when=asyncio.FIRST_COMPLETED)
             for task in (event, ended):
-                task.cancel()  # without effect on the one that is done
+                task.cancel()  # no effect on the task that is done
             if event.done():
                 message: dict[str, Any] = dict(event.result())
                 for word in (message["event"], message.get("data", {}).get("status")):
@@ -223,5 +229,5 @@ async def _until(qmp: QMPClient, events: EventListener, *awaited: str) -> str:
 
 
 def _capabilities(*names: str) -> dict[str, object]:
-    """The arguments of migrate-set-capabilities that switch these on."""
+    """The arguments of migrate-set-capabilities that switch these capabilities on."""
     return {"capabilities": [{"capability": name, "state": True} for name in names]}

@@ -152,6 +152,6 @@ def _share_out_cpus(mode: str, jobs: int) -> Callable[[], None]:
 
     def take() -> None:
         if mode == "icount" and jobs <= len(cpus):
-            os.sched_setaffinity(0, {cpus[next(turn) % len(cpus)]})  # of this thread; children inherit it
+            os.sched_setaffinity(0, {cpus[next(turn) % len(cpus)]})  # for this thread; children inherit it
 
     return take

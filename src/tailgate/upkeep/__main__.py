@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The maintainers' tools alone: `python -m tailgate.upkeep COMMAND ...`."""
+"""Runs the maintainers' tools without the users' commands: `python -m tailgate.upkeep COMMAND ...`."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The maintainers' commands together; each imports what does its work when it runs."""
+"""The maintainers' commands; the code that does a command's work is imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -185,7 +185,7 @@ def blktests(
         ),
     ] = None,
     scheduler: Annotated[str, typer.Option(metavar="NAME", help="The scheduler to judge.")] = "k2",
-    # Emulated, the longest tests take ten minutes on two cores.
+    # In emulation, the longest tests take ten minutes on two cores.
     limit: Annotated[int, typer.Option(min=1, metavar="S", help="Seconds for a test.")] = 900,
     json: Annotated[bool, flag("--json", "Print all results as JSON.")] = False,
 ) -> int:

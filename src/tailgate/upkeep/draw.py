@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A random drive: every number is drawn from a stated range, by a seed.
+"""A random drive: each number is drawn by a seed from a stated range.
 
-`tailgate claims` judges automatic choices on such drives, and draws new ones each time their code changes
-(claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file that is there;
-that drive was held out until the bounds were changed after it was drawn.
+`tailgate claims` judges automatic choices on such drives, and draws new ones each time the code of these
+choices changes (claims/README.md). `python -m tailgate.upkeep draw 1 > drives/unseen-1.toml` makes the file
+of that name. That drive was held out, that is not used in design, until the automatic bounds were changed
+after it had been drawn.
 """
 
 import random
@@ -15,7 +16,7 @@ from tailgate.spec.drive import Drive, Parameter
 
 @dataclass(frozen=True)
 class Range:
-    """A parameter of the module vflash: drawn from `least` to `most`, each factor as likely as any other."""
+    """A parameter of the module vflash, drawn from `least` to `most` with a log-uniform distribution."""
 
     key: str
     unit: str
@@ -37,7 +38,7 @@ RANGES = (
     Range("program_ns", "ns", 100_000, 400_000),
     Range("erase_ns", "ns", 2_000_000, 8_000_000),
 )
-#: What all of them have; each is the choice that drives/970evo.toml explains.
+#: Parameters that are equal for all drives; drives/970evo.toml gives the reasons.
 FIXED = (
     ("queues", "queues", 4),
     ("slots", "commands", 256),
@@ -53,7 +54,7 @@ FIXED = (
 
 
 def drawn(seed: int) -> dict[str, int]:
-    """The numbers that are drawn, by key, and the admission (0 or 1)."""
+    """The drawn numbers by key, and the admission (0 or 1)."""
     # The numbers of random() are the same in all versions of Python.
     rng = random.Random(f"drive {seed}")
     found = {r.key: round(r.least * (r.most / r.least) ** rng.random()) for r in RANGES}
@@ -61,7 +62,7 @@ def drawn(seed: int) -> dict[str, int]:
 
 
 def lines(seed: int, name: str = "") -> list[str]:
-    """The drive file of a seed; its name is that of the files in drives/, if none is given."""
+    """The drive file of a seed; by default its name is that of the files in drives/."""
     ranges = {r.key: r for r in RANGES}
     parameters = {}
     for key, value in drawn(seed).items():

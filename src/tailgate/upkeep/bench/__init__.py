@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the code itself costs: `make bench`, into bench.json.
+"""The costs of the code itself: `make bench`, into bench.json.
 
 Five kinds of figures: lines of code, instructions per I/O in a virtual machine, operations a second on many
 CPUs in a model and on this host's threads, and how fast the simulator is.
@@ -23,7 +23,7 @@ from tailgate.upkeep.bench.result import Result
 def kinds(
     console: Console, labels: Sequence[str], quick: bool, since: Sequence[str]
 ) -> Mapping[str, Callable[[], Sequence[Result]]]:
-    """What measures each kind with these kernels, and prints a line for each figure.
+    """The function that measures each kind with these kernels, and prints a line for each figure.
 
     `quick` leaves out the shares of k2's features; `since` are commits that k2 is compared with.
     """
@@ -37,10 +37,10 @@ def kinds(
 
 
 def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequence[str], out: Path) -> None:
-    """Measure these kinds (none named: all) with these kernels, and write the file after each kind.
+    """Measure these kinds (without names: all) with these kernels, and write the file after each kind.
 
-    Other figures in the file stay; if no kind is named, until all are measured. `quick` and `since` are those
-    of kinds(). UsageError where something cannot be measured.
+    Other figures stay in the file; without names they stay until all kinds are measured. `quick` and `since`
+    are those of kinds(). UsageError if something cannot be measured.
     """
     console = log()
     by_kind = kinds(console, labels or ORDINARY, quick, since)
@@ -50,7 +50,7 @@ def main(only: Sequence[str], labels: Sequence[str], quick: bool, since: Sequenc
         measured |= {r.name: asdict(r) for r in by_kind[kind]()}
         _write(out, before | measured)
     if not only:
-        _write(out, measured)  # without what nothing measures any more
+        _write(out, measured)  # drops the figures that no measurement gives any more
     console.print(f"bench: wrote {out}", highlight=False)
 
 
@@ -59,7 +59,7 @@ def _write(out: Path, entries: Mapping[str, object]) -> None:
 
 
 def _entries(out: Path) -> dict[str, dict[str, object]]:
-    """What a file of results has, by name; nothing if there is no file. UsageError."""
+    """The entries of a file of results, by name; none if there is no file. UsageError."""
     try:
         return {entry["name"]: entry for entry in json.loads(out.read_text())}
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the count of instructions compares: loads, schedulers, and features switched off or on."""
+"""Rows of the instruction count: loads, schedulers, and features switched off or on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Contender:
-    """A row: a scheduler, with what is different where the share or the price of a feature is measured."""
+    """A row: a scheduler, with its changes if the share or the price of a feature is measured."""
 
     name: str
     scheduler: str
-    module: str = ""  # other than its own, which is that of OURS
+    module: str = ""  # if it is not the scheduler's own, which OURS has
     settings: tuple[tuple[str, str], ...] = ()  # file below queue/, value
     rt: bool = False  # the reader has real-time class
     loads: tuple[str, ...] = ()  # names; empty: all
@@ -38,7 +38,7 @@ LOADS = (
     Load("qd32", 1, 0, 32, 30_000, 1),
     Load("qd32_batch16", 1, 0, 32, 40_000, 16),
     Load("qd32_bound8", 2, 100_000, 32, 30_000, 1, bound=8),
-    # 8 in the drive make the drive the limit, and the CPU sleeps and wakes: here for all contenders alike
+    # with 8 slots the drive is the limit, and the CPU sleeps and wakes: equally for all contenders
     Load("qd32_slots8", 2, 100_000, 32, 30_000, 1, bound=8, slots=8),
 )
 CONTENDERS = (
@@ -49,7 +49,7 @@ CONTENDERS = (
     Contender("k2", "k2"),
     Contender("mqfq", "mqfq"),
 )
-# Each feature of k2 is measured by leaving it out; merging also by leaving it out of `none`.
+# Each feature of k2 is measured by leaving it out. Merging is also left out of `none`.
 WITHOUT = (
     Contender("k2 without rt_tags", "k2", settings=(("iosched/rt_tags", "0"),)),
     Contender("k2 without statistics", "k2", module="k2-bare.ko"),
@@ -59,7 +59,7 @@ WITHOUT = (
 
 FEATURES = ("rt_tags", "statistics", "merging")
 
-# What mqfq does for a request in steps: each contender does more than the one below it.
+# mqfq's work for a request, in steps: each contender does more than the one below it.
 STEPS = (
     Contender("mqfq by process", "mqfq", settings=(("iosched/flow_by", "process"),)),
     Contender(
@@ -69,7 +69,7 @@ STEPS = (
     ),
     Contender("mqfq real-time without merging", "mqfq", settings=(("nomerges", "2"),), rt=True),
 )
-#: A part of mqfq -> the contender that has it, and the one that has not.
+#: By part of mqfq, the contender with it, and the one without it.
 PARTS: Mapping[str, tuple[str, str]] = {
     "cgroup": ("mqfq", STEPS[0].name),
     "merging": (STEPS[0].name, STEPS[1].name),
@@ -77,8 +77,8 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "queue, token and the rest": (STEPS[2].name, "none without merging"),
 }
 
-# What is off by default, each switched on for itself, with values that hold nothing back here: what is left
-# is its price.
+# Features that are off by default, each switched on alone, with values that hold no request back here. The
+# difference is the feature's price.
 SWITCHED_ON: Mapping[str, tuple[str, str]] = {
     "bytes": ("inflight_kib_max", "65536"),
     "auto": ("rt_target_us", "auto"),
@@ -88,12 +88,12 @@ SWITCHED_ON: Mapping[str, tuple[str, str]] = {
     "no_floor": ("be_floor_iops", "0"),
     "discards": ("discard_kib_max", "1024"),
 }
-#: For the background, and for a real-time reader.
+#: The load for the background, and for a real-time reader.
 ON_LOADS = {False: "qd32", True: "qd1"}
 
 
 def on_name(feature: str, rt: bool) -> str:
-    """Name of the contender with a feature of SWITCHED_ON, or none of them, switched on."""
+    """The name of the contender with one feature of SWITCHED_ON, or none of them, switched on."""
     return " ".join(["k2", *([f"with {feature}"] if feature else []), *(["real-time"] if rt else [])])
 
 
@@ -114,5 +114,5 @@ ON = (
 
 
 def before(commit: str) -> Contender:
-    """k2 as it was at a commit, beside that of this checkout."""
+    """k2 of an earlier commit, to compare with this checkout's."""
     return Contender(f"k2 before {commit}", "k2", module=f"k2-{commit.replace('/', '-')}.ko")

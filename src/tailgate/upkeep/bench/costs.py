@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What counted instructions say: what a scheduler adds, and what each of its features takes of that.
+"""Evaluates counted instructions: what a scheduler adds, and the share of each of its features.
 
 `figures` below are instructions per I/O by load and contender on one kernel, as instructions.count returns.
 """
@@ -28,7 +28,9 @@ IOS: Mapping[str, int] = {load.name: load.ios for load in LOADS}
 
 
 def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result]:
-    """Entries of bench.json for one kernel: totals, and what ours add to none over what the kernel's add."""
+    """Entries of bench.json for one kernel: totals, and the cost of Tailgate's schedulers over that of the
+    kernel's.
+    """
     series = kernel.series.replace(".", "_")
     out = []
     for load, by_contender in figures.items():
@@ -72,12 +74,12 @@ def results(kernel: Kernel, figures: dict[str, dict[str, float]]) -> list[Result
 
 
 def vflash_own(figures: dict[str, dict[str, float]]) -> float:
-    """What the virtual drive's code takes of a one-page I/O, at most: the timer interrupt is in it."""
+    """Upper limit of the virtual drive's instructions for a one-page I/O; it includes the timer interrupt."""
     return round(figures["qd32"]["vflash"] - figures["qd32"]["none"], 1)
 
 
 def shares(by_contender: dict[str, float]) -> dict[str, float]:
-    """Instructions per I/O that each feature of k2 accounts for; empty if none was left out."""
+    """Instructions per I/O of each feature of k2; empty if none was left out."""
     if "k2 without rt_tags" not in by_contender:
         return {}
     k2 = by_contender["k2"]
@@ -88,7 +90,7 @@ def shares(by_contender: dict[str, float]) -> dict[str, float]:
 
 
 def parts(by_contender: Mapping[str, float]) -> dict[str, float]:
-    """Instructions per I/O of each part of mqfq, all that it adds; empty if they were not measured."""
+    """Instructions per I/O of each part of mqfq, and of all of it; empty if they were not measured."""
     if STEPS[0].name not in by_contender:
         return {}
     out = {part: by_contender[has] - by_contender[has_not] for part, (has, has_not) in PARTS.items()}
@@ -107,7 +109,9 @@ def prices(load: str, by_contender: Mapping[str, float]) -> dict[tuple[str, bool
 
 
 def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
-    """What is off by default: what it adds, when on, to an I/O of the background and to a real-time one."""
+    """Features that are off by default: what each adds, when on, to a background I/O and to a real-time
+    one.
+    """
     out = Table(title=f"K2: instructions per I/O when it is on, Linux {kernel.release}", title_justify="left")
     out.add_column("setting")
     out.add_column("background", justify="right")
@@ -121,7 +125,7 @@ def price_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> T
 
 
 def part_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Table:
-    """What each part of mqfq takes."""
+    """The instructions of each part of mqfq."""
     out = Table(title=f"mqfq: instructions per I/O by part, Linux {kernel.release}", title_justify="left")
     out.add_column("load")
     for part in PARTS:
@@ -132,7 +136,7 @@ def part_table(kernel: Kernel, figures: Mapping[str, Mapping[str, float]]) -> Ta
 
 
 def table(kernel: Kernel, figures: dict[str, dict[str, float]]) -> Table:
-    """The figures of one kernel as people read them: none in total, the rest as what they add to it."""
+    """The figures of one kernel for a reader: `none` in total, the others as what they add to it."""
     out = Table(title=f"Instructions per 4 KiB read on Linux {kernel.release}", title_justify="left")
     out.add_column("load")
     out.add_column("none", justify="right")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What an I/O costs in instructions, for each scheduler, side by side on one kernel.
+"""Instructions per I/O of each scheduler, side by side on one kernel.
 
-Method: a guest with one CPU in virtual time, where an instruction is a nanosecond; null_blk, 4 KiB random
-direct reads by `iobench.c`; elapsed less idle time over the number of I/Os. What a scheduler adds is
-its figure less that of `none` in the same boot. Merging and statistics are on, writeback throttling is off.
+Method: a guest with one CPU in virtual time, where an instruction takes a nanosecond; null_blk; 4 KiB random
+direct reads by `iobench.c`; elapsed time less idle time, divided by the number of I/Os. A scheduler adds the
+difference between its figure and that of `none` in the same boot. Merging and statistics are on, writeback
+throttling is off.
 
-Instructions are not time: cache misses and contention are not in them.
+Instructions are not time: cache misses and contention are not included.
 """
 
 import subprocess
@@ -38,7 +39,7 @@ from tailgate.upkeep.bench.contenders import (
 )
 from tailgate.upkeep.bench.result import Result
 
-# Boot-time work of the kernel goes on for a while; waiting is free in virtual time.
+# The kernel still works for a while after booting; waiting costs nothing in virtual time.
 PREPARE = """\
 modprobe bfq; modprobe kyber-iosched
 sleep 20
@@ -61,7 +62,7 @@ echo none > $$queue/scheduler
 $unload_module
 """)
 
-# The virtual drive with a latency like null_blk's and no die to wait for: what is left is its own code.
+# The virtual drive with about null_blk's latency and no waiting for a die: the difference is its own code.
 MEASURE_VFLASH = """\
 insmod /lib/modules/extra/vflash.ko capacity_mib=1024 dies=255 read_ns=0 read_fixed_ns=100000
 echo none > /sys/block/vflash0/queue/scheduler
@@ -122,7 +123,7 @@ def has_commit(commit: str) -> bool:
 
 @contextmanager
 def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
-    """k2.ko of a commit, built now. UsageError if there is no such commit."""
+    """k2.ko of a commit, built on demand. UsageError if there is no such commit."""
     if not has_commit(commit):
         raise UsageError(f"there is no commit {commit} here: fetch the whole history")
     with tempfile.TemporaryDirectory() as scratch:
@@ -139,9 +140,9 @@ def module_of(kernel: Kernel, commit: str) -> Iterator[Path]:
 
 
 def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Instructions per I/O by load and contender on one kernel; `since`: commits of k2 to be beside."""
+    """Instructions per I/O by load and contender on one kernel; `since`: commits of k2 to compare with."""
     built = modules.build(kernel)
-    # KCFLAGS is kernel/Makefile's own
+    # kernel/Makefile uses KCFLAGS itself
     bare = modules.build(
         kernel, ["KCPPFLAGS=-DK2_STATISTICS=0"], built.with_name(f"{built.name}-without-statistics")
     )
@@ -182,9 +183,9 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
 
 
 def measure(console: Console, labels: Sequence[str], quick: bool, since: Sequence[str] = ()) -> list[Result]:
-    """Count on the kernels of these labels, side by side; print a table for each.
+    """Count on the kernels of these labels in parallel; print a table for each.
 
-    With `since`, commits, also what k2 took then, built in the same run.
+    With `since`, commits, k2 of these commits is counted too, built in the same run.
     """
 
     def say(line: str) -> None:

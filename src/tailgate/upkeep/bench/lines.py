@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How much code there is: lines, without comments and blank ones, by part; beside them Linux' own schedulers.
+"""Lines of code by part, without comments and blank lines; beside them Linux' own schedulers.
 
-A scheduler is a module kernel/NAME.c over an algorithm sched/NAME.h. What belongs to which part follows from
-the names of folders and files, so a new file is counted as soon as it is there:
+A scheduler is a module kernel/NAME.c over an algorithm sched/NAME.h. The names of folders and files decide
+the part of a file, so a new file is counted without further changes:
 
-    kernel/FOLDER/*           what any scheduler needs; programs that only the build runs are apart
+    kernel/FOLDER/*           code for any scheduler; programs that only the build runs are apart
     kernel/NAME.*, NAME_*     a scheduler's own kernel code
     sched/NAME.*, NAME_*      its algorithm
     sched/models/             not counted: other schedulers, for the simulator
     sched/                    shared, if another scheduler or the shared kernel code includes it; else K2's.
                               A part is a file name without ending, in its folder
-    *experiments*             K2's, a part of its own wherever it lies
+    *experiments*             K2's, a part of its own in any folder
     sched/fair/               mqfq's
 """
 
@@ -27,15 +27,15 @@ from tailgate.base.paths import ROOT
 from tailgate.guest.kernels import block_layer, resolve
 from tailgate.upkeep.bench.result import Result
 
-#: Linux' own, for comparison: files of its folder block/.
+#: Linux' own schedulers, for comparison: files of its folder block/.
 LINUX = {"mq-deadline": "mq-deadline.c", "kyber": "kyber-iosched.c"}
-#: Owner of a part that several schedulers share.
+#: Owner of parts that several schedulers share.
 SHARED = "shared"
 MODELS = "models"
 EXPERIMENTS = "experiments"
-#: The sum of K2's parts that decide what is dispatched: its order, its bounds and its pieces.
+#: Part that sums K2's parts that decide which request is dispatched: order, bounds and pieces.
 DECIDES = "sched.decides"
-#: K2's other parts of sched/: what bindings have in common, merging, and hooks for tracepoints.
+#: K2's other parts of sched/: code that all bindings share, merging, and hooks for tracepoints.
 DECIDES_NOT = ("sched.binding", "sched.merge", "sched.observe")
 _INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 #: Folders of sched/ with parts of one scheduler other than K2.
@@ -75,12 +75,12 @@ def parts(root: Path = ROOT) -> Parts:
 
 
 def includes(file: Path) -> list[Path]:
-    """The files that a C file includes by their place."""
+    """The files that a C file includes by a relative path."""
     return [(file.parent / name).resolve() for name in _INCLUDE.findall(file.read_text())]
 
 
 def part_of(file: Path, schedulers: Iterable[str]) -> tuple[str, str] | None:
-    """Owner and part of a file, named by its path from the root; None: it is no scheduler's."""
+    """Owner and part of a file, given by its path from the root; None if it belongs to no scheduler."""
     top, *folders = file.parts[:-1]
     owner = next((s for s in schedulers if file.stem == s or file.stem.startswith(f"{s}_")), None)
     if any(EXPERIMENTS in name for name in file.parts):
@@ -98,7 +98,7 @@ def part_of(file: Path, schedulers: Iterable[str]) -> tuple[str, str] | None:
 
 
 def sums(counted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Lines of each owner in all, as part "", of its parts in one folder if several; and DECIDES."""
+    """Lines of each owner: in all, as part ""; of parts in one folder, if there are several; and DECIDES."""
     out: dict[tuple[str, str], int] = {}
     for owner in dict.fromkeys(owner for owner, _ in counted):
         own = {part: lines for (its, part), lines in counted.items() if its == owner}
@@ -133,7 +133,7 @@ def table(root: Path, counted: Mapping[tuple[str, str], int], files: Parts) -> T
 
 
 def names(root: Path, files: Sequence[Path]) -> str:
-    """Files as a person reads them."""
+    """Files in a short form for a reader."""
     folders = dict.fromkeys(file.parent for file in files)
     return "; ".join(
         f"{folder.relative_to(root)}/: {', '.join(file.name for file in files if file.parent == folder)}"
@@ -142,7 +142,7 @@ def names(root: Path, files: Sequence[Path]) -> str:
 
 
 def measure(console: Console, labels: Sequence[str], root: Path = ROOT) -> list[Result]:
-    """Count all parts here, and Linux' own schedulers in the sources of these kernels; print a table."""
+    """Count all parts here, and Linux' own schedulers in these kernels' sources; print a table."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `make bench` writes."""
+"""The entries of `make bench`'s file."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Operations a second (insert, dispatch, end) of K2, MQFQ and a model of mq-deadline, by number of CPUs.
 
-Of MQFQ also with one part replaced by the simple alternative, as in Figures 9 to 11 of its paper.
+MQFQ is also measured with one part replaced by the simple alternative, as in Figures 9 to 11 of its paper.
 
-In a model of up to 64 CPUs that counts the transfers of cache lines between them; threads.py beside it
-measures the same on threads. sim/scale has the programs, and says what the model leaves out.
+The CPUs, up to 64, are a model that counts the transfers of cache lines between them; threads.py measures on
+threads of the host. sim/scale has the programs, and states what the model leaves out.
 """
 
 import statistics
@@ -33,7 +33,7 @@ MODEL_US, PAPER_US = 10_000, 5_000
 
 @dataclass(frozen=True)
 class Contender:
-    """A queue with a bound; deadline has none. `t_kib` is MQFQ's T."""
+    """A queue with a bound; deadline has no bound. `t_kib` is MQFQ's T."""
 
     name: str
     queue: str
@@ -46,11 +46,12 @@ CONTENDERS = (
     Contender("k2_bound8", "k2", 8),
     Contender("deadline", "deadline"),
 )
-#: D of the MQFQ paper's fabric, and its T of 64 requests (Table 1: 64 KiB; here a request is of 4 KiB).
+#: D for the fabric drive of the MQFQ paper, and its T of 64 requests (Table 1: 64 KiB; a request here has 4
+#: KiB).
 D, T_KIB = 128, 256
-#: A T of 8 requests, with which most requests tell virtual time their tag, and more of them wait for it.
+#: A T of 8 requests: most requests then report their tag to virtual time, and more of them wait for it.
 SMALL_T_KIB = 32
-#: A T that no flow reaches: virtual time is not used.
+#: A T that no flow reaches, so that virtual time is not used.
 NO_T_KIB = 1_048_576
 MQFQ = Contender("mqfq_d128", "mqfq", D, T_KIB)
 #: Figure 8: MQFQ beside no scheduler, itself under one lock, K2, and models of bfq and deadline.
@@ -65,13 +66,13 @@ FAIR = (
 
 
 def replacing(part: str, alternatives: Sequence[str], t_kib: int, ending: str = "") -> list[Contender]:
-    """MQFQ, named for a part of it, and MQFQ with that part replaced by each of the alternatives."""
+    """MQFQ, named after one of its parts, and MQFQ with that part replaced by each alternative."""
     return [Contender(part + ending, "mqfq", D, t_kib)] + [
         Contender(queue + ending, queue, D, t_kib) for queue in alternatives
     ]
 
 
-#: By figure: a part of MQFQ, and what replaces it.
+#: By figure: a part of MQFQ, and its replacements.
 PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "fig9": ("mindicator", ("scan",)),
     "fig10": ("wheel", ("poll_1us", "poll_5us")),
@@ -80,7 +81,7 @@ PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def figure(name: str) -> list[Contender]:
-    """The contenders of a figure, a key of PARTS. As in the paper, Figure 11 is without virtual time."""
+    """The contenders of a figure, a key of PARTS. As in the paper, Figure 11 does not use virtual time."""
     part, alternatives = PARTS[name]
     if name == "fig11":
         return replacing(part, alternatives, NO_T_KIB)
@@ -90,15 +91,16 @@ def figure(name: str) -> list[Contender]:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the model's CPUs pay, in ps. The defaults are those of the figures in bench.json.
+    """Costs in the model, in ps. The defaults are those of the figures in bench.json.
 
-    `access`, `atomic` and `clock` are round figures by which one CPU of the model does about what one thread
-    of an AMD EPYC (Zen 4) does; an uncontended atomic was measured at 2 ns there, a clock read at 24 ns.
-    `near` is a transfer between CPUs that share a cache, measured at 16 ns there by ping_pong.c; `far` is one
-    between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near (AnandTech, "AMD Zen 4 Ryzen 9
-    7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core Latency). `elsewhere` is what a
-    request costs beside its scheduler, `interrupt` what it costs a CPU that another one, or a timer, asks it
-    to run its queue. `drive_ns` is a request's time in the drive; 0: none, and a CPU that can submit does.
+    `access`, `atomic` and `clock` are round figures with which one CPU of the model does about as many
+    operations as one thread of an AMD EPYC (Zen 4); an uncontended atomic was measured at 2 ns there, a clock
+    read at 24 ns. `near` is a transfer between CPUs that share a cache, measured at 16 ns there by
+    ping_pong.c; `far` is one between CPUs that do not: up to 79.5 ns on Zen 4, and 15 to 19 ns near
+    (AnandTech, "AMD Zen 4 Ryzen 9 7950X and Ryzen 5 7600X Review: Retaking The High-End", Core-to-Core
+    Latency). `elsewhere` is a request's cost outside of the scheduler. `interrupt` is the cost for a CPU that
+    another CPU, or a timer, asks to run its queue. `drive_ns` is a request's time in the drive; 0: none, so a
+    CPU can submit immediately.
     """
 
     access: int = 200
@@ -112,27 +114,27 @@ class Costs:
 
     @property
     def words(self) -> list[str]:
-        """As the program takes them."""
+        """The arguments of the program."""
         costs = (self.access, self.atomic, self.clock, self.near, self.far, self.elsewhere, self.interrupt)
         return [*(str(ps) for ps in costs), str(self.drive_ns)]
 
 
-#: A request costs nothing beside its scheduler.
+#: A request has no cost outside of its scheduler.
 FREE = Costs()
-#: What a request costs beside its scheduler: 16 CPUs without one do 4 million a second, as in Figure 8
-#: of "Multi-Queue Fair Queueing" (ATC 2019). It is in the drive for as long as in drives/nvmf.toml, so with D
-#: of 128 no more than 5.3 million a second go; interrupts cost what they do in machines/mqfq.toml.
+#: Costs outside of the scheduler: 16 CPUs without one do 4 million requests a second, as in Figure 8 of
+#: "Multi-Queue Fair Queueing" (ATC 2019). A request's time in the drive is that of drives/nvmf.toml, so a D
+#: of 128 allows at most 5.3 million a second; interrupts cost as much as in machines/mqfq.toml.
 PAPER = Costs(elsewhere=4_000_000, interrupt=1_000_000, drive_ns=24_000)
 #: Each figure with those costs is the median of three runs with different costs `elsewhere`: CPUs that all
-#: take exactly the same time for a request may fall into step, by chance.
+#: need exactly the same time for a request may by chance fall into step.
 LIKE_THE_PAPER = [replace(PAPER, elsewhere=ps) for ps in (3_900_000, 4_000_000, 4_100_000)]
 
-#: What it prints: name -> value.
+#: A program's output: name -> value.
 Figures = Mapping[str, float]
 
 
 def build(folder: Path, *flags: str, queues: Iterable[str] | None = None) -> None:
-    """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with these flags too.
+    """Compile the programs ping_pong, threads-QUEUE and model-QUEUE into a folder, with additional flags.
 
     For all queues, or for some.
     """
@@ -140,7 +142,7 @@ def build(folder: Path, *flags: str, queues: Iterable[str] | None = None) -> Non
     _compile([*common, "-pthread", str(SCALE / "ping_pong.c"), "-o", str(folder / "ping_pong")])
     everyone = (*CONTENDERS, *FAIR, *(c for name in PARTS for c in figure(name)))
     for queue in sorted({c.queue for c in everyone} if queues is None else queues):
-        # What asserts are there for is tested elsewhere: kernels have none.
+        # Without asserts, as in kernels; other tests check them.
         bound = [*common, "-DNDEBUG", f'-DQUEUE="queue_{queue}.h"']
         sources = [str(SCALE / name) for name in ("cpus.c", "threads.c")]
         _compile([*bound, "-flto", "-pthread", *sources, "-o", str(folder / f"threads-{queue}")])
@@ -157,7 +159,7 @@ def _compile(arguments: Sequence[str]) -> None:
 
 
 def run(folder: Path, program: str, *arguments: object) -> Figures:
-    """What a program prints: lines of name and value. UsageError if it fails."""
+    """The output of a program, lines of name and value. UsageError if it fails."""
     command = [str(folder / program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
@@ -166,10 +168,11 @@ def run(folder: Path, program: str, *arguments: object) -> Figures:
 
 
 def model(folder: Path, contender: Contender, cpus: int, costs: Costs = FREE, *, us: int) -> Figures:
-    """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each.
+    """Operations a second of this many modelled CPUs in `us` of their time; transfers and runs for each
+    operation.
 
-    Transfers are of cache lines. A run is a CPU's look at its queue because another CPU, a timer, or the end
-    of a request asked for it; it is in vain if no request could go.
+    Transfers are of cache lines. A run is a CPU's check of its queue because another CPU, a timer, or the end
+    of a request asked for it; it is in vain if no request could be dispatched.
     """
     program = f"model-{contender.queue}"
     return run(folder, program, cpus, DEPTH, contender.bound, contender.t_kib, us, *costs.words)
@@ -212,7 +215,7 @@ def _group(
     costs: Sequence[Costs],
     us: int,
 ) -> list[Result]:
-    """Model the contenders for each number of CPUs: medians of runs with each of these costs."""
+    """Model the contenders for each number of CPUs: medians of the runs with each of these costs."""
     stated = (
         f"{', '.join(f'{c.elsewhere / 1e6:g}' for c in costs)} us a request beside the scheduler, "
         f"{costs[0].interrupt / 1e6:g} us an interrupt, {costs[0].drive_ns / 1000:g} us in the drive, "
@@ -243,7 +246,7 @@ def _group(
 
 
 def median(runs: Sequence[Figures], name: str) -> float:
-    """Of this figure of several runs."""
+    """The median of one figure of several runs."""
     return statistics.median(run[name] for run in runs)
 
 

@@ -20,7 +20,7 @@ from tailgate.upkeep.bench.result import Result
 
 DRIVE = "970evo"
 SCHEDULERS = ("none", "k2")
-#: The one that is simulated by default, whose processors cost time, and one without costs.
+#: The default machine, whose processors have costs, and one without costs.
 MACHINES = (machines.DEFAULT, "ideal")
 PROCESSES, DEPTH = 3, 32
 IOS, RUNS = 1_000_000, 5
@@ -28,7 +28,7 @@ LARGEST_OF = "k2/table2"
 
 
 def load(scheduler: str, machine: str, ios: int) -> Simulation:
-    """Three processes read 4 KiB at random places, 96 outstanding in all; `ios` reads, or a few less."""
+    """Three processes read 4 KiB at random places, 96 outstanding in all; `ios` reads, or a few fewer."""
     values, driver = drives.split(drives.values(drives.load(DRIVE)[1], {}))
     _, processors = machines.load(machine)
     processes = [Process(depth=DEPTH, ios_max=ios // PROCESSES, seed=i) for i in range(PROCESSES)]
@@ -44,14 +44,14 @@ def load(scheduler: str, machine: str, ios: int) -> Simulation:
 
 
 def speed(told: Simulation) -> float:
-    """I/Os that are simulated in a second of CPU time, on one core."""
+    """Simulated I/Os for each second of CPU time, on one core."""
     begin = time.process_time()
     outcome = simulation.simulate(told)
     return outcome.ios / (time.process_time() - begin)
 
 
 def largest() -> tuple[str, Simulation]:
-    """The point of an experiment with the most I/Os, in words and as it is simulated."""
+    """The experiments' point with the most I/Os: in words, and as a simulation."""
     path = experiments.find(LARGEST_OF)
     its = sim.SimTarget(resolve(path, "full", None, None, "sim"), path, machines.DEFAULT)
     point = max(its.points, key=its.ios)
@@ -59,7 +59,7 @@ def largest() -> tuple[str, Simulation]:
 
 
 def memory_mib(told: Simulation) -> float:
-    """Most memory that a process of the lab had that simulated this and nothing else, Python included."""
+    """The peak memory in MiB of a process that ran only this simulation, Python included."""
     with executor.executor(1, None) as pool:
         pool.submit(simulation.simulate, told).result()
         status = pool.submit(Path("/proc/self/status").read_text).result()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What scale.py models, measured: operations a second on threads of this host, each on a CPU of its own."""
+"""Measures what scale.py models: operations a second on threads of this host, each on a CPU of its own."""
 
 import os
 import tempfile
@@ -33,7 +33,7 @@ RUNS, RUN_MS = 5, 200
 def threads(folder: Path, contender: Contender, count: int, costs: Costs = FREE, *, ms: int) -> Figures:
     """`operations_per_s` of `count` threads, and their `cpu_share`. UsageError if a request is lost.
 
-    Of the costs only `elsewhere` and `drive_ns` count; the others are the host's own.
+    Only the costs `elsewhere` and `drive_ns` are used; the other costs are the host's own.
     """
     costs_ns = (costs.elsewhere // 1000, costs.drive_ns)
     bounds = (contender.bound, contender.t_kib)
@@ -59,7 +59,7 @@ def _group(
     """Measure the contenders for each number of threads."""
     cpus = len(os.sched_getaffinity(0))
     counts = [count for count in MODEL_CPUS if count <= max(2, cpus)]
-    # One after the other in turns: what disturbs the host disturbs all alike.
+    # The contenders run in turns, so that a disturbance of the host affects all equally.
     runs: dict[tuple[str, int], list[Figures]] = {}
     for _ in range(RUNS):
         for contender in contenders:

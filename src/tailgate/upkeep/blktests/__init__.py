@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""blktests in virtual machines: a scheduler beside mq-deadline, judged by the kernel developers' own tests.
+"""blktests in virtual machines: the kernel developers' own tests judge a scheduler beside mq-deadline.
 
 images.py    the guest's disks: Debian, the kernel's modules, the checkout
 guests.py    boots guests, and runs test after test in them
-verdicts.py  what a test's files say, and which differences count
-store.py     results on disk, by which a run goes on where it was interrupted
-inside/      what runs inside
+verdicts.py  parses a test's files, and decides which differences count
+store.py     results on disk, from which an interrupted run continues
+inside/      scripts that run in the guest
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`tailgate blktests DIR`: a checkout of blktests judges a scheduler beside mq-deadline.
 
-Each test runs once under each of the two; where the scheduler does worse, both run it again. A difference
-counts if the scheduler fails in most runs and mq-deadline in none, or if the kernel's report has the
-scheduler's code in it. The tests take hours; a run that is interrupted goes on where it ended.
+Each test runs once under each of the two; if the scheduler does worse, both run it again. A difference counts
+if the scheduler fails in most runs and mq-deadline in none, or if the kernel's report names the scheduler's
+code. The tests take hours; an interrupted run continues where it ended.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ from tailgate.upkeep.blktests.verdicts import RUNS, Difference, Result, compare
 BASELINE = "mq-deadline"
 GROUPS = ("block", "loop", "scsi", "zbd", "nvme")
 LABELS = ("backports", "stable")
-#: Estimate for a test that was not run here yet.
+#: Seconds assumed for a test that has not run here yet.
 GUESS_S = 20.0
 RUNS_FOLDER = ROOT / "runs" / "blktests"
-#: The same results in short, which are committed.
+#: The committed short form of the same results.
 RECORDS = ROOT / "claims" / "blktests"
 
 
@@ -61,9 +61,10 @@ def main(
     limit_s: int,
     json_only: bool,
 ) -> bool:
-    """Run the wanted groups and tests (none named: all) on these kernels (none named: all).
+    """Run the wanted groups and tests (without names: all) on these kernels (without names: all).
 
-    Prints the report of each kernel, or with `json_only` all results as JSON. Whether no difference counts.
+    Prints the report of each kernel, or with `json_only` all results as JSON. Returns whether no difference
+    counts.
     """
     progress = Progress(log())
     source = checkout.resolve()
@@ -88,7 +89,7 @@ def main(
 
 
 def select(source: Path, wanted: Sequence[str]) -> list[str]:
-    """The tests of a checkout that groups ("loop") and names ("loop/001") stand for. UsageError if none."""
+    """The tests of a checkout that groups ("loop") and names ("loop/001") select. UsageError if none."""
     images.check_checkout(source)
     out: list[str] = []
     for name in wanted:
@@ -107,7 +108,7 @@ def select(source: Path, wanted: Sequence[str]) -> list[str]:
 def _sides(
     kernel: kernels.Kernel, scheduler: str, source: Path, limit_s: int, progress: Progress
 ) -> tuple[Side, Side]:
-    """The scheduler and the baseline, with all that their guests need."""
+    """The scheduler and the baseline, with the files that their guests need."""
     built = modules.build(kernel) / f"{scheduler}.ko"
     if not built.exists() and not is_stock(kernel, scheduler):
         raise UsageError(f"neither Tailgate nor {kernel.release} has a scheduler {scheduler}: check the name")
@@ -128,7 +129,7 @@ def _sides(
 
 
 def is_stock(kernel: kernels.Kernel, scheduler: str) -> bool:
-    """Whether a kernel brings this scheduler along, as a module or built in."""
+    """Whether a kernel contains this scheduler, as a module or built in."""
     folder = kernel.root / "lib/modules" / kernel.release
     known = "".join((folder / f"modules.{index}").read_text() for index in ("dep", "builtin"))
     return bool(re.search(rf"^kernel/block/{re.escape(scheduler)}(-iosched)?\.ko", known, re.MULTILINE))
@@ -137,7 +138,7 @@ def is_stock(kernel: kernels.Kernel, scheduler: str) -> bool:
 def _judge(
     kernel: kernels.Kernel, sides: tuple[Side, Side], tests: Sequence[str], limit_s: int, progress: Progress
 ) -> KernelResults:
-    """Run what has not run yet, and compare."""
+    """Run the tests that have no result yet, and compare."""
     progress.note(f"{kernel.label} ({kernel.release}): {sides[0].guest.scheduler} beside {BASELINE}")
     results = {side.guest.scheduler: side.store.folder for side in sides}
     for name, folder in results.items():
@@ -165,7 +166,7 @@ def _judge(
 
 
 def _unsettled(test: str, sides: tuple[Side, Side]) -> bool:
-    """Whether the scheduler did worse so far; once the baseline fails too, it did not."""
+    """Whether the scheduler did worse so far; not if the baseline has failed too."""
     ours, theirs = (side.store.results(test) for side in sides)
     return any(result.failed for result in ours) and not any(result.failed for result in theirs)
 
@@ -173,7 +174,7 @@ def _unsettled(test: str, sides: tuple[Side, Side]) -> bool:
 def _run(
     side: Side, tests: Sequence[str], limit_s: int, expected: Mapping[str, float], progress: Progress
 ) -> None:
-    """Run these tests once under one scheduler; each result is kept at once."""
+    """Run these tests once under one scheduler; each result is stored at once."""
     name = side.guest.scheduler
 
     def keep(result: Result, files: Mapping[str, bytes]) -> None:
@@ -193,7 +194,7 @@ def _run(
 
 
 def _expected() -> dict[str, float]:
-    """Seconds that each test took when it last ran here, whatever the kernel and the scheduler."""
+    """Seconds that each test took in its last run here, with any kernel and scheduler."""
     out: dict[str, float] = {"": GUESS_S}
     for file in sorted(RUNS_FOLDER.glob("*/*/*/result.json"), key=lambda path: path.stat().st_mtime):
         if result := read(file):
@@ -205,7 +206,7 @@ def _expected() -> dict[str, float]:
 
 
 def lines(report: KernelResults) -> Iterator[str]:
-    """The report of one kernel: figures by group, differences, what the kernel complained about."""
+    """The report of one kernel: figures by group, differences, and the kernel's reports."""
     yield f"\n{report.kernel}: {report.scheduler} beside {BASELINE}"
     width = max(len(report.scheduler), len(BASELINE)) + 2
     yield f"  {'group':8}{'':{width}}{'tests':>8}{'passed':>8}{'failed':>8}{'not run':>9}{'time':>12}"

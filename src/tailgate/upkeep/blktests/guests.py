@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots guests and runs test after test in them; a guest that dies costs the test that ran."""
+"""Boots guests and runs tests in them one after the other; only the running test is lost with a guest."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +15,9 @@ from tailgate.upkeep.blktests.verdicts import Ending, Result, died, parse, unpac
 INSIDE = Path(__file__).parent / "inside"
 CPUS = 4
 MEMORY_MIB = 2048
-#: Until the first test begins, and beyond a test's limit: the guest then sends nothing.
+#: Seconds without a message before the first test, and beyond a test's limit.
 SILENCE_S = 300
-#: blktests' own settings; what is emulated is slow, so what has a length or a size gets a small one.
+#: blktests' own settings. Emulation is slow, so lengths and sizes are small.
 CONFIG = """\
 # The guest knows the group of the test that it runs.
 case $GROUP in block | scsi) TEST_DEVS=(/dev/sda) ;; esac
@@ -32,7 +32,7 @@ OnResult = Callable[[Result, Mapping[str, bytes]], None]
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted: one kernel with one scheduler. `module` is the scheduler's, if it is ours."""
+    """The input of a boot: one kernel with one scheduler. `module` is set if the scheduler is Tailgate's."""
 
     kernel: Kernel
     scheduler: str
@@ -45,19 +45,22 @@ class Guest:
 
     @property
     def machine(self) -> qemu.VirtualMachine:
-        """The machine. Slabs are checked, as the kernel's 6.1 and later ones call it."""
+        """The virtual machine. The option that checks slabs has one name since kernel 6.1 and another
+        before.
+        """
         # Without multipath nothing hides an NVMe drive's queue from udev.
         append = "slub_debug=FZP slab_debug=FZP log_buf_len=4M nvme_core.multipath=N"
         if self.mode != "kvm":
-            # Emulation on a busy host is slow enough for these, and blktests fails a test that meets one.
+            # Emulation on a busy host is slow enough to trigger these reports, with which blktests fails a
+            # test.
             append += " nosoftlockup rcupdate.rcu_cpu_stall_suppress=1"
         return qemu.VirtualMachine(
             self.kernel, self.mode, CPUS, MEMORY_MIB, append=append, devices=self._disks()
         )
 
     def _disks(self) -> tuple[str, ...]:
-        """QEMU's options for the disks; nothing that the guest writes is kept."""
-        # Without random numbers from the host the first `nvme connect` of a boot fails.
+        """QEMU's options for the disks; the guest's writes are discarded."""
+        # Without the host's random numbers, the first `nvme connect` of a boot fails.
         out = ["-object", "rng-random,id=random,filename=/dev/urandom"]
         out += ["-device", "virtio-rng-pci,rng=random", "-device", "virtio-scsi-pci"]
         for name in ("root", "modules", "work", "scratch"):
@@ -68,7 +71,7 @@ class Guest:
         return tuple(out)
 
     def identity(self, limit_s: int) -> list[bytes]:
-        """All that decides verdicts, but for chance and the versions of QEMU and Debian's programs."""
+        """Everything that decides verdicts, except chance and the versions of QEMU and Debian's programs."""
         files = [
             file if isinstance(file, bytes) else file.read_bytes()
             for file in self.files([], limit_s).values()
@@ -79,7 +82,7 @@ class Guest:
         return [*files, *names, (INSIDE / "job.sh").read_bytes(), module, machine]
 
     def files(self, tests: Sequence[str], limit_s: int) -> dict[str, Path | bytes]:
-        """What the guest's scripts read."""
+        """The files that the guest's scripts read."""
         config = self.kernel.root / f"boot/config-{self.kernel.release}"
         transport = "loop" if "CONFIG_NVME_TARGET_LOOP=" in config.read_text() else "tcp"
         return {
@@ -98,7 +101,7 @@ class StoppedError(Exception):
 
 @dataclass
 class Batch:
-    """One guest's life: the tests that it ended, and the one that ran when it ended itself."""
+    """The tests that one guest ended, and the test that ran when the guest ended itself."""
 
     out: Path
     on_result: OnResult
@@ -107,7 +110,7 @@ class Batch:
     began: float = 0.0
 
     def on_record(self, name: str, content: bytes) -> None:
-        """Take what the guest sends."""
+        """Handle a record that the guest sends."""
         if name == "begin":
             self.running, self.began = content.decode().strip(), time.monotonic()
         elif name == "end":
@@ -117,7 +120,7 @@ class Batch:
             self.running = ""
 
     def lost(self, ending: Ending) -> None:
-        """The guest is gone; if a test ran, that is its result."""
+        """The guest has ended; this is the result of the test that ran, if any."""
         if not self.running:
             return
         console = (self.out / "log").read_text(errors="replace")
@@ -128,9 +131,9 @@ class Batch:
 
 
 def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: OnResult) -> None:
-    """Run all tests, each once. `out` gets the files of the guest that runs.
+    """Run all tests, each once. `out` gets the files of the running guest.
 
-    UsageError if a guest does not come as far as its first test, StoppedError if it was stopped.
+    UsageError if a guest does not reach its first test, StoppedError if it was stopped.
     """
     left = list(tests)
     while left:
@@ -155,5 +158,5 @@ def run(guest: Guest, tests: Sequence[str], limit_s: int, out: Path, on_result: 
 
 
 def mode() -> qemu.Mode:
-    """KVM where it works."""
+    """KVM if it works."""
     return "kvm" if kvm.works() else "tcg"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's disks, kept in the cache: Debian with what the tests call, modules, the checkout."""
+"""The guest's disks, kept in the cache: Debian with the programs for the tests, modules, the checkout."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from tailgate.base.progress import Tell
 from tailgate.guest import apt, scratch
 from tailgate.guest.kernels import Kernel
 
-#: What the tests of the groups call, and what udev and the guest's own scripts need.
+#: Programs for the tests of the groups, for udev and for the guest's own scripts.
 PACKAGES = (
     *("bash", "bc", "blktrace", "bsdextrautils", "btrfs-progs", "cryptsetup-bin", "diffutils", "dmsetup"),
     *("dosfstools", "e2fsprogs", "expect", "f2fs-tools", "fdisk", "fio", "gawk", "iproute2", "jq", "kmod"),
@@ -25,23 +25,23 @@ PACKAGES = (
     *("nvme-cli", "parted", "pciutils", "procps", "python3-minimal", "sg3-utils", "udev", "util-linux"),
     *("util-linux-extra", "uuid-runtime", "xfsprogs", "xxd"),
 )
-#: Sparse: the tests' files, some of 1 GiB, lie on this disk.
+#: Size of a sparse disk for the tests' files, some of which have 1 GiB.
 WORK_GIB = 8
-#: For tests that want a whole disk.
+#: Size of a disk for tests that need a whole one.
 SCRATCH_GIB = 1
-#: Of a checkout; its own results and configuration must decide nothing here.
+#: Parts of a checkout that are not copied: its own results and configuration must have no effect here.
 NOT_COPIED = (".git", "results", "config")
 
 
 def folder() -> Path:
-    """Where the images lie."""
+    """The folder of the images."""
     at = cache_dir() / "blktests"
     at.mkdir(parents=True, exist_ok=True)
     return at
 
 
 def make(kernel: Kernel, source: Path, progress: Tell) -> dict[str, Path]:
-    """All disks of a guest by their names, made if they are not there. Other commands wait meanwhile."""
+    """All disks of a guest by name; missing ones are made. Other commands wait meanwhile."""
     with FileLock(folder() / "lock"):
         return {
             "work": checkout(source, progress),
@@ -52,7 +52,7 @@ def make(kernel: Kernel, source: Path, progress: Tell) -> dict[str, Path]:
 
 
 def root(progress: Tell) -> Path:
-    """Debian of the host's own release, from its own mirror. Minutes, the first time."""
+    """A disk with Debian, of the host's own release and from its mirror. The first time takes minutes."""
     suite = apt.codename()
     image = folder() / f"root-{_digest(suite, *PACKAGES)}.ext2"
     if image.exists():
@@ -65,7 +65,8 @@ def root(progress: Tell) -> Path:
         sources, new = place / "mirrors.sources", place / "root.ext2"
         sources.write_text(mirrors)
         include = f"--include={','.join(PACKAGES)}"
-        # Without privileges mmdebstrap works in a user namespace, hence the format: no mount, no loop device.
+        # Without privileges mmdebstrap works in a user namespace, where this format needs no mount or loop
+        # device.
         command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=ext2", include]
         _run([*command, suite, str(new), str(sources)])
         new.rename(image)
@@ -73,7 +74,7 @@ def root(progress: Tell) -> Path:
 
 
 def modules(kernel: Kernel, progress: Tell) -> Path:
-    """All of a kernel's own modules."""
+    """A disk with all of a kernel's own modules."""
     with kernel.vmlinux.open("rb") as file:
         key = _digest(kernel.release, hashlib.file_digest(file, "sha256").hexdigest())
     image = folder() / f"modules-{kernel.release}-{key}.ext4"
@@ -86,7 +87,7 @@ def modules(kernel: Kernel, progress: Tell) -> Path:
 
 
 def check_checkout(source: Path) -> None:
-    """UsageError if it is no checkout of blktests."""
+    """UsageError if the folder is not a checkout of blktests."""
     if not all(
         (source / name).is_file() for name in ("check", "common/rc", "tests/block/rc", "src/Makefile")
     ):
@@ -94,9 +95,9 @@ def check_checkout(source: Path) -> None:
 
 
 def checkout(source: Path, progress: Tell) -> Path:
-    """A copy of the checkout, its programs compiled, on a disk with room to work.
+    """A disk with a copy of the checkout, its programs compiled, and space to work.
 
-    The host compiles them: the guest's Debian is the host's own release, so libraries agree.
+    The host compiles them: the guest's Debian is the host's own release, so the libraries agree.
     """
     image = folder() / f"work-{checkout_key(source)}.ext4"
     if image.exists():
@@ -123,7 +124,7 @@ def scratch_disk() -> Path:
 
 
 def checkout_key(source: Path) -> str:
-    """Stands for a checkout's content."""
+    """A hash of a checkout's content."""
     digest = hashlib.sha256(str(WORK_GIB).encode())
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
@@ -138,7 +139,7 @@ def _ignored(source: Path, at: str, names: Sequence[str]) -> list[str]:
 
 
 def _make_disk(image: Path, tree: Path, size_mib: int) -> None:
-    """An ext4 file system with a folder's content, made without privileges."""
+    """An ext4 file system with a folder's content; needs no privileges."""
     new = image.with_suffix(".new")
     new.unlink(missing_ok=True)
     command = ["mke2fs", "-q", "-F", "-t", "ext4", "-E", "root_owner=0:0,lazy_itable_init=1", "-d", str(tree)]
@@ -151,7 +152,9 @@ def _digest(*parts: str) -> str:
 
 
 def _run(command: Sequence[str]) -> str:
-    """Output of a program; UsageError with its last line if it fails. It is told if we are stopped."""
+    """The output of a program; UsageError with its last line if it fails. It is ended if this process is
+    stopped.
+    """
     try:
         process = subprocess.Popen(
             command,

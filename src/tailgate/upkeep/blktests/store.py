@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results on disk: a folder for each run of a test, with all that the guest sent and `result.json`.
+"""Results on disk: for each run of a test a folder with all files that the guest sent and `result.json`.
 
-And a record: one file with the same results, which is committed, so that what took a night is not lost. It is
-named by all that decides verdicts, as the folder is, so a run with another module replaces no record.
+Beside them is a record: one committed file with the same results, so that results of a night's run are not
+lost. Folder and record are named after everything that decides verdicts, so a run with another module
+replaces no record.
 """
 
 import json
@@ -18,13 +19,15 @@ from tailgate.upkeep.blktests.verdicts import Complaint, Result, Verdict
 
 @dataclass(frozen=True)
 class Store:
-    """The results of one scheduler on one kernel. Its folder's name stands for all that decides verdicts."""
+    """The results of one scheduler on one kernel. The folder is named after everything that decides
+    verdicts.
+    """
 
     folder: Path
     record: Path
 
     def recall(self) -> None:
-        """Take what the folder lacks from the record. UsageError if that cannot be read."""
+        """Copy the results that the folder lacks from the record. UsageError if the record cannot be read."""
         if not self.record.exists():
             return
         try:
@@ -45,7 +48,7 @@ class Store:
         return out
 
     def add(self, result: Result, files: Mapping[str, bytes]) -> None:
-        """Keep one more run of a test."""
+        """Store one more run of a test."""
         at = self._at(result.test, len(self.results(result.test)))
         for name, content in files.items():
             path = at / "files" / name
@@ -70,7 +73,7 @@ class Store:
 
 
 def read(file: Path) -> Result | None:
-    """The result in a file; None if there is none that can be read."""
+    """The result in a file; None if the file has no readable one."""
     try:
         return _load(json.loads(file.read_text()))
     except (OSError, ValueError, KeyError, TypeError, AssertionError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a test's files say, and which differences between two schedulers count."""
+"""Parses a test's files, and decides which differences between two schedulers count."""
 
 import io
 import itertools
@@ -11,39 +11,39 @@ from typing import Literal
 
 from tailgate.guest.machine import COMPLAINT
 
-#: How a test ended as a whole. A guest that died or hung leaves no verdict of blktests.
+#: How a test ended as a whole. blktests gives no verdict if the guest died or hung.
 Ending = Literal["ended", "timeout", "died"]
-#: Verdicts, from best to worst. "not run" is neither.
+#: Verdicts that are failures, from best to worst.
 FAILURES = ("fail", "timeout", "died")
 
-#: Where one test has several verdicts (drives, transports), this one stands for the test as a whole.
+#: Key of the verdict of a whole test, where a test has several verdicts (drives, transports).
 WHOLE = ""
 
-#: A report of the kernel is not longer than this.
+#: Most lines of a kernel report.
 REPORT_LINES = 60
 _STAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^\]]*\])? ?")
 #: The module of a function in a trace.
 _MODULE = re.compile(r"\+0x\S+ \[(\w+)\]")
-#: What differs between two reports of the same fault.
+#: Parts that differ between two reports of the same fault.
 _VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\+0x\S+|(?<=[:/#-])\d+|\bPID: \d+|\b\d+(\.\d+)?s?\b")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`status` as blktests has it (pass, fail, not run), or timeout, or died. `reason` is for a person."""
+    """`status` is blktests' (pass, fail, not run), or timeout, or died. `reason` is for a reader."""
 
     status: str
     reason: str = ""
 
     @property
     def failed(self) -> bool:
-        """Whether it speaks against what was tested."""
+        """Whether the verdict is a failure."""
         return self.status in FAILURES
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """A report of the kernel: its first line, without time, the whole of it, and how often it came."""
+    """A report of the kernel: its first line without the time, its full text, and how often it appeared."""
 
     headline: str
     text: str
@@ -51,18 +51,18 @@ class Complaint:
 
     @property
     def kind(self) -> str:
-        """The same for two reports of one fault."""
+        """A key that is equal for two reports of one fault."""
         return _VARYING.sub("*", self.headline)
 
     def names(self, scheduler: str) -> bool:
-        """Whether code of this scheduler is in the report: `k2_insert+0x1/0x2 [k2]`, not `k2(OE)`."""
+        """Whether code of this scheduler is in the report: `k2_insert+0x1/0x2 [k2]`, but not `k2(OE)`."""
         name = re.escape(scheduler)
         return bool(re.search(rf"\[{name}\]|\b{name}_\w", self.text))
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run of one test. `verdicts` by where (drive and condition, as blktests names its folders)."""
+    """One run of one test. `verdicts` are by drive and condition, under blktests' names of their folders."""
 
     test: str
     seconds: float
@@ -76,9 +76,9 @@ class Result:
 
 
 def complaints(dmesg: str) -> tuple[Complaint, ...]:
-    """The kernel's reports in a log, each kind once for the same modules in it.
+    """The kernel's reports in a log; reports of one kind with the same modules in them are listed once.
 
-    One ends after REPORT_LINES, or where another begins.
+    A report ends after REPORT_LINES lines, or where the next one begins.
     """
     lines = dmesg.splitlines()
     starts: list[int] = []
@@ -100,7 +100,7 @@ def complaints(dmesg: str) -> tuple[Complaint, ...]:
 
 
 def parse(test: str, files: Mapping[str, bytes]) -> Result:
-    """What the files of a test say that the guest sent; paths as guest/inside.sh makes them."""
+    """The result of a test, from the files that the guest sent; paths as guest/inside.sh makes them."""
 
     def text(name: str) -> str:
         return files.get(name, b"").decode(errors="replace")
@@ -114,11 +114,11 @@ def parse(test: str, files: Mapping[str, bytes]) -> Result:
             where = path.removeprefix("results/").removesuffix(f"/{test}")
             found[where] = Verdict(fields.get("status", "fail"), _reason(fields))
     if text("code").strip() == "timeout":
-        # which of its verdicts are missing cannot be known
+        # it is not known which of its verdicts are missing
         found[WHOLE] = Verdict("timeout", f"after {seconds:.0f} s")
     elif not found:
         last = (output.strip().splitlines() or [""])[-1]
-        # Its group was left out; or there is no drive for it, and blktests says nothing; or nothing ran.
+        # The test's group was left out; or it has no drive, and blktests prints nothing; or nothing ran.
         left_out = "[not run]" in output or (not last and text("code").strip() == "0")
         found[WHOLE] = Verdict("not run") if left_out else Verdict("fail", last or "no output")
     reasons = re.findall(r"^    (\S.*)$", output, re.MULTILINE)
@@ -136,7 +136,9 @@ def _reason(fields: Mapping[str, str]) -> str:
 
 
 def died(test: str, seconds: float, ending: Ending, log: str) -> Result:
-    """A test during which the guest died or fell silent, with the console's lines since its begin."""
+    """The result of a test during which the guest died or fell silent, with the console's lines since its
+    begin.
+    """
     reports = complaints(log)
     reason = reports[0].headline if reports else (log.strip().splitlines() or ["without a word"])[-1]
     return Result(test, seconds, {WHOLE: Verdict(ending, reason)}, reports)
@@ -157,7 +159,7 @@ def unpack(archive: bytes) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A test that did not end alike under both. `counts` if it speaks against the scheduler."""
+    """A test that ended differently under the two schedulers. `counts` if it speaks against the scheduler."""
 
     test: str
     where: str
@@ -167,7 +169,7 @@ class Difference:
     reasons: Sequence[str] = field(default_factory=tuple)
 
 
-#: Runs of a test under each scheduler if their verdicts differ.
+#: Number of runs of a test under each scheduler if their verdicts differ.
 RUNS = 3
 
 
@@ -176,9 +178,9 @@ def compare(
 ) -> list[Difference]:
     """Differences of a test, over all runs under each scheduler (at least one).
 
-    One counts if the test failed under the scheduler in most runs, and under the baseline in none; or if
-    the kernel made a report that has the scheduler's code in it, whatever the verdicts are. What the
-    baseline passes and the scheduler's run leaves out is told and does not count.
+    A difference counts if the test failed under the scheduler in most runs and under the baseline in none, or
+    if a kernel report has the scheduler's code in it, whatever the verdicts are. A verdict that the baseline
+    passes and the scheduler's run lacks is listed and does not count.
     """
     out = []
     places = sorted({where for result in (*scheduler, *baseline) for where in result.verdicts})
@@ -215,7 +217,7 @@ def compare(
 
 
 def _at(result: Result, where: str) -> Verdict:
-    """The verdict there; the worst of all for the test as a whole, or where there is none."""
+    """The verdict at `where`; the worst of all for the whole test, or if there is none at `where`."""
     if where in result.verdicts:
         return result.verdicts[where]
     order = ("pass", "not run", *FAILURES)

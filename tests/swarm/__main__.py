@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plays scenarios.
+"""Plays scenarios of the swarm test.
 
-python -m tests.swarm play SCHEDULER [SEED]      random ones, until stopped
-python -m tests.swarm play SCHEDULER - < FILE    the one in a file
+python -m tests.swarm play SCHEDULER [SEED]      random scenarios, until stopped
+python -m tests.swarm play SCHEDULER - < FILE    the scenario in a file
 python -m tests.swarm faults                     prints the table of faults
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Faults put back: which law of the swarm test finds each, and after how many scenarios.
+"""Faults that are put back into sched/: which law of the swarm test finds each, after how many scenarios.
 
-K2 once had its faults; those of MQFQ and fifo are invented.
+K2 once had its faults; those of MQFQ and fifo are invented for the test.
 
-`make swarm-faults` prints a table; exit status 1 if one is not found.
+`make swarm-faults` prints a table; its exit status is 1 if a fault is not found.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.unit.programs import ROOT, mutate
 
-#: Scenarios within which each fault is to be found.
+#: Number of scenarios within which each fault has to be found.
 WITHIN = 20_000
 COMPILER = (
     "gcc",
@@ -30,12 +30,12 @@ COMPILER = (
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong, and the edit of sched/ that makes it go wrong again."""
+    """A fault in words, and the edit of sched/ that puts it back."""
 
     what: str
     old: str
     new: str
-    #: Found within a second or two.
+    #: Whether it is found within one or two seconds.
     found_soon: bool = False
 
 
@@ -462,7 +462,7 @@ FIFO_FAULTS = (
     Fault("what the driver gave back goes last", "if (at_head)", "if (false)", found_soon=True),
 )
 
-#: By scheduler.
+#: Faults by scheduler.
 FAULTS = {"k2": K2_FAULTS, "mqfq": MQFQ_FAULTS, "fifo": FIFO_FAULTS}
 
 
@@ -475,7 +475,8 @@ def compile_swarm(
 ) -> Path:
     """Compile the swarm test over a copy of sched/; `out` is a folder, which takes the copies too.
 
-    With `ready`, the folder of an earlier one, only the scheduler `own` is compiled; all else is that one's.
+    With `ready`, the folder of an earlier compilation, only the scheduler `own` is compiled; the rest is
+    copied.
     """
     tree = out / "tree"
     for name in ("tests/swarm", "tests/unit/mqfq", "sim", "flash"):
@@ -496,7 +497,7 @@ def compile_swarm(
 
 
 def with_fault(scheduler: str, fault: Fault, out: Path, ready: Path | None = None) -> Path:
-    """The swarm test over sched/ with this fault; `ready` is the folder of one without."""
+    """The swarm test over sched/ with this fault; `ready` is the folder of a compilation without it."""
     sched = out / "sched"
     shutil.copytree(ROOT / "sched", sched)
     mutate(sched, fault.old, fault.new)
@@ -504,7 +505,7 @@ def with_fault(scheduler: str, fault: Fault, out: Path, ready: Path | None = Non
 
 
 def play(program: Path, scheduler: str, first: int, within: int) -> tuple[int, str] | None:
-    """How many scenarios it took to break a law, and the law; None: all held."""
+    """The number of scenarios until a law was broken, and the law; None if every law held."""
     command = [str(program), scheduler, str(first), str(within), "brief"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -514,13 +515,15 @@ def play(program: Path, scheduler: str, first: int, within: int) -> tuple[int, s
 
 
 def find(scheduler: str, fault: Fault, first: int, within: int, ready: Path) -> tuple[int, str] | None:
-    """How many scenarios it took to find the fault, and the law that it breaks; None: it was not found."""
+    """The number of scenarios until the fault was found, and the law that it breaks; None if it was not
+    found.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         return play(with_fault(scheduler, fault, Path(scratch), ready), scheduler, first, within)
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table of faults; the exit status."""
     missed = 0
     print(f"{'scenarios':>9}  fault: law that finds it")
     with tempfile.TemporaryDirectory() as ready:

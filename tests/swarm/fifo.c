@@ -9,7 +9,7 @@ static const struct knob fifo_knobs[] = { FIFO_KNOBS(KNOB_INFO) };
 
 static struct fifo fifo;
 
-/* What the laws have counted; queued: in the order in which they are to go. */
+/* Counts of the laws. `queued` has requests in the order in which they have to be dispatched. */
 static struct {
 	struct list_head queued;
 	u64 inflight, dispatched;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Scenarios that once broke a law, too rare to be found again soon: what was wrong, and how to play it."""
+"""Scenarios that once broke a law and are too rare to be found again soon, with the fault of each."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Found:
-    """A scenario, as short as it was found, and the edit of sched/ that puts the fault back."""
+    """A scenario, as short as was found, and the edit of sched/ that puts the fault back."""
 
     scheduler: str
     what: str

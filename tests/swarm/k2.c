@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * K2 as the subject, and its laws. What the laws know of the drive and of time they count themselves; of K2 they look at what it has learned
- * (the target's bound, real-time activity), and they ask its bounds again what they have said, on a copy.
+ * K2 as the subject, and its laws. The laws do their own accounting of the drive and of time. From K2 they read what it has learned (the
+ * target's bound, real-time activity), and they ask its bounds a second time, on a copy, to check its answers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,39 +77,39 @@ static inline void k2_arm(struct k2 *k2, u64 at_ns)
 static struct k2 *k2;
 static struct k2_ctx *ctxs[QUEUES_MAX];
 
-/* What the laws have counted. */
+/* Counts of the laws. "Dispatched" means chosen by K2; times are in ns. */
 static struct {
 	u64 inserted[K2_LEVELS], chosen[K2_LEVELS], removed[K2_LEVELS], taken;
 	u64 rt_ended,
-		rt_ns; /* real-time requests that have completed, and their time since insertion */
+		rt_ns; /* completed real-time requests, and their total time from insertion to completion */
 	u64 requests, sectors; /* in the drive */
-	u64 discards; /* those of them that were inserted with a bound on discards */
-	u64 queued[K2_LEVELS]; /* not urgent */
+	u64 discards; /* discards in the drive that were inserted with a bound on discards */
+	u64 queued[K2_LEVELS]; /* queued requests that are not urgent */
 	u64 queued_urgent;
 	struct {
 		u64 queued;
-		bool waits; /* some wait, and a dispatcher has seen it */
-		u64 waits_ns; /* since when */
-		u64 owed_ns; /* when the floor owes the next */
-		unsigned int rt_since_owed; /* real-time requests that went since then */
+		bool waits; /* requests wait, and a dispatcher has seen them */
+		u64 waits_ns; /* since this time */
+		u64 owed_ns; /* when the floor owes the next request */
+		unsigned int rt_since_owed; /* real-time requests dispatched since owed_ns */
 	} background[FLOOR_KINDS];
-	bool passed; /* the latest one that went was of the background, past a real-time request */
+	bool passed; /* the latest dispatched request was of the background, while a real-time one waited */
 	u64 went_ns[FLOOR_TIMES],
-		rt_went_ns[FLOOR_TIMES]; /* of background and real-time requests: rings */
+		rt_went_ns[FLOOR_TIMES]; /* rings of dispatch times: background and real-time requests */
 	u64 went, rt_went;
-	u64 latest_ns; /* when the latest request went */
+	u64 latest_ns; /* latest dispatch of a request */
 	u64 rt_seen_ns,
-		rt_gap_ns; /* the latest dispatch that saw real-time requests, and the longest time between two */
-	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the latest that went, by queue and list */
+		rt_gap_ns; /* latest dispatch with real-time requests queued; longest time between two such */
+	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the last dispatched, by queue and list */
 	u64 debt_limit_most; /* largest limit of the debt, in sectors */
-	u64 pause_ns, empty_ns; /* the debt's own, when charges were checked the last time */
+	u64 pause_ns, empty_ns; /* the debt's fields of these names at the last check of charges */
 	u64 pause_most_ns; /* longest pause of the debt */
-	u64 write; /* sectors of the latest request that went, if it writes */
+	u64 write; /* sectors of the latest dispatched request, if it is a write; else 0 */
 	u64 write_most; /* largest write, in sectors */
-	u64 bucket_most_ns; /* what it took to program as much as may be owed, at the lowest rate */
-	bool discards_set; /* discard_kib_max was changed: order among discards is not looked at */
+	u64 bucket_most_ns; /* longest time to program as much as may be owed, at the lowest rate so far */
+	bool discards_set; /* discard_kib_max was changed, so the order of discards is not checked */
 	u64 alone_most_ns
-		[TARGET_CLASSES]; /* longest time of a real-time request that met nothing in the drive */
+		[TARGET_CLASSES]; /* longest time of a real-time request that found the drive empty */
 } law;
 
 static void *zalloc(size_t size)
@@ -139,7 +139,7 @@ static u64 floor_interval_ns(void)
 	return floor ? 1000000000 / floor : 0;
 }
 
-/* Discards go one at a time, also those that are due by the floor. */
+/* Discards are dispatched one at a time, also those that the floor owes. */
 static bool discards_wait(enum floor_kind kind)
 {
 	return kind == FLOOR_DISCARDS && law.discards && k2->knobs[K2_KNOB_discard_kib_max];
@@ -166,7 +166,7 @@ static u64 most_requests(void)
 	return bounds_are_on() ? most : BOUND_NONE;
 }
 
-/* What K2's bounds say of a background list at a time, if nothing happens until then; without leaving a trace. */
+/* Asks K2's bounds, on a copy, whether they hold a background list at a future time, if nothing happens until then. */
 static u64 ask_at(unsigned int list, u64 at_ns)
 {
 	static char copy[sizeof(struct k2)];
@@ -184,7 +184,7 @@ static u64 ask_again(unsigned int list)
 	return ask_at(list, player_now_ns);
 }
 
-/* --- laws of a request that is chosen -------------------------------------------------------------------------- */
+/* --- laws of a dispatched request ------------------------------------------------------------------------------ */
 
 /* The latency target's bound where no request is predicted, in sectors. */
 static u64 target_limit(void)
@@ -193,8 +193,8 @@ static u64 target_limit(void)
 }
 
 /*
- * How much the background may have in the drive beside an expected real-time request of a flow: from the lead before it until it is overdue, lo,
- * or nothing if the target asks for little. At all other times, hi.
+ * Limit of the background in the drive, in sectors, because of an expected real-time request of a flow. From the lead before the request
+ * until it is overdue, it is lo, or 0 if the target asks for little. At all other times it is hi.
  */
 static u64 expected_limit(const struct ahead_flow *flow)
 {
@@ -210,7 +210,7 @@ static u64 expected_limit(const struct ahead_flow *flow)
 	return a->asked_sectors && a->asked_sectors < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
 }
 
-/* Beside what is in the drive already, the background gets no more than each flow allows of which nothing is there. */
+/* With the next request, the background in the drive stays within the limit of every predicted flow that has no request in the drive. */
 static void check_expected(u64 sectors)
 {
 	unsigned long flows = k2->ahead.predicted;
@@ -229,7 +229,7 @@ static void check_expected(u64 sectors)
 	}
 }
 
-/* A background request is chosen that is not owed: every bound that is set holds. */
+/* Checks a background request that was dispatched and not owed: every bound that is set has to hold. */
 static void check_bounds(struct k2_entry *e)
 {
 	u64 kib = k2->knobs[K2_KNOB_inflight_kib_max], sectors = k2_sectors(e);
@@ -257,7 +257,7 @@ static void check_bounds(struct k2_entry *e)
 		player_fail("a background request went that a bound refuses");
 }
 
-/* Knobs reach the bounds as they are set. */
+/* Checks that the bounds use the values of the knobs. */
 static void check_knobs(void)
 {
 	unsigned int kib = k2->knobs[K2_KNOB_write_debt_kib_max];
@@ -281,13 +281,13 @@ static void check_knobs(void)
 		player_fail("a target alone, or auto, does not choose the limit of the debt");
 }
 
-/* Did so many go in the second until now? */
+/* Returns whether at least `wanted` requests were dispatched in the last second. */
 static bool went_in_second(const u64 *times, u64 count, u64 wanted)
 {
 	return count >= wanted && times[(count - wanted) % FLOOR_TIMES] + SECOND >= player_now_ns;
 }
 
-/* A background request goes: of two, a real-time one that waits goes between. */
+/* Between two dispatches of background requests, a waiting real-time request is dispatched. */
 static void check_background_went(enum floor_kind kind)
 {
 	if (law.passed && k2->levels.filled & K2_MAP_RT)
@@ -300,12 +300,12 @@ static void check_background_went(enum floor_kind kind)
 					       player_now_ns, player_now_ns + floor_interval_ns());
 }
 
-/* In any second in which background waits, floor - 1 of it go, as long as real-time requests go as often. */
+/* In any second in which background waits, floor - 1 background requests are dispatched, if real-time requests are dispatched as often. */
 static void check_floor(enum floor_kind kind)
 {
 	u64 floor = k2->knobs[K2_KNOB_be_floor_iops];
 
-	/* two kinds that are owed at once take turns with real-time requests */
+	/* when both kinds of background are owed, they take turns with real-time requests */
 	if (floor_owes_now(kind) && player_now_ns > law.background[kind].owed_ns &&
 	    ++law.background[kind].rt_since_owed > FLOOR_KINDS)
 		player_fail(
@@ -323,7 +323,7 @@ static void check_went(struct k2_entry *e)
 {
 	enum floor_kind kind;
 
-	/* a drive that has no slot, or a discard, for so long cannot give the background its floor: the second begins anew */
+	/* the drive accepted nothing for half a floor interval, or a discard blocks the background: a new second begins */
 	for (kind = 0; kind < FLOOR_KINDS; kind++)
 		if (player_now_ns > law.latest_ns + floor_interval_ns() / 2 || discards_wait(kind))
 			law.background[kind].waits_ns = player_now_ns;
@@ -340,7 +340,7 @@ static void check_went(struct k2_entry *e)
 		check_floor(kind);
 }
 
-/* The dispatcher sees that background requests wait, if the drive has a slot. */
+/* Notes that the dispatcher sees waiting background requests, if the drive has a slot. */
 static void see_waiting(void)
 {
 	enum floor_kind kind;
@@ -356,7 +356,7 @@ static void see_waiting(void)
 	}
 }
 
-/* Of discards and other background requests, the oldest goes first that may go. */
+/* Of discards and other background requests that no bound holds, the oldest is dispatched first. */
 static void check_oldest(struct k2_entry *e)
 {
 	unsigned int other = e->list == K2_LIST_BACKGROUND ? K2_LIST_DISCARDS : K2_LIST_BACKGROUND;
@@ -382,7 +382,7 @@ static void unqueue(struct io *io)
 		law.background[K2_FLOOR_KIND(list)].waits = false;
 }
 
-/* A write is charged with its sectors, and at most one pause. */
+/* The charge for a write is its sectors, and at most one pause. */
 static void check_charge(void)
 {
 	const struct debt *d = &k2->debt;
@@ -418,7 +418,7 @@ static void k2_picked(struct k2_entry *e)
 		player_fail("requests of a level and hardware queue changed their order");
 	*first = io->inserted_ns;
 	if (list_empty(k2_node(e))) {
-		/* it is taken to be split: it waits no longer, and its pieces will */
+		/* the request is taken to be split: it no longer waits, and its pieces will be inserted */
 		law.taken++;
 		unqueue(io);
 		return;
@@ -440,13 +440,15 @@ static void k2_picked(struct k2_entry *e)
 
 /* --- laws after each event ------------------------------------------------------------------------------------- */
 
-/* Asked again, the debt names nearly the same time: what it computes is rounded to whole sectors. */
+/* Tolerance in comparing the times that the debt names: it rounds to whole sectors. */
 static u64 rounding_ns(void)
 {
 	return k2->debt.rate ? 3 * rate_ns(k2->debt.rate, 1) : 0;
 }
 
-/* The bucket of the debt takes nothing while it has more than its limit and than a window: then at most a write and a pause are above. */
+/*
+ * While the debt's bucket has more than its limit, and more than a window, no write is added. So at most one write and one pause are above.
+ */
 static void check_bucket(void)
 {
 	const struct debt *d = &k2->debt;
@@ -455,7 +457,7 @@ static void check_bucket(void)
 	check_charge();
 	if (d->limit_sectors != BOUND_NONE)
 		law.debt_limit_most = max(law.debt_limit_most, d->limit_sectors);
-	/* the rate may have been lower when they were charged */
+	/* the charges may be from a time with a lower rate */
 	if (d->rate)
 		law.bucket_most_ns = max(law.bucket_most_ns, rate_ns(d->rate, most));
 	if (debt_in_bucket(d, player_now_ns) &&
@@ -465,8 +467,8 @@ static void check_bucket(void)
 }
 
 /*
- * What K2 takes for the time of a request in the idle drive is at most twice what one took that met nothing there: a third more may be its
- * wait, and its step above the longest one a quarter.
+ * The time that K2 assumes for a request in the idle drive is at most twice the longest time of a request that found the drive empty: its
+ * wait may add a third, and K2's step above the longest time a quarter.
  */
 static void check_idle_drive(void)
 {
@@ -481,7 +483,7 @@ static void check_idle_drive(void)
 				(unsigned long long)law.alone_most_ns[class] / 1000);
 }
 
-/* A flow that is gone for longer than it counts as present is not predicted any more once another real-time request goes. */
+/* A flow that has been absent for longer than it counts as present is not predicted after the next dispatch of a real-time request. */
 static void check_gone(const struct k2_entry *e)
 {
 	unsigned long flows = k2->ahead.predicted;
@@ -494,7 +496,10 @@ static void check_gone(const struct k2_entry *e)
 	}
 }
 
-/* docs/k2/bounds.md: a prediction and, for discards, a grace end within seconds, a pause of the debt within one, and its bucket drains. */
+/*
+ * Limits of docs/k2/bounds.md: predictions (and for discards the grace) end within seconds, a pause of the debt within one, and its bucket
+ * drains.
+ */
 static u64 longest_hold_ns(unsigned int list)
 {
 	u64 gaps = list == K2_LIST_DISCARDS ? ACTIVITY_GAPS : 2;
@@ -504,7 +509,7 @@ static u64 longest_hold_ns(unsigned int list)
 	       (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
 }
 
-/* A background list whose first entry waits while the drive has a slot: is there a reason, and does something ask again? */
+/* Checks a background list that waits although the drive has a slot: K2 has to name a reason, and something has to run the queue later. */
 static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 {
 	u64 until_ns;
@@ -520,7 +525,7 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns(list))
 		player_fail("a background request is held for %llu us",
 			    (unsigned long long)(until_ns - player_now_ns) / 1000);
-	/* else its end asks again; a bound may name a time at which another one refuses */
+	/* with requests in the drive, a completion runs the queue; at the time that one bound names, another may hold the request */
 	if (until_ns && !law.requests && until_ns != BOUND_AT_END && !ask_at(list, until_ns))
 		*wish_ns = min(*wish_ns, until_ns);
 }
@@ -536,7 +541,7 @@ static void check_waiting(u64 armed_ns)
 	if (lists & ~K2_MAP_BACKGROUND)
 		player_fail(
 			"an urgent or real-time request waits, the drive has a slot, and nothing runs a hardware queue");
-	/* what is not collected stands behind what is: it need not be asked about */
+	/* entries that are not collected come after collected ones, so they need no check */
 	lists = k2->levels.filled;
 	for (list = K2_LIST_BACKGROUND; list < K2_LISTS; list++)
 		if (lists & 1U << list)
@@ -548,7 +553,7 @@ static void check_waiting(u64 armed_ns)
 		if (floor_interval_ns() && law.background[kind].waits && !discards_wait(kind))
 			wish_ns =
 				min(wish_ns, max(law.background[kind].owed_ns, player_now_ns + 1));
-	/* bounds may end with real-time activity */
+	/* the end of real-time activity may lift bounds, so the timer is needed for it */
 	if (k2->activity.watched && k2->activity.active && !atomic_read(&k2->rt_inflight_all))
 		wish_ns = min(wish_ns, max(activity_quiet_ns(&k2->activity), player_now_ns + 1));
 	if (wish_ns != BOUND_AT_END && (!armed_ns || armed_ns > wish_ns + rounding_ns()))
@@ -619,7 +624,7 @@ static bool subject_has_work(u32 queue)
 	return k2_has_work(k2);
 }
 
-/* Looks at activity as far as the law on its end needs: from arrivals alone. */
+/* Checks that real-time activity ends when its grace is over, from arrivals alone. */
 static void check_activity(void)
 {
 	u64 grace_ns = max_t(u64, ACTIVITY_GAPS * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
@@ -662,7 +667,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 		check_gone(e);
 	io->law_alone_ns = 0;
 	if (!law.requests && io->level != K2_BACKGROUND && k2_sectors(e)) {
-		/* of the first one of its class the wait counts, too */
+		/* for the first request of its class, the wait in the queue counts too */
 		io->law_alone_ns = player_now_ns;
 		if (!law.alone_most_ns[target_class(k2_sectors(e), k2_writes(e))])
 			io->law_alone_ns = io->inserted_ns;
@@ -738,7 +743,7 @@ static bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io
 		player_fail("the dispatcher's lock is held");
 	k2_visit_new(k2, K2_BACKGROUND, offer, &merge);
 	run = k2_merge_end(k2);
-	/* they are freed, as requests that were never dispatched */
+	/* the merged requests are freed, as requests that were never dispatched */
 	return run;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * MQFQ as the subject, and its laws. The laws count for themselves what is queued, what is in the drive, and what a request costs; of MQFQ
- * they take start tags and virtual time.
+ * MQFQ as the subject, and its laws. The laws do their own accounting of queued requests, of requests in the drive, and of costs. From MQFQ
+ * they read start tags and virtual time.
  */
 #include <linux/list.h>
 #include <linux/rbtree.h>
@@ -9,7 +9,7 @@
 #include "../../sched/mqfq.h"
 #include "subject.h"
 
-/* Shorter than in the kernel, so that automatic knobs change in a play of a second. */
+/* Shorter than in the kernel, so that automatic knobs change within a play of a second. */
 #define PERIOD_NS 1000000
 
 _Static_assert(sizeof(struct mqfq_entry) <= sizeof(((struct io *)0)->elv), "size");
@@ -67,38 +67,42 @@ static unsigned int mqfq_sectors(struct mqfq_entry *e)
 
 #include "../unit/mqfq/create.h"
 
-/* Queues of a hardware queue. */
+/* MQFQ's queues: some CPUs for each hardware queue. */
 #define CPUS 2
 #define QUEUES (QUEUES_MAX * CPUS)
-/* Flows: cgroups, of which the first are at the top and the others children of one parent; then processes. */
+/* Flows are cgroups, then processes. The first cgroups are at the top, the others are children of one parent. */
 #define CGROUPS 16
 #define CGROUPS_TOP 3
 #define PARENT 100
 #define PROCESSES 16
-/* Flows without a place in the table share one, and count as one flow. */
+/* Flows without a place in the table share one entry, and count as one flow. */
 #define OTHERS (CGROUPS + PROCESSES)
 #define FLOWS (OTHERS + 1)
-/* Places in which a flow finds one: fewer than there may be flows. */
+/* Places in the table of flows that are free at the start: fewer than there may be flows. */
 #define PLACES 4
-/* Requests of a line leave a queue in the order in which they came: those of a flow, and those of each level that is not shared fairly. */
+/*
+ * Lines: requests that leave a queue in the order of insertion. A queue has a line for each flow, and for each level that is not shared
+ * fairly.
+ */
 #define LINES (FLOWS + WAITING_LEVELS)
-/* Virtual time at the beginning: it wraps around after 32 MiB. */
+/* Virtual time at the start, so that it wraps around after 32 MiB. */
 #define BEGIN (-(SHARES_SECTOR << 16))
 
 static struct mqfq mqfq;
 
 /**
- * struct law_queue - what the laws know of a queue
- * @queued: requests, by level
- * @lines: of them, oldest first
- * @refused: its hardware queue was run, and none of its requests could go; since then nothing was inserted, and no run was asked for
- * @told: it was refused, and has had requests of flows ever since: virtual time knows its least start tag
- * @idle_since: the period in which its first request of class idle came, or the one before that went
- * @idle_waited: that was MQFQ_IDLE_PERIODS ago when a request was inserted somewhere
- * @runnable: MQFQ takes it for runnable as its hardware queue is run
+ * struct law_queue - the laws' account of a queue
+ * @queued: number of queued requests, by level
+ * @lines: queued requests by line, oldest first
+ * @refused: when its hardware queue was last run, none of its requests was allowed to go; since then nothing was inserted, and no run was
+ * asked for
+ * @told: virtual time knows the queue's least start tag: it was refused, and has had requests of flows ever since
+ * @idle_since: period in which its first class-idle request was inserted, or in which the one before that was dispatched
+ * @idle_waited: that period was over MQFQ_IDLE_PERIODS ago at the latest insertion into any queue
+ * @runnable: MQFQ counts the queue as runnable while its hardware queue is run
  * @leaves: its hardware queue has no online CPU
- * @has_left: that was so, and it may still have tokens that it was given then
- * @passed: requests of other queues that went at its real-time level since it was refused
+ * @has_left: its hardware queue was without a CPU, and it may still have tokens from that time
+ * @passed: requests of other queues dispatched at its real-time level since it was refused
  */
 struct law_queue {
 	u32 queued[WAITING_LEVELS];
@@ -112,15 +116,15 @@ struct law_queue {
 };
 
 /**
- * struct law_flow - what the laws know of a flow
- * @price: of a sector, as a tag
- * @cost_most: the highest cost of a request of it
- * @start: start tag of the request that was inserted last
- * @end: the highest end tag of a request that went
- * @served: cost of its requests that went, without those that virtual time had passed
- * @queued: requests
+ * struct law_flow - the laws' account of a flow
+ * @price: tag units for a sector
+ * @cost_most: highest cost of a request of the flow
+ * @start: start tag of the latest inserted request
+ * @end: highest end tag of a dispatched request
+ * @served: total cost of its dispatched requests, without those that virtual time had passed
+ * @queued: number of queued requests
  * @in_window: see update_windows()
- * @least: by flow, the least difference in the window between what that flow was served and what this one was
+ * @least: by other flow, the least difference within the window between that flow's @served and this one's
  */
 struct law_flow {
 	u64 price, cost_most, start, end, served;
@@ -130,13 +134,13 @@ struct law_flow {
 };
 
 /**
- * struct law_place - what the laws know of a place in the table of flows
- * @requests: that went
- * @sectors: of these
- * @before: @requests, when its flow got it
- * @sectors_before: @sectors then
- * @idle: requests that left the drive from a queue that waited for the flow to come near, and nothing could take their place
- * @taken: it has a flow
+ * struct law_place - the laws' account of a place in the table of flows
+ * @requests: dispatched requests
+ * @sectors: sectors of @requests
+ * @before: @requests at the time when the present flow got the place
+ * @sectors_before: @sectors at that time
+ * @idle: completions that left a slot idle, because the queue waited for this flow to come near virtual time
+ * @taken: a flow has the place
  */
 struct law_place {
 	u64 requests, sectors, before, sectors_before, idle;
@@ -153,7 +157,7 @@ static struct {
 	struct law_place places[FLOWS_COUNT];
 } law;
 
-/* Keys of flows: all begin to look for a place at the same one, so that one that was idle for a while loses its own. */
+/* Keys of flows. The search for a place begins at the same place for all, so a flow that was idle for a while loses its place. */
 static u64 keys[OTHERS];
 
 static void mqfq_run(struct mqfq *m, unsigned int hctx)
@@ -175,7 +179,7 @@ static struct io *first_in(unsigned int queue, unsigned int line)
 	return list_first_entry_or_null(&law.queues[queue].lines[line], struct io, law_node);
 }
 
-/* The bounds as they are set. What automatic ones are is no law's business. */
+/* The bounds as they are set. No law checks automatic values. */
 static u64 d_now(void)
 {
 	return mqfq_is_auto(&mqfq, MQFQ_KNOB_d) ? mqfq.d : mqfq.knobs[MQFQ_KNOB_d];
@@ -202,7 +206,7 @@ static void find_keys(void)
 	}
 }
 
-/* Gives all places but a few to flows that keep them. */
+/* Fills all places but PLACES with flows that keep them. */
 static void fill_places(void)
 {
 	unsigned int i;
@@ -234,7 +238,7 @@ static void subject_create(unsigned int queues)
 			INIT_LIST_HEAD(&law.queues[i].lines[j]);
 	for (i = 0; i < FLOWS; i++)
 		law.flows[i].start = law.flows[i].end = BEGIN;
-	/* lower than the defaults, so that few tasks in a short time meet the bounds */
+	/* lower than the defaults, so that few tasks in a short time reach the bounds */
 	mqfq_configure(&mqfq, MQFQ_KNOB_d, 4);
 	mqfq_configure(&mqfq, MQFQ_KNOB_t_kib, 8);
 }
@@ -278,16 +282,16 @@ static u64 first_start(unsigned int flow)
 	return least;
 }
 
-/* --- laws of a request that is chosen -------------------------------------------------------------------------- */
+/* --- laws of a dispatched request ------------------------------------------------------------------------------ */
 
 /*
  * A window of a flow is a time in which it always has requests queued. In a window any other flow is served at most 2 T, and the cost of a
- * request of each, more than this one (docs/mqfq/how-it-works.md). Why: as tags, what the other flow is served lies between virtual time at the beginning
- * and T above virtual time at the end; and this flow, which was at most T ahead at the beginning, is served until virtual time at the end.
- * The flow may not have been served at all, so the law also says that no flow starves.
+ * request of each, more than this one (docs/mqfq/how-it-works.md). Why: in tags, the service of the other flow lies between virtual time at
+ * the beginning and T above virtual time at the end; this flow was at most T ahead at the beginning, and is served until virtual time at
+ * the end. The limit also holds for a flow that gets no service at all, so this law also says that no flow starves.
  *
- * A window ends where its conditions do not hold for a good reason: virtual time passes requests whose hardware queue was not run since
- * they were inserted, and a flow is more than T ahead when T was lowered.
+ * A window ends when its conditions stop holding for a valid reason: virtual time passes requests whose hardware queue was not run since
+ * their insertion, or a flow is more than T ahead because T was lowered.
  */
 static void update_windows(void)
 {
@@ -308,7 +312,7 @@ static void update_windows(void)
 	}
 }
 
-/* A flow is served: not too much more than those that have a window. */
+/* Checks a flow that is served: it is not too far ahead of the flows that have a window. */
 static void check_served(unsigned int flow, u64 cost, bool leaves)
 {
 	struct law_flow *f = &law.flows[flow], *other;
@@ -317,7 +321,7 @@ static void check_served(unsigned int flow, u64 cost, bool leaves)
 	f->served += cost;
 	for (i = 0; i < FLOWS; i++) {
 		other = &law.flows[i];
-		if (leaves) /* whatever it has had */
+		if (leaves) /* such service does not count */
 			other->least[flow] += cost;
 		if (other->in_window && (s64)(f->served - other->served) - other->least[flow] >
 						(s64)(2 * law.t + f->cost_most + other->cost_most))
@@ -349,7 +353,7 @@ static void check_flow(struct io *io)
 		f->end = start + io->law_cost;
 }
 
-/* The most urgent level that a queue has requests of. */
+/* The most urgent level with requests in a queue. */
 static unsigned int top_level(const struct law_queue *q)
 {
 	unsigned int level = 0;
@@ -359,7 +363,7 @@ static unsigned int top_level(const struct law_queue *q)
 	return level;
 }
 
-/* Tokens go round among queues of one real-time level: each passes a queue that waits only after it went to all others. */
+/* Tokens go round among queues of one real-time level: before one queue gets its next token, every other waiting queue gets one. */
 static u64 passed_most(void)
 {
 	return (u64)mqfq.queue_count * (d_now() + law.inflight);
@@ -388,7 +392,10 @@ static void check_urgency(unsigned int level)
 	}
 }
 
-/* Of the runnable queues of a hardware queue, the most urgent level goes first, and no flow that is more than T ahead of another. */
+/*
+ * Among the runnable queues of a hardware queue, the most urgent level is dispatched first, and no flow that is more than T ahead of
+ * another.
+ */
 static void check_neighbours(const struct mqfq_entry *e)
 {
 	const struct mqfq_queue *of = &mqfq.queues[e->queue], *q;
@@ -433,7 +440,7 @@ static void unqueue(struct io *io)
 		law.flows[io->law_line].in_window = false;
 }
 
-/* How many periods has a queue's first request of class idle waited? */
+/* For how many periods has a queue's first class-idle request waited? */
 static u32 idle_waits(const struct law_queue *q)
 {
 	return q->queued[MQFQ_IDLE] ? mqfq_period(&mqfq) - q->idle_since : 0;
@@ -467,7 +474,7 @@ static void picked(struct mqfq_entry *e)
 
 /* --- laws after each event ------------------------------------------------------------------------------------- */
 
-/* No hardware queue is going to be run. */
+/* Checks what may be queued when no hardware queue will be run. */
 static void check_rest(void)
 {
 	unsigned int level = 0;
@@ -478,13 +485,13 @@ static void check_rest(void)
 		level++;
 	if (level < MQFQ_FAIR)
 		player_fail("an urgent or real-time request waits, and there is a token");
-	/* the least tag is never far from virtual time */
+	/* the least start tag is always near virtual time, so the flow may go */
 	if (level == MQFQ_FAIR)
 		player_fail("a request of a flow waits, and there is a token");
 	player_fail("a request of class idle waits, there is a token, and nothing else is queued");
 }
 
-/* As the module's statistics have them. */
+/* Checks the counters of the module's statistics. */
 static void check_counters(void)
 {
 	u64 inserted = 0, dispatched = 0, read = 0, written = 0;
@@ -504,7 +511,7 @@ static void check_counters(void)
 			    mqfq_inflight(&mqfq), (unsigned long long)law.inflight);
 }
 
-/* Of each flow, since it has its place: what went is counted, and it was treated no more unfairly than it may be. */
+/* Checks the statistics of each flow since it got its place: dispatches are counted, and unfairness is within its limit. */
 static void check_statistics(void)
 {
 	unsigned int i;
@@ -532,8 +539,8 @@ static void check_statistics(void)
 }
 
 /*
- * While a queue waits at an urgent level, tokens that it needs no more go to others; it needs them all while its CPU is to go offline. At another
- * level it gets a quarter of all tokens.
+ * A queue that waits at an urgent level passes on tokens that it no longer needs; it needs all of them while its CPU is going offline. At
+ * another level it has at most a quarter of all tokens.
  */
 static void check_given(unsigned int queue)
 {
@@ -553,7 +560,7 @@ static void check_given(unsigned int queue)
 		player_fail("a queue that waits has more tokens than it may get");
 }
 
-/* No queue has a token that it was given and did not use while another one waits with a more urgent request. */
+/* No queue has an unused token while another queue waits with a more urgent request. */
 static void check_unused(unsigned int queue)
 {
 	const struct mqfq_queue *q = &mqfq.queues[queue], *other;
@@ -569,7 +576,7 @@ static void check_unused(unsigned int queue)
 	}
 }
 
-/* A queue waits for virtual time once at most, and only if it has requests of flows. */
+/* A queue waits for virtual time in one place at most, and only if it has requests of flows. */
 static void check_wheel(unsigned int queue)
 {
 	unsigned int i, waits = 0;
@@ -617,7 +624,7 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 
 /* --- calls of the player --------------------------------------------------------------------------------------- */
 
-/* MQFQ itself runs what is to be run. */
+/* MQFQ runs hardware queues itself. */
 static bool subject_set(unsigned int knob, u64 value)
 {
 	if (mqfq_configure(&mqfq, knob, value))
@@ -626,7 +633,7 @@ static bool subject_set(unsigned int knob, u64 value)
 	return false;
 }
 
-/* The first cgroups are at the top, the others have a common parent; processes weigh the same. */
+/* The first cgroups are at the top, the others have a common parent; all processes have the same weight. */
 static void path_of(struct mqfq_entry *e, struct share_path *path)
 {
 	struct io *io = mqfq_io(e);
@@ -653,13 +660,13 @@ static unsigned int level_of(const struct io *io, bool urgent)
 	return io->level < 8 ? MQFQ_RT(io->level) : MQFQ_FAIR + io->level - 8;
 }
 
-/* A request was charged to its flow. */
+/* Checks the cost that a request adds to its flow. */
 static void check_charge(struct io *io, bool writes)
 {
 	struct law_flow *f = &law.flows[io->law_line];
 	u64 start = mqfq_entry(io)->start;
 
-	if (!f->price) /* tests/unit/mqfq/shares.c looks at that of a child */
+	if (!f->price) /* a child's price is tested in tests/unit/mqfq/shares.c */
 		f->price = mqfq.flows.flows[mqfq_entry(io)->flow].price;
 	io->law_cost = max_t(u64, mqfq_sectors(mqfq_entry(io)), 1) * f->price;
 	if (writes)
@@ -671,7 +678,7 @@ static void check_charge(struct io *io, bool writes)
 	f->queued++;
 }
 
-/* A flow gets a place. All flows look for one among the first ones: see find_keys(). */
+/* Gives a flow a place. All flows search among the first places: see find_keys(). */
 static void begin_place(struct law_place *place)
 {
 	unsigned int i;
@@ -732,7 +739,7 @@ static void subject_insert(struct io **ios, unsigned int count, bool urgent)
 	check_time();
 }
 
-/* Has a queue of the hardware queue a token that it was given, and a real-time request, and no queue one that is more urgent? */
+/* Does a queue of this hardware queue have an unused token and a real-time request, and no other queue a more urgent one? */
 static bool must_go(u32 hctx)
 {
 	unsigned int i, level = 0;

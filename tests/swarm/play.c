@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The player: see play.h. As in blk-mq, a hardware queue is run after an insertion, when the scheduler asks for it, when a frozen
- * queue begins to drain, and after a busy drive has refused; nothing else saves a lost wake-up.
+ * The player: see play.h. As in blk-mq, a hardware queue is run after an insertion, when the scheduler asks for it, when a frozen queue
+ * begins to drain, and after a busy drive has refused a request. Nothing else runs it, so a lost wake-up strands requests.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,14 @@
 #define IOS_MAX 32768
 #define EVENTS_MAX 65536
 #define TASKS_MAX 16
-#define EVENTS_LIMIT 60000 /* of one play: a scenario is cut short there */
-#define RUN_NS 2000 /* until a worker runs a hardware queue */
-#define KICK_NS_MAX 40000 /* the same, if the scheduler itself asks for it */
+#define EVENTS_LIMIT 60000 /* events in a play; then tasks stop, and the play drains */
+#define RUN_NS 2000 /* delay until a worker runs a hardware queue */
+#define KICK_NS_MAX 40000 /* longest delay of a run that the scheduler asks for */
 #define BUSY_NS 3000000 /* BLK_MQ_RESOURCE_DELAY */
 #define START_NS 1000000000ULL
-#define DRAIN_NS (300ULL * 1000000000) /* all has ended by then, or a request is stranded */
-#define RARE_PPM 10000 /* share of what takes longer, if any does */
-#define STALL_KIB 4096 /* programmed between two stalls, if there are any */
+#define DRAIN_NS (300ULL * 1000000000) /* until all have ended, or one is stranded */
+#define RARE_PPM 10000 /* share of commands that take longer, if the drive has such */
+#define STALL_KIB 4096 /* data programmed between two stalls, if the drive has stalls */
 #define NEVER (~0ULL)
 
 enum event_kind {
@@ -50,8 +50,8 @@ struct event {
 
 struct task {
 	const u64 *values;
-	u32 queue; /* of the CPU that it runs on */
-	u32 waiting; /* requests that it wants and has no tag for */
+	u32 queue; /* hardware queue of the task's CPU */
+	u32 waiting; /* requests that the task wants to submit and has no tag for */
 	bool ended;
 };
 
@@ -68,19 +68,19 @@ static struct {
 	u32 task_count;
 	struct flash *flash;
 	u32 tags_used[QUEUES_MAX];
-	unsigned long runs, kicks; /* bitmaps of hardware queues that are going to be run */
+	unsigned long runs, kicks; /* bitmaps of hardware queues that will be run */
 	unsigned long offline; /* bitmap of hardware queues without an online CPU */
-	bool busy; /* the drive refused one: the queues are run after BUSY_NS */
-	struct io *held; /* which stays in flight meanwhile */
+	bool busy; /* the drive has refused a request: the queues are run after BUSY_NS */
+	struct io *held; /* the refused request, which stays in flight meanwhile */
 	u64 armed_ns, in_system;
-	u64 thaw_ns; /* when a freeze ends, if nothing is left by then */
+	u64 thaw_ns; /* end of a freeze, if all requests have ended by then */
 	bool frozen;
 	u64 events_done;
 	u64 order;
 } now;
 
 static struct io_slot {
-	struct flash_command command; /* first */
+	struct flash_command command; /* must be first */
 	struct io io;
 } ios[IOS_MAX];
 static u32 free_ios[IOS_MAX], free_count;
@@ -190,7 +190,7 @@ static struct io *make(u32 queue, const struct io *like, u32 sectors)
 	return &slot->io;
 }
 
-/* The hardware queue that a task submits to: of another CPU while its own is offline. */
+/* The hardware queue that a task submits to; another CPU's while the task's own is offline. */
 static u32 queue_of(const struct task *task)
 {
 	u32 queue = task->queue;
@@ -239,7 +239,7 @@ static void finish(struct io *io)
 	release_tag(queue);
 }
 
-/* To the drive; a busy one refuses, and blk-mq holds the request: it stays in flight for the scheduler. */
+/* Submits a request to the drive. */
 static void issue(struct io *io)
 {
 	static const u8 ops[] = { FLASH_READ, FLASH_WRITE, FLASH_DISCARD, FLASH_FLUSH };
@@ -268,7 +268,7 @@ static void insert_pieces(struct io *whole, u32 sectors)
 	subject->insert(pieces, count, false);
 }
 
-/* Is a request to be split before it is inserted? */
+/* Returns whether a request has to be split before it is inserted. */
 static bool is_large(const struct io *io)
 {
 	u32 piece = subject->piece ? subject->piece(io) : 0;
@@ -286,7 +286,7 @@ static void insert(struct io *io)
 	}
 }
 
-/* A request was queued, and turned out to be too large: a worker splits it. */
+/* Splits requests that turned out to be too large after they were queued; a worker inserts the pieces. */
 static void take_large(struct list_head *large)
 {
 	while (!list_empty(large)) {
@@ -381,7 +381,7 @@ static u8 op_of(const struct task *task)
 	}
 }
 
-/* Submits what the task wants, as far as there are tags. */
+/* Submits the requests that the task wants, as far as there are tags. */
 static void want_more(u32 number)
 {
 	struct task *task = &now.tasks[number];
@@ -457,7 +457,7 @@ static void thaw(void)
 		want_more(i);
 }
 
-/* The last CPU of a hardware queue goes offline, or is back online. One queue always has a CPU. */
+/* Takes the last CPU of a hardware queue offline, or brings it back. One queue always has a CPU. */
 static void move_cpu(u32 queue, bool goes)
 {
 	u32 i;
@@ -664,7 +664,7 @@ static void go_on(void)
 
 		if (drive_ns == NEVER && event_ns == NEVER)
 			break;
-		/* cut short: what has begun ends */
+		/* limit reached: tasks stop, and requests that have begun end */
 		if (++now.events_done == EVENTS_LIMIT)
 			now.time_ns = min(now.time_ns, player_now_ns);
 		if (min(drive_ns, event_ns) > now.time_ns + DRAIN_NS)

@@ -5,9 +5,9 @@
 
 #include "scenario.h"
 
-/* NULL: every law held. Else which one did not; the text lives until the next play. */
+/* Returns NULL if every law held, otherwise the broken law as a text that is valid until the next play. */
 const char *play(const struct scenario *s);
-/* Requests that were made in all plays. */
+/* Number of requests in all plays. */
 uint64_t play_requests(void);
 
 #endif

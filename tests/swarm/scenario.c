@@ -12,7 +12,7 @@ struct field {
 	uint64_t least;
 };
 
-/* By kind: its word, and its fields with the least values that make sense. A knob's number is printed as its name. */
+/* For each kind, its word, and its fields with the least useful values. A knob's number is printed as its name. */
 static const struct {
 	const char *word;
 	struct field fields[SCENARIO_FIELDS];
@@ -97,7 +97,7 @@ static void add_one(struct scenario *s, enum scenario_kind kind, uint64_t value)
 	*add(s, kind) = value;
 }
 
-/* A value that a knob takes: its default, its ends, or any. */
+/* A valid value of a knob: its default, its least or largest, or any other. */
 static uint64_t draw_value(struct dice *dice, const struct knob *knob)
 {
 	uint64_t most = knob->most < 4096 ? knob->most : 4096, value;
@@ -147,7 +147,7 @@ static void draw_task(struct scenario *s, struct dice *dice, bool rt, uint64_t t
 	task[TASK_WHOLE] = dice_percent(dice, 10);
 }
 
-/* Whose the tasks are, and which of them are of class idle. */
+/* Draws the cgroups of the tasks, and which tasks are of class idle. */
 static void draw_cgroups(struct scenario *s, struct dice *dice)
 {
 	uint64_t weights[CGROUPS];
@@ -314,7 +314,7 @@ static bool shorten(struct scenario *s, bool (*breaks)(const struct scenario *s)
 	return shorter;
 }
 
-/* Tries the least value, then what is half way to it. */
+/* Tries the least value, then the value half way to it, then one less. */
 static bool lessen(struct scenario *s, unsigned int line, unsigned int field, uint64_t least,
 		   bool (*breaks)(const struct scenario *s))
 {

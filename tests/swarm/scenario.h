@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scenario: what one play of the swarm test does to a scheduler. It is a list of lines, each a kind and a few numbers, so that it can be
- * drawn at random, printed, read back, and made shorter while it still breaks a law.
+ * A scenario: the input of one play of the swarm test. It is a list of lines, each a kind and a few numbers, so that it can be drawn at
+ * random, printed, read back, and shortened while it still breaks a law.
  */
 #ifndef TAILGATE_SWARM_SCENARIO_H
 #define TAILGATE_SWARM_SCENARIO_H

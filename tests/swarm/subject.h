@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scheduler under test, as the player sees it: the calls of blk-mq, and the laws that it is to keep. Each has a file, and a line in
- * subjects.c.
+ * The interface between the player and a scheduler under test: the calls that blk-mq makes, and the laws that the scheduler has to keep.
+ * Each scheduler has a file, and a line in subjects.c.
  */
 #ifndef TAILGATE_SWARM_SUBJECT_H
 #define TAILGATE_SWARM_SUBJECT_H
@@ -16,25 +16,25 @@ enum io_op { IO_READ, IO_WRITE, IO_DISCARD, IO_FLUSH };
 
 /**
  * struct io - a request
- * @elv: the scheduler's own two words
- * @node: for its lists
- * @rb_node: for its trees
- * @queue: hardware queue
- * @level: I/O priority: 0 to 7 real time, 8 all else, 9 class idle
+ * @elv: two words for the scheduler
+ * @node: for the scheduler's lists
+ * @rb_node: for the scheduler's trees
+ * @queue: index of the hardware queue
+ * @level: I/O priority: 0 to 7 real time, 8 best effort or no class, 9 class idle
  * @op: enum io_op
- * @sectors: of 512 bytes
- * @whole: it cannot be split
- * @task: of the scenario
- * @cgroup: of the task
- * @weight: of the cgroup
- * @parent: the request that it is a piece of; NULL: none
- * @parts: pieces that have not ended
- * @inserted_ns: when it was inserted last
- * @urgent: it was inserted before all levels
- * @queued: the scheduler has it, and has not chosen it
- * @law_node: for the lists of its laws
- * @law_line: for its laws: the list that it is in
- * @law_cost: for its laws: what it costs its flow
+ * @sectors: size in sectors of 512 bytes
+ * @whole: the request cannot be split
+ * @task: index of the task in the scenario
+ * @cgroup: cgroup of the task
+ * @weight: weight of the cgroup
+ * @parent: the request that was split into pieces, of which this is one; NULL: this is no piece
+ * @parts: number of pieces of this request that have not ended
+ * @inserted_ns: time of the latest insertion
+ * @urgent: the request was inserted ahead of all levels
+ * @queued: the scheduler has the request, and has not chosen it yet
+ * @law_node: for lists in the scheduler's laws
+ * @law_line: for the scheduler's laws: index of the list that has the request
+ * @law_cost: for the scheduler's laws: cost that the request adds to its flow
  */
 struct io {
 	u64 elv[2];
@@ -57,40 +57,41 @@ struct io {
 	u64 law_alone_ns;
 };
 
-/* Hardware queues at most. */
+/* Most hardware queues of a scenario. */
 #define QUEUES_MAX 8
 
-/* What the player gives the scheduler. */
+/* Functions and variables of the player that a scheduler uses. */
 extern u64 player_now_ns;
 extern bool player_drains;
 void player_arm(u64 at_ns);
-/* Runs a hardware queue soon. */
+/* Runs a hardware queue after a short random time. */
 void player_run(u32 queue);
-/* A law is broken: prints, and ends the play. */
+/* Reports a broken law, and ends the play. */
 __attribute__((noreturn, format(printf, 1, 2))) void player_fail(const char *format, ...);
 
 /**
  * struct subject - a scheduler under test
- * @name: of it
- * @knobs: its table
- * @knob_count: of them
- * @levels: of I/O priority that it tells apart; what is less urgent than the last one is of that
- * @tasks: at most, that are not real-time
- * @create: the drive has so many hardware queues
- * @destroy: at the end, when all requests have ended: the last laws
- * @set: a knob. Return, here and in what follows, where that is bool: a hardware queue should be run
- * @finish: a request has ended
- * @requeue: the driver gave a request back; it is inserted again if it is @dispatched_again, or else stays in flight
- * @tick: the timer; optional
- * @merge: some that are queued go, as if they were merged into others: @merged gets them; optional
- * @insert: all are of one hardware queue; @urgent: before all levels
- * @has_work: is a hardware queue worth a dispatch?
- * @dispatch: the next request of a hardware queue, or NULL; @large gets requests that are to be split
- * @leave: the last CPU of a hardware queue goes offline, or is back: the block layer waits until the queue has no requests left; optional
- * @piece: most sectors in a request; 0: any number; optional
- * @limit: scheduler tags of a hardware queue, of @tags, that such a request may have; optional
- * @check: the laws that are looked at after each event. @runs: a bitmap of hardware queues that are going to be run; @armed_ns: the timer,
- * 0: not armed
+ * @name: name of the scheduler
+ * @knobs: table of its knobs
+ * @knob_count: number of knobs
+ * @levels: number of I/O priorities that the scheduler distinguishes; less urgent ones count as the last
+ * @tasks: largest number of tasks that are not real-time in a scenario
+ * @create: creates the scheduler for this number of hardware queues
+ * @destroy: called after all requests have ended; checks the last laws
+ * @set: sets a knob. Every operation that returns bool, except @has_work, returns whether a hardware queue should be run
+ * @finish: called when a request has ended
+ * @requeue: called when the driver gives a request back; if @dispatched_again, the request will be inserted again, otherwise it stays in
+ * flight
+ * @tick: called when the timer expires; optional
+ * @merge: removes some queued requests into @merged, as if they were merged into others; optional
+ * @insert: inserts requests of one hardware queue; @urgent: ahead of all levels
+ * @has_work: returns whether the hardware queue should be dispatched
+ * @dispatch: returns the next request of a hardware queue, or NULL; requests that have to be split are moved to @large
+ * @leave: called when the last CPU of a hardware queue goes offline (@leaves) and when one is back; an offline queue gets no new requests,
+ * and the block layer waits until those in it have ended; optional
+ * @piece: returns the most sectors that this request may have without being split; 0: any number; optional
+ * @limit: returns how many of the hardware queue's @tags scheduler tags requests like this may use; optional
+ * @check: checks laws after each event. @runs: bitmap of hardware queues that will be run; @armed_ns: expiry of the timer, 0: not armed
  */
 struct subject {
 	const char *name;
@@ -113,9 +114,9 @@ struct subject {
 	void (*check)(unsigned long runs, u64 armed_ns);
 };
 
-/* All that there are; the end is NULL. */
+/* All schedulers under test; NULL ends the list. */
 extern const struct subject *const subjects[];
-/* The one that is played. */
+/* The scheduler that is played. */
 extern const struct subject *subject;
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * swarm SCHEDULER FIRST COUNT [brief]    play the scenarios of COUNT seeds from FIRST on; COUNT 0: until stopped
- * swarm SCHEDULER -                      play the scenario that comes on standard input
+ * swarm SCHEDULER -                      play the scenario on standard input
  *
- * Exit status: 0, every law held; 1, a law is broken: the seed, the law and, unless brief, the shortest scenario that was found
- * are printed; 2, usage.
+ * Exit status: 0, every law held; 1, a law is broken, and the seed, the law and, unless brief, the shortest scenario found are printed; 2,
+ * usage.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static char law[512];
 
-/* The law that is broken, without the numbers in it. */
+/* The broken law, without the numbers in its text. */
 static void name_law(char *name, size_t size, const char *failure)
 {
 	size_t used = 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Random knobs, loads, drives, faults and freezes against each scheduler's laws; faults that must be found.
+"""Random knobs, loads, drives, faults and freezes against each scheduler's laws; and faults to be found.
 
-A failure prints the seed, the law, and the shortest scenario found; `swarm SCHEDULER -` plays that again.
+A failure prints the seed, the law, and the shortest scenario found; `swarm SCHEDULER -` plays it again.
 """
 
 import re
@@ -15,11 +15,11 @@ from tests.swarm.found import FOUND, Found
 from tests.unit.programs import ROOT, SANITIZED, SEED, built_once, mutate
 
 SCENARIOS = 2000
-#: Requests that a scenario has on average, at least: with next to none, laws hold easily.
+#: Least mean number of requests in a scenario: with very few requests, every law holds.
 REQUESTS = 1000
-#: Scenarios under sanitizers: they take ten times as long.
+#: Number of scenarios under sanitizers, which take ten times as long.
 SANITIZED_SCENARIOS = 150
-#: Faults that are found soon; `make swarm-faults` looks for all of them.
+#: Number of scenarios for the faults that are found soon; `make swarm-faults` looks for all faults.
 FOUND_WITHIN = 2000
 SOON = [(scheduler, fault) for scheduler, faults in FAULTS.items() for fault in faults if fault.found_soon]
 
@@ -75,7 +75,7 @@ def test_faults_are_found(swarm: Path, scheduler: str, fault: Fault) -> None:
 
 
 def test_each_fault_can_be_put_back(tmp_path: Path) -> None:
-    """`make swarm-faults` looks for all of them, for hours."""
+    """`make swarm-faults` looks for all of these, which takes hours."""
     for number, fault in enumerate(fault for faults in FAULTS.values() for fault in faults):
         shutil.copytree(ROOT / "sched", tmp_path / str(number))
         mutate(tmp_path / str(number), fault.old, fault.new)

@@ -15,10 +15,10 @@ from tests.unit.programs import ROOT
 
 
 class Checkout:
-    """Copies what git does not ignore, as `make setup-check` leaves it but for what it builds.
+    """Copies what git does not ignore, in the state after `make setup-check` but without what that builds.
 
-    The copy's `.venv` finds the packages of the checkout's, and takes what is installed from the copy for
-    itself alone.
+    The copy's `.venv` finds the packages of the checkout's; a package that is installed from the copy is in
+    the copy only.
     """
 
     def __init__(self, at: Path) -> None:
@@ -47,11 +47,12 @@ class Checkout:
         (self.at / path).write_text(text)
 
     def sh(self, commands: str, variables: Mapping[str, str] | None = None) -> str:
-        """Run commands at the root of the copy; what they print on either output.
+        """Run commands at the root of the copy; returns their output on both streams.
 
-        AssertionError, with that, where a command fails.
+        AssertionError, with the output, if a command fails.
         """
-        # A make around this one has flags and a job server of its own, a pytest its worker's name.
+        # An outer make sets flags and a job server, an outer pytest its worker's name; the copy must not see
+        # them.
         own = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
         environment = {k: v for k, v in os.environ.items() if k not in own}
         done = subprocess.run(
@@ -66,7 +67,7 @@ class Checkout:
         return done.stdout
 
     def report_of(self, commands: str) -> str:
-        """The page of the report whose path these commands print."""
+        """The page of the report whose path is in the output of these commands."""
         said = self.sh(commands)
         found = re.search(r"\S+/report\.html", said)
         assert found, said

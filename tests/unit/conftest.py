@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""For tests that need no machine: a run with invented latencies, as a target leaves it; K2."""
+"""Fixtures of tests without a machine: a run with invented latencies, as a target leaves it; K2."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from tailgate.spec.plan import Run
 
 
 def timer_list(now_ns: int, idle_ns: int, cpus: int = 1) -> str:
-    """The lines of /proc/timer_list that count, in the kernel's own odd spacing."""
+    """The lines of /proc/timer_list that the lab reads, with the kernel's spacing."""
     lines = ["Timer List Version: v0.10", f"now at {now_ns} nsecs", ""]
     for cpu in range(cpus):
         lines += [f"cpu: {cpu}", f"  .idle_sleeptime : {idle_ns} nsecs", "  .iowait_sleeptime: 1000 nsecs"]
@@ -76,7 +76,7 @@ def point_files(
     dilation: int,
     idle: float,
 ) -> dict[str, bytes]:
-    """What a guest sends for one point, by the ends of the names."""
+    """The files that a guest sends for one point, by the suffixes of their names."""
     typical = 250 + 100 * bound * rate**4
     rt = random.gamma(30, typical / 30, max(1, samples))
     jobs = [{"jobname": "rt", "read": side(rt, 4.0, 64, dilation), "write": NOTHING}]
@@ -100,7 +100,7 @@ def point_files(
 
 
 def scaled(histogram: Histogram, by: float) -> Histogram:
-    """All samples by as much larger."""
+    """A histogram with all samples multiplied by `by`."""
     return replace(
         histogram,
         values_us=histogram.values_us * by,
@@ -118,7 +118,7 @@ def write(
     name: str = "k2/fig8",
     schedulers: Sequence[str] = (),
 ) -> Run:
-    """Write the whole folder; the run that it belongs to. Latencies grow with the load and the bound.
+    """Write a whole run folder; returns its run. Latencies grow with the load and the bound.
 
     A run of the simulator has mode_name "sim".
     """
@@ -161,25 +161,25 @@ def write(
 
 @pytest.fixture(scope="session")
 def fake_run() -> Callable[..., Run]:
-    """`write`, for tests, which cannot import from here."""
+    """`write`, as a fixture, because tests cannot import from here."""
     return write
 
 
 @pytest.fixture(scope="session")
 def fake_point() -> Callable[..., dict[str, bytes]]:
-    """`point_files`, for tests, which cannot import from here."""
+    """`point_files`, as a fixture, because tests cannot import from here."""
     return point_files
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the programs of tests/unit/k2 are."""
+    """The folder with the programs of tests/unit/k2."""
     return tmp_path_factory.mktemp("k2")
 
 
 @pytest.fixture(scope="session")
 def script(programs: Path) -> Iterator[Script]:
-    """K2, obeying commands."""
+    """K2, driven by commands."""
     script = Script(compile_program("script", programs, *SANITIZED))
     yield script
     said = script.stop()

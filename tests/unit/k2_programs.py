@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs of tests/unit/k2, compiled, the one that obeys commands, and what breaks K2."""
+"""The compiled programs of tests/unit/k2, the one that takes commands, and mutations that break K2."""
 
 import heapq
 import itertools
@@ -19,7 +19,7 @@ from tests.unit.programs import GCC, ROOT, cpu_s_of, mutate
 
 
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
-    """Compile tests/unit/k2/<name>.c of a tree; the program lands in `out`."""
+    """Compile tests/unit/k2/<name>.c of a tree into the folder `out`."""
     sources = root / "tests/unit/k2"
     program = out / name
     own = ["-I", str(root / "tests/unit/interleave")] if name == "interleave" else []
@@ -30,7 +30,9 @@ def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Pat
 
 
 class Script:
-    """The program `script`, asked line by line; it hangs if an answer takes it `patience_s` of CPU time."""
+    """The program `script`, asked line by line; it counts as hung after `patience_s` of CPU time for an
+    answer.
+    """
 
     def __init__(self, program: Path, patience_s: float = 20) -> None:
         self.program = program
@@ -77,7 +79,7 @@ class Script:
         return answer.decode().strip()
 
     def _answers(self, stdout: IO[bytes]) -> bool:
-        """Whether an answer comes. On a busy host it may take long, but no more CPU time."""
+        """Whether an answer comes. A busy host may delay it, but does not raise its CPU time."""
         begin, end = cpu_s_of(self.process.pid), time.monotonic() + 600
         while not select.select([stdout], [], [], 1)[0]:
             if cpu_s_of(self.process.pid) - begin > self.patience_s or time.monotonic() > end:
@@ -85,7 +87,7 @@ class Script:
         return True
 
     def replay(self) -> str:
-        """One line for a shell that does the same again."""
+        """A shell command that repeats the session."""
         return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
 
 
@@ -112,7 +114,7 @@ class Drive:
         return round(self.now_ms * 1e6)
 
     def ask(self, line: str) -> list[str]:
-        """What it says, but for the timer that it arms."""
+        """The answer to a command, without the timer that it arms."""
         words = self.script.ask(line).split()
         for word in words:
             if word.startswith("arm:"):
@@ -123,7 +125,7 @@ class Drive:
         assert self.ask(f"set {name} {value}")[0] == "0"
 
     def insert(self, level: int = BACKGROUND, sectors: int = 8, *marks: str, urgent: bool = False) -> int:
-        """A request's number. `marks` are commands of the program, such as "whole"."""
+        """Insert a request; returns its number. `marks` are commands of the program, such as "whole"."""
         self.count += 1
         for mark in marks:
             self.ask(f"{mark} {self.count}")
@@ -141,20 +143,20 @@ class Drive:
         return self.ask(f"work {self.now}")[-1] == "1"
 
     def finish(self, number: int) -> bool:
-        """Whether a hardware queue should be run."""
+        """End a request; returns whether a hardware queue should be run."""
         return bool(self.ask(f"finish {number} 0 {self.now}"))
 
     def serve(self, number: int) -> None:
-        """It goes to the drive and ends."""
+        """Dispatch a request and end it."""
         assert self.dispatch() == number
         self.finish(number)
 
     def real_time(self) -> None:
-        """A real-time request comes, goes to the drive and ends."""
+        """Insert, dispatch and end a real-time request."""
         self.serve(self.insert(RT))
 
     def tick(self) -> bool:
-        """Time passes until the timer is due. Returns whether a queue should be run."""
+        """Advance time to the timer's expiry; returns whether a hardware queue should be run."""
         assert self.armed_ms is not None
         assert self.armed_ms >= self.now_ms
         self.now_ms, self.armed_ms = self.armed_ms, None
@@ -162,13 +164,13 @@ class Drive:
 
 
 class EventLoop(ABC):
-    """K2 before a drive that is played, event by event; its timer is one of the events. Times are in us."""
+    """K2 before a simulated drive, event by event; K2's timer is one of the events. Times are in us."""
 
     def __init__(self, script: Script, knobs: Mapping[str, int]) -> None:
         self.script = script
         self.origin = self.now_us = 10.0**6
         self.armed_us = self.ticked_us = float("inf")
-        self.ticks = 0  # since a request ended
+        self.ticks = 0  # ticks since a request ended
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
         script.ask("new 1")
@@ -183,7 +185,7 @@ class EventLoop(ABC):
         heapq.heappush(self.events, (us, next(self.order), what))
 
     def ask(self, line: str) -> list[str]:
-        """What it says, but for the timer that it arms."""
+        """The answer to a command, without the timer that it arms."""
         words = self.script.ask(line).split()
         for word in words:
             if word.startswith("arm:"):
@@ -192,7 +194,7 @@ class EventLoop(ABC):
         return [word for word in words if not word.startswith("arm:")]
 
     def tick(self) -> None:
-        """The timer, unless it was armed anew."""
+        """Handle the timer's expiry, unless it was armed anew."""
         if self.armed_us <= self.now_us:
             self.ticks += 1
             assert self.ticked_us != self.now_us, "the timer fires again and again"
@@ -203,7 +205,7 @@ class EventLoop(ABC):
             self.run()
 
     def finish(self, number: int) -> bool:
-        """Whether a hardware queue should be run."""
+        """End a request; returns whether a hardware queue should be run."""
         self.ticks = 0
         return bool(self.ask(f"finish {number} 0 {self.ns}"))
 
@@ -212,10 +214,10 @@ class EventLoop(ABC):
         """blk_mq_run_hw_queue()."""
 
     def work(self) -> None:  # noqa: B027 - not every drive has something of its own to do
-        """What the drive does until now, beside its events."""
+        """Update the drive up to now, besides its events."""
 
     def play(self, until_us: float) -> None:
-        """What happens until this time since the origin."""
+        """Handle all events up to this time since the origin."""
         self.run()
         while self.events and self.events[0][0] < self.origin + until_us:
             self.now_us, _, what = heapq.heappop(self.events)
@@ -226,7 +228,7 @@ class EventLoop(ABC):
 
 @dataclass(frozen=True)
 class Mutation:
-    """A way to break K2, and the check that must notice."""
+    """A change that breaks K2, and the check that must fail with it."""
 
     name: str
     noticed_by: str  # a check of the program `script`; or "interleave", the program
@@ -235,7 +237,7 @@ class Mutation:
 
 
 def mutated(root: Path, mutation: Mutation) -> Path:
-    """A copy of what a program needs, with the mutation in one of the files of sched/."""
+    """A copy of the sources of a program, with the mutation in one of the files of sched/."""
     shutil.copytree(ROOT / "sched", root / "sched")
     for folder in ("interleave", "k2"):
         shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
@@ -244,7 +246,7 @@ def mutated(root: Path, mutation: Mutation) -> Path:
 
 
 def assert_noticed(mutation: Mutation, checks: Mapping[str, Callable[[Script], None]], root: Path) -> None:
-    """One of these checks of `script` fails where this is broken; `root` takes what is compiled."""
+    """Assert that one of these checks of `script` fails with the mutation; `root` gets the compiled files."""
     program = compile_program("script", root, "-O0", "-w", root=mutated(root, mutation))
     script = Script(program, patience_s=3)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What tests of programs share: flags of the compiler, a program's run to its end, its sources broken."""
+"""Common code of tests that compile programs: compiler flags, running a program, mutating its sources."""
 
 import math
 import os
@@ -20,12 +20,12 @@ ROOT = Path(__file__).parents[2]
 GCC = ("gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
 THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-#: The first seed of this run of the tests; TAILGATE_SEED replays what a failed one printed.
+#: The first seed of this run of the tests; TAILGATE_SEED repeats the seed that a failed run printed.
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
 
 
 def fixed_addresses() -> tuple[str, ...]:
-    """Prefix of a command: the thread sanitizer dislikes some randomized address spaces."""
+    """Command prefix that switches address randomization off: some layouts break the thread sanitizer."""
     prefix = ("setarch", os.uname().machine, "-R")
     if shutil.which("setarch") and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
         return prefix
@@ -33,7 +33,7 @@ def fixed_addresses() -> tuple[str, ...]:
 
 
 def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
-    """A folder that `build` fills; of several workers of pytest-xdist the first does, and the others wait."""
+    """A folder that `build` fills once: one worker of pytest-xdist fills it, the others wait."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     with FileLock(folder.with_suffix(".lock")):
@@ -47,7 +47,7 @@ def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path
 def run_program(
     program: Path, *arguments: int | str, prefix: tuple[str, ...] = (), limit_s: float = 120
 ) -> str:
-    """Run to the end; an empty answer is success."""
+    """Run a program to its end; an empty answer means success."""
     command = [*prefix, str(program), *map(str, arguments)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
@@ -59,13 +59,15 @@ def run_program(
 
 
 def complains(wrong: Path, *arguments: int | str) -> bool:
-    """Whether a program with a mistake in it says so. To take long, as on a busy host, is not enough."""
+    """Whether a program with a mistake reports an error. Running long does not count, as the host may be
+    busy.
+    """
     said = run_program(wrong, *arguments, limit_s=600)
     return bool(said) and not said.startswith("hangs")
 
 
 def hangs(right: Path, wrong: Path, *arguments: int | str) -> bool:
-    """Whether a program with a mistake in it takes ten times the CPU time of the right one."""
+    """Whether a program with a mistake takes ten times the CPU time of the right one."""
     before = cpu_s()
     assert run_program(right, *arguments, limit_s=300) == ""
     limit_s = math.ceil(10 * (cpu_s() - before)) + 1
@@ -74,19 +76,19 @@ def hangs(right: Path, wrong: Path, *arguments: int | str) -> bool:
 
 
 def cpu_s() -> float:
-    """What programs that have ended took."""
+    """CPU time of programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_s_of(pid: int) -> float:
-    """The CPU time that a process of ours has used so far, which may have ended but was not waited for."""
+    """CPU time so far of a process of ours, which may be a zombie."""
     user, system = _stat(pid)[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def running(pid: str) -> bool:
-    """Nobody may be there to collect what is dead."""
+    """Whether a process runs. A zombie does not count: there may be no parent to reap it."""
     try:
         return _stat(pid)[0] != "Z"
     except OSError:
@@ -106,7 +108,7 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 300) -> None:
 
 
 def mutate(tree: Path, old: str, new: str, folders: Sequence[str] = (".",)) -> None:
-    """Replace what stands exactly once in the C and C++ sources and Makefiles of a tree's folders."""
+    """Replace text that appears exactly once in the C and C++ sources and Makefiles of a tree's folders."""
     endings = ("*.[ch]", "*.[ch]pp", "Makefile")
     sources = (source for folder in folders for ending in endings for source in (tree / folder).rglob(ending))
     texts = {source: source.read_text() for source in sources}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a user's mistake leads to."""
+"""The error for a user's mistake."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from tailgate.base.errors import UsageError
 
 @contextmanager
 def refused(begins: str, contains: str = "") -> Iterator[None]:
-    """UsageError in one line, which begins so and contains that."""
+    """Expect UsageError in one line with this beginning and this content."""
     with pytest.raises(UsageError) as caught:
         yield
     said = str(caught.value)

@@ -18,7 +18,9 @@ WEIGHTS = (1, 2, 5, 10, 25, 50, 100, 128, 200, 400, 1600, 6400)
 
 
 class Sfq:
-    """At most `depth` requests outstanding; the one that waits with the least start tag goes next."""
+    """At most `depth` requests outstanding; the waiting request with the least start tag is dispatched
+    next.
+    """
 
     def __init__(self, depth: int, rng: Random) -> None:
         self.depth, self.rng = depth, rng
@@ -27,13 +29,13 @@ class Sfq:
         self.waiting: list[tuple[Fraction, float, int, int]] = []
         self.queued: Counter[int] = Counter()
         self.submitted = self.outstanding = 0
-        #: Start tag and number of each request that went, in this order.
+        #: Start tag and number of each dispatched request, in order.
         self.went: list[tuple[Fraction, int]] = []
 
     def submit(self, flow: int, weight: int, sectors: int) -> None:
         start = max(self.virtual_time, self.finish[flow])
         self.finish[flow] = start + Fraction(sectors, weight)
-        # of equal tags any goes first
+        # among equal tags, a random one goes first
         heappush(self.waiting, (start, self.rng.random(), self.submitted, flow))
         self.submitted += 1
         self.queued[flow] += 1
@@ -65,7 +67,8 @@ def play(seed: int) -> tuple[Sfq, list[str]]:
         goes = count + sfq.depth - sfq.outstanding
         for _ in range(rng.randint(0, 4)):
             submit(rng.randrange(len(weights)))
-        # a flow keeps a request, even if all that go are its own, and MQFQ takes one more of equal tags
+        # flows stay backlogged even if all dispatches are theirs; MQFQ dispatches one more request of equal
+        # tags
         for flow in range(len(weights)):
             while sfq.queued[flow] < goes + 2:
                 submit(flow)

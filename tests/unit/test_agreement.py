@@ -59,7 +59,8 @@ def test_percentiles_whose_intervals_are_apart_differ_however_wide_they_are() ->
 @pytest.mark.parametrize(
     ("ours", "theirs", "detectable"),
     [
-        # What faces each other: the upper half of the lower, the lower half of the higher; the larger sum.
+        # The half-widths that face each other: the upper of the lower one, the lower of the higher one; the
+        # larger sum counts.
         ([980, 1030], [960, 1010], 0.10),  # 7 %: what the tolerance lets pass is more
         ([980, 1100], [950, 1010], 0.15),
         ([800, 1010], [990, 1040], 0.24),
@@ -84,7 +85,9 @@ def test_equal_figures_agree_only_where_a_difference_would_have_shown(name: str,
 
 
 def test_what_is_detectable_is_detected() -> None:
-    """Moved by a little less than that, the same intervals overlap; by a little more they are apart."""
+    """Moved by a little less than `detectable`, the same intervals overlap; moved by a little more, they do
+    not.
+    """
     first = point(ci=[900, 1080])
     for moved, differs in ((1.17, False), (1.19, True)):
         other = point(p99=1000 * moved, ci=[1000 * moved - 100, 1000 * moved + 90])
@@ -94,7 +97,7 @@ def test_what_is_detectable_is_detected() -> None:
 
 
 def test_only_the_same_points_are_compared() -> None:
-    """Of one load, scheduler and rate, on as many processors: a variant is another point."""
+    """Points with the same load, scheduler, rate and number of processors; a variant is another point."""
     assert compared(point(rate=0.5), point()) == {}
     for key, other in (("load", "writes"), ("label", "k2-8-floor"), ("smp", 4)):
         assert compared({**point(), key: other}, point()) == {}

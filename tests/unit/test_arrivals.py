@@ -258,7 +258,7 @@ def test_the_mode_decides_how_many() -> None:
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="no fio on this host")
 def test_fio_replays_at_these_times(tmp_path: Path) -> None:
-    """A busy host makes it late, but nothing makes it early; times in ms or ns would be far off."""
+    """A busy host makes fio late, but nothing makes it early; times in ms or ns would be far off."""
     file = tmp_path / "file"
     file.write_bytes(bytes(4 * MIB))
     how = made("jitter", jitter_percent=50, period_us=20_000)
@@ -284,7 +284,7 @@ def test_fio_replays_at_these_times(tmp_path: Path) -> None:
     longer_ms, late_ms = [], []
     for i, one in enumerate(texts):
         wanted_us = [int(line.split()[0]) for line in one.splitlines() if " read " in line]
-        # Of each: when it ended in ms, and how long it took in ns.
+        # For each request: the time of its end in ms, and its latency in ns.
         log = [re.split(", ", line) for line in (tmp_path / f"x_lat.{i + 1}.log").read_text().splitlines()]
         began_ms = [int(ended) - int(took) / 1e6 for ended, took, *_ in log]
         assert len(began_ms) == 21

@@ -91,7 +91,7 @@ def test_a_run_without_any_verdict_is_a_failure() -> None:
 
 
 def test_a_test_for_drives_that_are_not_there_is_not_a_failure() -> None:
-    """nvme/032 wants an NVMe drive; blktests then says nothing, and that all is well."""
+    """nvme/032 needs an NVMe drive; without one blktests prints nothing and reports success."""
     assert parse("nvme/032", files()).verdicts[""].status == "not run"
     assert parse("nvme/032", files(code=b"1\n")).failed
 
@@ -282,7 +282,7 @@ def ended(test: str, status: bytes = PASSED) -> list[Says]:
 
 
 class Guests:
-    """In the place of machines: each says what it is told, and ends with a reason."""
+    """Replaces machines: each sends what it is given, and ends with a reason."""
 
     def __init__(self, *lives: tuple[str, list[Says], str]) -> None:
         self.lives = iter(lives)

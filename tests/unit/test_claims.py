@@ -129,7 +129,7 @@ def test_the_demo_step_compares_all_its_runs(last: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("answers", [[1, 1, 1], [1, 1, 2], [1, 2, 1], [1, 2, 3]])
 def test_each_repetition_counts(answers: list[int]) -> None:
-    """One that differs is not outvoted by two that are the same."""
+    """A repetition that differs is not outvoted by two equal ones."""
     left = list(answers)
     (made,) = k2.same_digits(Invented(lambda *_, **__: [{"value": left.pop(0)}]))
     assert (made.quantity.value, made.quantity.n) == (len(set(answers)), 3)
@@ -348,7 +348,7 @@ def test_a_bound_with_more_background_than_all_others_has_none_to_be_compared_wi
 
 
 def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
-    """And not by what K2 reached; drives are the known ones and those drawn since."""
+    """K2's own results do not decide it. Drives are the known ones and those drawn since."""
     known = {s.label for s in experiment.load(experiment.find("k2/target")).schedulers}
     asked: list[str] = []
 

@@ -205,7 +205,7 @@ def test_a_closed_pipe_ends_quietly(
     ],
 )
 def test_the_first_commands_of_a_user_import_little(arguments: list[str], absent: list[str]) -> None:
-    """Time depends on the host, imports do not."""
+    """Imports are tested and not time, because time depends on the host."""
     code = (
         "import sys; from tailgate.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     )
@@ -218,7 +218,7 @@ def test_the_first_commands_of_a_user_import_little(arguments: list[str], absent
 
 
 def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What bash is offered at the end of a line."""
+    """The completions that bash offers at the end of a line."""
     monkeypatch.setenv("_TAILGATE_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
@@ -266,7 +266,7 @@ def test_the_shell_is_told_how_to_complete(
 def test_doctor(
     status: host.Status, ready: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A machine is ready if nothing is missing for guests, whatever its own kernel lacks."""
+    """A machine is ready if nothing is missing for guests, even if its own kernel lacks something."""
     own = Finding("host", "modules", "missing", "this kernel loads no modules", "boot another [one]")
     monkeypatch.setattr(host, "virtual_machines", lambda: [Finding("vm", "fio", status, "fio-3.33")])
     monkeypatch.setattr(host, "this_kernel", lambda root: [own])

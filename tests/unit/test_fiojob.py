@@ -107,7 +107,7 @@ def test_derived_job_ends_with_the_reader(tmp_path: Path) -> None:
 
 
 def test_figures_stay_those_of_each_section(tmp_path: Path) -> None:
-    """With these options fio gives all sections, or reads and writes, one set of figures."""
+    """With these options fio would merge the figures of all sections, or of reads and writes."""
     parsed = job(
         tmp_path, "[global]\ngroup_reporting\nunified_rw_reporting=1\n[rt]\nbs=4k\n[background]\nbs=64k\n"
     )
@@ -146,7 +146,7 @@ def test_a_mix_with_steps_has_two_shares_of_the_rate(tmp_path: Path) -> None:
 
 
 def test_options_have_their_first_names(tmp_path: Path) -> None:
-    """Of two names of an option the later one counts, as in fio."""
+    """As in fio, the later one of an option's two names counts."""
     parsed = job(
         tmp_path, "[global]\nbs=4k\nrw=randread\n[background]\nblocksize=8k\nreadwrite=randrw\n[rt]\n"
     )
@@ -193,7 +193,7 @@ def test_traces_are_found_beside_the_job_and_dilated(tmp_path: Path) -> None:
 
 
 def test_one_process_of_several_samples_the_machine(tmp_path: Path) -> None:
-    """fio runs it for each, into one file, and gives up where one fails."""
+    """fio runs the command for each process, into one file, and stops if one command fails."""
     load = replace(LOAD, sampler="echo sampled")
     several = options(derive(job(tmp_path, "[background]\n[rt]\nnumjobs=4\n"), load))["rt"]
     one = options(derive(job(tmp_path, "[background]\n[rt]\n"), load))["rt"]
@@ -205,7 +205,7 @@ def test_one_process_of_several_samples_the_machine(tmp_path: Path) -> None:
 
 
 def test_processes_enter_their_cgroup_before_their_first_request(tmp_path: Path) -> None:
-    """Each for itself, and one runs the sampler; a section without a cgroup is left where it is."""
+    """Each process enters for itself, and one runs the sampler; a section without a cgroup is not moved."""
     parsed = job(
         tmp_path,
         "[global]\nioengine=null\nsize=1m\nrw=read\n[background]\nnumjobs=3\n[rt]\nnumjobs=2\nthinktime=100us\n[other]\n",
@@ -323,7 +323,7 @@ def test_fio_takes_what_is_derived(tmp_path: Path, name: str) -> None:
 
 
 def test_fio_ends_as_the_derivation_counts_on(tmp_path: Path) -> None:
-    """number_ios with exitall ends all jobs; neither reader nor background count the lead."""
+    """number_ios with exitall ends all jobs; neither the reader nor the background counts the lead."""
     parsed = job(
         tmp_path,
         "[global]\nioengine=null\nsize=1g\nbs=64k\nrw=randread\n"
@@ -340,7 +340,7 @@ def test_fio_ends_as_the_derivation_counts_on(tmp_path: Path) -> None:
     reader = next(j for j in jobs if j["jobname"] == "rt")
     assert reader["read"]["total_ios"] == reader["read"]["clat_ns"]["N"] == 100
     for other in (j for j in jobs if j["jobname"] == "background"):
-        # As long as the reader, not the lead of 0.3 s more.
+        # The background runs as long as the reader, not the lead of 0.3 s longer.
         assert abs(other["read"]["runtime"] - reader["read"]["runtime"]) < 200
         # A busy host may be slower.
         assert 0 < other["read"]["bw_bytes"] < 1.25 * 25 * 2**20

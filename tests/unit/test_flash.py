@@ -86,12 +86,12 @@ MISTAKES = {
     "an erase too few": ("!d->programs_left--", "!d->programs_left-- && f->statistics.programs & 1"),
     "a heap out of order": ("heap[child + 1].at_ns < heap[child].at_ns", "0"),
 }
-#: Those after which something waits for ever.
+#: Mistakes after which a command waits for ever.
 MISTAKES_THAT_HANG = ("room that is not given back", "nobody programs what waits")
 
 
 def compile_properties(out: Path, *flags: str, first: Path = ROOT) -> Path:
-    """Compile tests/unit/flash/properties.c; `first` is where flash/ is looked for first."""
+    """Compile tests/unit/flash/properties.c; `first` is searched for flash/ before the checkout."""
     program = out / "properties"
     warnings = ["-Wno-unused-parameter", "-Wno-override-init"]
     includes = [f"-I{first}", f"-I{ROOT}", f"-I{ROOT / 'sim/include'}"]
@@ -101,7 +101,9 @@ def compile_properties(out: Path, *flags: str, first: Path = ROOT) -> Path:
 
 
 def test_promises_hold(tmp_path: Path) -> None:
-    """Every command completes once, no die serves two, slots and buffer are kept, the same gives the same."""
+    """Every command completes once, a die does one operation at a time, limits hold, equal input gives equal
+    output.
+    """
     said = run_program(compile_properties(tmp_path, *SANITIZED), SEED, SEEDS, limit_s=300)
     assert not said, f"TAILGATE_SEED={SEED}: {said}"
 

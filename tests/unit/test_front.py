@@ -57,7 +57,9 @@ def test_the_best_setting_has_no_higher_latency(load: Simulation, settings: list
 def test_settings_are_tried_at_length_until_one_keeps_the_latency(
     load: Simulation, settings: list[front.Setting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The short simulations of all but one were too kind; that one is the last of those near the latency."""
+    """The short simulations of all settings but one were too optimistic; that one is the last near the
+    latency.
+    """
     limit = max(s.p99 for s in settings)
     kept = min(settings, key=lambda s: s.reader.mib_s)
     late = settings[0].reader.latency

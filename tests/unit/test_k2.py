@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sched/k2.c in user space: what it promises, by scripts and between threads, and that its loss is noticed.
+"""sched/k2.c in user space: its guarantees, by scripts and between threads; and that tests notice their loss.
 
-Three programs in tests/unit/k2 compile it: `script` obeys commands, so that a property can be checked after
-every step; `interleave` plays threads as coroutines, one seed a schedule; `stress` runs real threads under
-sanitizers.
+Three programs in tests/unit/k2 compile it: `script` takes commands, so that a property can be checked after
+every step; `interleave` runs threads as coroutines, with one schedule for each seed; `stress` runs real
+threads under sanitizers.
 """
 
 import itertools
@@ -41,7 +41,7 @@ class Entry:
     urgent: bool
     inserted_ns: int
     sectors: int = 8
-    epoch: int | None = None  # which collection took it; none yet
+    epoch: int | None = None  # number of the collection that took it; None: not collected
 
     @property
     def queue(self) -> int:
@@ -50,7 +50,9 @@ class Entry:
 
 @dataclass
 class Machine:
-    """What must hold, and a small blk-mq: a ctx runs after insertion, after a knob, and when K2 says so."""
+    """A model of K2 with a small blk-mq: a ctx runs after an insertion, a change of a knob, and K2's
+    request.
+    """
 
     script: Script
     ctxs: int
@@ -64,8 +66,8 @@ class Machine:
     returned: list[int] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     to_run: list[int] = field(default_factory=list)
-    blocked: bool = False  # something may be: a dispatch found nothing, or took the last slot
-    refused: bool = False  # what is queued, since the latest dispatch that found nothing
+    blocked: bool = False  # lists may be marked as blocked: a dispatch found nothing, or took the last slot
+    refused: bool = False  # a dispatch found nothing to send, and nothing was queued since
     held: int = 0
     epoch: int = 0
     inserted: list[int] = field(default_factory=lambda: [0] * LEVELS)
@@ -75,11 +77,11 @@ class Machine:
 
     @property
     def sectors(self) -> int:
-        """In flight."""
+        """Sectors in flight."""
         return sum(self.entries[n].sectors for n in self.in_flight)
 
     def fits(self, number: int) -> bool:
-        """Whether this entry may go now: bytes are a bound for the background only."""
+        """Whether this entry may be dispatched now: the bound on bytes applies to the background only."""
         entry = self.entries[number]
         if len(self.in_flight) >= self.bound:
             return False
@@ -89,12 +91,12 @@ class Machine:
 
     @property
     def room(self) -> bool | None:
-        """Whether what is next may go; None: it depends on which of several that is."""
+        """Whether the next entry may be dispatched; None if that depends on which of several is next."""
         answers = {self.fits(number) for number in self.first()} if self.queued else {False}
         return answers.pop() if len(answers) == 1 else None
 
     def insert(self, ctx: int, new: Sequence[tuple[int, bool] | tuple[int, bool, int]]) -> None:
-        """Of each: level, whether it is urgent, and sectors (8)."""
+        """Insert entries, each given as level, whether it is urgent, and sectors (default 8)."""
         entries = [
             (len(self.entries) + i, Entry(level, ctx, urgent, self.now, *sectors))
             for i, (level, urgent, *sectors) in enumerate(new)
@@ -113,7 +115,7 @@ class Machine:
         self.run_soon(ctx)
 
     def run_soon(self, ctx: int) -> None:
-        """blk_mq_run_hw_queue(), asynchronous: looks now whether there is work, runs later."""
+        """blk_mq_run_hw_queue(), asynchronous: checks has_work now, dispatches later."""
         if self.has_work() and ctx not in self.to_run:
             self.to_run.append(ctx)
 
@@ -145,7 +147,9 @@ class Machine:
                 self.entries[number].epoch = self.epoch
 
     def first(self) -> set[int]:
-        """What may go next: of the first queue and the earliest collection, the oldest of each ctx."""
+        """The entries that may be next: for the first list and the earliest collection, the oldest of each
+        ctx.
+        """
         late = self.epoch + 1
         best = min((self.entries[n].queue, self.entries[n].epoch or late) for n in self.queued)
         of_ctx: dict[int, int] = {}
@@ -195,7 +199,7 @@ class Machine:
             self.gone.append(number)
 
     def finish_other(self, which: int) -> None:
-        """What is not in flight ends too: never inserted, merged away, returned, or ended before."""
+        """End a request that is not in flight: never inserted, merged, returned, or ended before."""
         others = [*self.gone, *self.returned, 4000]
         number = others[which % len(others)]
         self.leave(f"finish {number} 0", number, 0, counts=False)
@@ -234,7 +238,7 @@ class Machine:
             self.gone.append(number)
         if "run" in words:
             assert merged
-            # what the last slot was given to blocked all lists, those too that were empty then
+            # the dispatch that used the last slot marked all lists as blocked, empty ones too
             assert self.blocked or len(self.in_flight) >= self.bound
             self.blocked = self.refused = False
             self.run_soon(0)
@@ -308,13 +312,13 @@ PLAYS = st.tuples(st.integers(1, 70), st.integers(1, 6), st.lists(STEPS, min_siz
 
 
 def play(script: Script, ctxs: int, bound: int, steps: list[tuple[object, ...]]) -> None:
-    """Do the steps on the scheduler and the model, compare after each, and empty it."""
+    """Do the steps on the scheduler and on the model, compare after each step, and empty both."""
     machine = begin(script, ctxs, bound)
     try:
         for step in steps:
             match step:
                 case ("insert", int(ctx), list(new)):
-                    # few ctxs, and of them the outermost ones, so that entries meet
+                    # use few ctxs, among them the first and the last, so that entries meet
                     where = (0, ctxs - 1, ctx % ctxs)[ctx % 3]
                     machine.insert(where, [(level, urgent == 9, n) for level, urgent, n in new])
                 case ("run", int(which), int(most)):
@@ -373,7 +377,7 @@ def test_real_time_overtakes_staged_background(script: Script) -> None:
 
 
 def check_visits(script: Script) -> None:
-    """An entry is shown once, and once more after it came back through the drive."""
+    """An entry is visited once, and once more after the drive returned it."""
     machine = begin(script, ctxs=1, bound=2)
     machine.insert(0, [(8, False), (8, False), (8, True), (7, False)])
     machine.merge(8, 0)
@@ -391,7 +395,7 @@ def check_visits(script: Script) -> None:
 
 
 def check_sizes(script: Script) -> None:
-    """A large request that joins another holds up nothing any more."""
+    """A large request that was merged into another no longer holds back other requests."""
     machine = begin(script, ctxs=1, bound=4)
     machine.set_kib_max(8)
     machine.insert(0, [(8, False)])
@@ -399,7 +403,7 @@ def check_sizes(script: Script) -> None:
     machine.insert(0, [(8, False, 128), (8, False, 8)])
     assert machine.dispatch() is None
     machine.to_run.clear()
-    machine.merge(8, percent=2)  # the large one joins another
+    machine.merge(8, percent=2)  # merges the large one into another
     machine.check()
     assert machine.dispatch() == 2
     machine.insert(0, [(8, False, 128)])
@@ -418,7 +422,7 @@ def test_a_large_entry_holds_up_nothing_before_it(script: Script) -> None:
 
 
 def check_urgent(script: Script) -> None:
-    """Bytes are no bound for real-time and urgent requests, however large, but they count."""
+    """The bound on bytes does not hold real-time and urgent requests of any size, but it counts them."""
     machine = begin(script, ctxs=2, bound=4)
     machine.set_kib_max(16)
     machine.insert(0, [(8, False, 16)])
@@ -443,7 +447,7 @@ def test_bytes_do_not_bind_what_is_urgent(script: Script) -> None:
 
 
 def check_alone(script: Script) -> None:
-    """A background request larger than the bound goes when no bytes are in the drive."""
+    """A background request larger than the bound is dispatched when no bytes are in the drive."""
     machine = begin(script, ctxs=1, bound=4)
     machine.set_kib_max(16)
     machine.insert(0, [(8, False, 0), (8, False, 8), (8, False, 1024)])
@@ -461,7 +465,7 @@ def test_a_request_larger_than_the_bound_goes_alone(script: Script) -> None:
 
 
 def check_floor(script: Script, floor: int) -> None:
-    """Beside real-time requests that never end the background gets its floor, evenly, and no more."""
+    """Beside endless real-time requests, the background gets its floor, evenly, and no more."""
     machine = begin(script, ctxs=1, bound=1)
     assert script.ask(f"set be_floor_iops {floor}") == f"0 {floor}"
     script.ask(f"insert 0 {machine.now} {' '.join(f'{n}:8:0:8' for n in range(1000, 1100))}")
@@ -471,7 +475,7 @@ def check_floor(script: Script, floor: int) -> None:
         number = int(script.ask(f"dispatch {machine.now}"))
         if number >= 1000:
             went.append(machine.now)
-            machine.now += 1_300_000  # that it takes
+            machine.now += 1_300_000  # service time
             script.ask(f"finish {number} 0")
             number = int(script.ask(f"dispatch {machine.now}"))
         assert number < 1000, "the background is never served twice in a row"
@@ -493,7 +497,7 @@ def test_the_floor_is_kept_beside_real_time(script: Script, floor: int) -> None:
 
 
 def check_floor_passes_bounds(script: Script) -> None:
-    """What the floor owes goes whatever bounds say, but not without a slot, nor before urgent requests."""
+    """The floor's requests pass every bound, but not a full drive, nor urgent requests."""
     machine = begin(script, ctxs=1, bound=2)
     assert script.ask("set be_floor_iops 100") == "0 100"
     machine.set_kib_max(4)
@@ -528,7 +532,7 @@ def test_the_floor_passes_bounds(script: Script) -> None:
 
 
 def check_frozen(script: Script) -> None:
-    """While the queue is being frozen nothing but the bound on requests holds anything."""
+    """While the queue is being frozen, only the bound on requests holds requests."""
     machine = begin(script, ctxs=1, bound=2)
     machine.set_kib_max(4)
     machine.insert(0, [(8, False), (8, False), (8, False)])
@@ -551,7 +555,7 @@ def test_a_frozen_queue_empties(script: Script) -> None:
 
 
 class Auto:
-    """A drive with bounds during real-time activity, and no floor: entries by number, times in ms."""
+    """A drive with bounds during real-time activity and without a floor: entries by number, times in ms."""
 
     def __init__(self, script: Script, **knobs: int) -> None:
         self.script = script
@@ -562,7 +566,7 @@ class Auto:
             assert script.ask(f"set {name} {value}") == f"0 {value}"
 
     def grace_ms(self) -> float:
-        """How long bounds are in force from now on, with nothing real-time."""
+        """How long the bounds stay in force from now on without a real-time request."""
         begin = self.now_ms
         while self.piece and self.now_ms < begin + 20_000:
             self.now_ms += 1
@@ -575,7 +579,7 @@ class Auto:
 
     @property
     def piece(self) -> int:
-        """In sectors."""
+        """Most sectors in a piece."""
         assert self.script.ask("piece 0") == "0"
         return int(self.script.ask(f"piece {RT_LEVELS}"))
 
@@ -585,7 +589,7 @@ class Auto:
         return self.count
 
     def dispatch(self) -> tuple[int | None, list[int]]:
-        """What goes, and what is to be split."""
+        """The dispatched entry, and the entries to be split."""
         first, *large = self.script.ask(f"dispatch {self.now}").split()
         return None if first == "-" else int(first), [int(word) for word in large]
 
@@ -593,18 +597,18 @@ class Auto:
         self.script.ask(f"finish {number} 0 {self.now}")
 
     def real_time(self, level: int = 0) -> None:
-        """A request comes, is served at once, and ends."""
+        """Insert a real-time request, dispatch it at once, and end it."""
         number = self.insert(level)
         assert self.dispatch()[0] == number
         self.finish(number)
 
     def background(self) -> None:
-        """The same, of the background."""
+        """Insert a background request, dispatch it at once, and end it."""
         self.real_time(RT_LEVELS)
 
 
 def check_activity(script: Script) -> None:
-    """Bound and pieces are in force from the first real-time request on, and until the grace is over."""
+    """Bounds and splitting are in force from the first real-time request until its grace is over."""
     auto = Auto(script, inflight_max=1, split_kib=16)
     assert auto.piece == 0
     first = [auto.insert(RT_LEVELS, 1024) for _ in range(3)]
@@ -640,7 +644,9 @@ def check_activity(script: Script) -> None:
 
 
 def check_grace(script: Script) -> None:
-    """It is four times the longest of the latest gaps; one long gap among short ones is forgotten in time."""
+    """The grace is four times the longest of the latest gaps; a single long gap is forgotten after many short
+    ones.
+    """
     auto = Auto(script, inflight_max=1, split_kib=16)
     for period_ms in (2, 40, 300, 1000, 4900):
         for _ in range(100):
@@ -662,20 +668,20 @@ def check_grace(script: Script) -> None:
 
 
 def check_random(script: Script) -> None:
-    """Of requests that come at random, fewer than one in a thousand find the activity over."""
+    """Fewer than one in a thousand requests with random arrivals find the activity over."""
     auto = Auto(script, inflight_max=1, split_kib=16)
     dice = random.Random(1)
     late, count = 0, 10_000
     for _ in range(count):
         auto.now_ms += dice.expovariate(1 / 50)
-        auto.background()  # K2 sees the time
+        auto.background()  # tells K2 the time
         late += not auto.piece
         auto.real_time()
     assert late < count / 1000
 
 
 def check_unwatched(script: Script) -> None:
-    """What comes while nothing depends on activity leaves no gap for later."""
+    """Requests that arrive while nothing depends on activity leave no gap for later."""
     auto = Auto(script, inflight_max=1, split_kib=16)
     auto.real_time()
     script.ask("set bound_when 0")
@@ -686,7 +692,9 @@ def check_unwatched(script: Script) -> None:
 
 
 def check_staged(script: Script) -> None:
-    """What waited before it was too large is split, in order; not what is real-time or must stay whole."""
+    """A queued request that becomes too large is split, in order; real-time and unsplittable requests are
+    not.
+    """
     auto = Auto(script, inflight_max=1, split_kib=4)
     auto.real_time()
     went = auto.insert(RT_LEVELS, 8)
@@ -800,7 +808,7 @@ def test_share_of_tags(script: Script) -> None:
 
 
 def check_limits_while_full(script: Script) -> None:
-    """While the drive is full, nothing collects what is inserted: the tags that it takes must be limited."""
+    """While the drive is full, nothing collects insertions, so the tags that they use must be limited."""
     script.ask("new 1")
     assert script.ask("limits 256") == "0"
     for n in range(32):
@@ -896,12 +904,12 @@ def interleave(programs: Path) -> Path:
 
 @pytest.mark.parametrize("first", range(0, 60_000, 20_000))
 def test_no_schedule_loses_a_wake_up_or_an_entry(interleave: Path, first: int) -> None:
-    """A failure names its seed; `interleave SEED 1` plays it again."""
+    """A failure names its seed; `interleave SEED 1` repeats it."""
     assert run_program(interleave, first, 20_000) == ""
 
 
 def test_seeds_replay(programs: Path) -> None:
-    """With a barrier missing, the seed that fails first fails alone too, with the same words."""
+    """With a barrier missing, the first seed that fails also fails alone, with the same message."""
     root = mutated(programs / "replay", next(m for m in MUTATIONS if m.name == "no-barrier-in-has-work"))
     program = compile_program("interleave", root, root=root)
     failure = run_program(program, 0, 100_000)
@@ -1061,7 +1069,7 @@ MUTATIONS = [
         ")\n\t\treturn true;",
     ),
     Mutation("a-freeze-runs-in-vain", "frozen", " && inflight_has_slot(&k2->inflight));", ");"),
-    # who decides, between threads
+    # decisions between threads
     Mutation(
         "no-barrier-in-block",
         "interleave",

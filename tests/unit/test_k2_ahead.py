@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """K2's bound that looks ahead: sched/k2.c with sched/bounds/ahead.h, and a drive that serves one by one.
 
-Drive, background and real-time flows are played here; K2 is the program `script`. Times are in us.
+Drive, background and real-time flows are simulated here; K2 is the program `script`. Times are in us.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from tests.unit.k2_programs import Drive, EventLoop, Mutation, Script, assert_no
 BACKGROUND = 8
 #: A knob's value that stands for `auto`.
 AUTO = 2**32 - 1
-#: What the drive takes for a request of 4 KiB.
+#: Service time of a 4 KiB request in the drive.
 SERVICE_US = 40.0
 SECTORS = 8
 HI_KIB, LO_KIB, LEAD_US = 64, 8, 100
@@ -27,7 +27,9 @@ HI_KIB, LO_KIB, LEAD_US = 64, 8, 100
 
 @dataclass
 class Flow:
-    """Real-time requests of a level, and key: when the next comes, after this arrival and this end."""
+    """Real-time requests of a level and key; a function gives the next arrival from this arrival and this
+    end.
+    """
 
     level: int
     after: Callable[[float, float], float]
@@ -56,17 +58,17 @@ def varies(
 
 @dataclass
 class Lab(EventLoop):
-    """Flows and a background. `met`, by flow: when its requests went to the drive, and the sectors there."""
+    """Flows and a background. `met`, by flow: times of dispatch, with the sectors in the drive then."""
 
     script: Script
     flows: list[Flow]
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 40
-    auto: bool = False  # what K2 can choose is `auto`
+    auto: bool = False  # every bound that can be automatic is `auto`
     in_drive: list[int] = field(default_factory=list)
     met: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     background_us: list[float] = field(default_factory=list)
-    depths: list[tuple[float, int]] = field(default_factory=list)  # with each of the background: in the drive
+    depths: list[tuple[float, int]] = field(default_factory=list)  # in the drive at each background dispatch
 
     def __post_init__(self) -> None:
         all_knobs = {"inflight_max": 1000, "be_floor_iops": 0}
@@ -92,7 +94,7 @@ class Lab(EventLoop):
             self.insert()
 
     def insert(self, which: int | None = None) -> None:
-        """One of this flow, or of the background."""
+        """Insert a request of this flow, or of the background."""
         number = next(self.numbers)
         self.owners.pop(number, None)
         level = BACKGROUND
@@ -151,14 +153,14 @@ class Lab(EventLoop):
             self.run()
 
     def rate(self, begin_us: float, end_us: float) -> float:
-        """Of the background: what it got of the drive's time."""
+        """The background's share of the drive's time."""
         return sum(begin_us <= us < end_us for us in self.background_us) * SERVICE_US / (end_us - begin_us)
 
     def predicted(self) -> int:
         return int(self.script.ask("predicted"))
 
     def known(self) -> list[tuple[int, int, int, str]]:
-        """Level, key, requests under way and state of each flow that has a place."""
+        """Level, key, requests under way and state of each known flow."""
         words = [word.split(":") for word in self.script.ask("flows").split()]
         return [(int(level), int(key), int(under_way), state) for level, key, under_way, state in words]
 
@@ -176,7 +178,7 @@ def check_several_flows_each_find_little(script: Script) -> None:
     lab.play(200_000)
     assert lab.predicted() == 0b111
     late = [s for met in lab.met.values() for us, s in met if us > 50_000]
-    # one of them may come while another is served, and find the bound lifted
+    # a request of one flow may arrive while another flow's is served, when the bound is lifted
     assert sorted(late)[len(late) * 9 // 10] <= 2 * LO_KIB + SECTORS
     assert lab.rate(50_000, 200_000) > 0.6
 
@@ -189,7 +191,7 @@ def check_a_flow_that_varies_is_expected_early(script: Script, jitter: float) ->
 
 
 def check_a_clock_is_told_from_a_pause(script: Script) -> None:
-    """What the requests wait for others varies, and is no part of the one gap or of the other."""
+    """Waiting for other requests varies; K2 must take it out of both kinds of gaps."""
     for way, after in enumerate((thinks(2_000), ticks(2_000))):
         lab = Lab(script, [Flow(0, after), Flow(1, varies(random.Random(1), 900, 0.9), first_us=7_000)])
         lab.play(200_000)
@@ -197,7 +199,7 @@ def check_a_clock_is_told_from_a_pause(script: Script) -> None:
 
 
 def check_a_flow_that_is_gone_is_not_waited_for(script: Script) -> None:
-    """Nothing but the timer says so where nothing is in the drive."""
+    """If the drive is empty, only the timer can end the wait."""
     lab = Lab(script, [Flow(0, thinks(2_000), until_us=100_000)], {"ahead_lo_kib": 0, "ahead_lead_us": 900})
     lab.play(140_000)
     assert lab.rate(40_000, 100_000) < 0.8
@@ -215,7 +217,7 @@ def check_a_flow_that_slows_down_is_predicted_again(script: Script) -> None:
 
 
 def check_the_rate_is_not_learned_from_a_gap(script: Script) -> None:
-    """While nothing was learned the drive filled; what was in it before says nothing of what it served."""
+    """The drive filled while nothing was learned; its content says nothing about what it served."""
     lab = Lab(script, [Flow(0, thinks(2_000))], auto=True)
     lab.play(100_000)
     serves = 4 / SERVICE_US * 1_000_000
@@ -229,7 +231,7 @@ def check_the_rate_is_not_learned_from_a_gap(script: Script) -> None:
 
 
 def check_the_rate_counts_the_time_in_which_nothing_ended(script: Script) -> None:
-    """Two end every 40 us; one of the background follows at once, another one 20 us later."""
+    """Two requests end every 40 us; a background request follows at once, another one 20 us later."""
     drive = Drive(script, rt_target_us=AUTO)
     in_drive = []
     for _ in range(4):
@@ -258,7 +260,7 @@ def check_random_arrivals_are_not_predicted(script: Script) -> None:
 
 
 def check_an_idle_drive_is_not_held_for_ever(script: Script) -> None:
-    """Requests come one after the other, each in time: now and then one of the background goes alone."""
+    """Requests come one after the other, each on time: sometimes a background request is dispatched alone."""
     flows = [Flow(level, thinks(2_000), first_us=5_000 + 250 * level) for level in range(8)]
     lab = Lab(script, flows, {"ahead_lo_kib": 0, "ahead_lead_us": 950})
     lab.play(200_000)
@@ -269,7 +271,7 @@ def check_an_idle_drive_is_not_held_for_ever(script: Script) -> None:
 
 
 def check_the_rate_is_not_what_holding_leaves(script: Script) -> None:
-    """One request fills the bound, so that a held request looks like one that is served slowly."""
+    """One request fills the bound, so that a held request looks like one that the drive serves slowly."""
     knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 4, "ahead_fallback_kib": 4, "ahead_lead_us": 1900}
     lab = Lab(script, [Flow(0, thinks(2_000))], knobs)
     lab.play(200_000)
@@ -278,21 +280,21 @@ def check_the_rate_is_not_what_holding_leaves(script: Script) -> None:
 
 
 def check_nobody_looks_in_vain(script: Script) -> None:
-    """All that the background has is in the drive when the next comes, and the bound full."""
+    """All background requests are in the drive when the next one is inserted, and the bound is full."""
     lab = Lab(script, [Flow(0, thinks(2_000))], depth=HI_KIB * 2 // SECTORS)
     lab.play(60_000)
     assert lab.predicted() == 1
 
 
 def check_the_lead(script: Script) -> None:
-    """The bound falls at once, and the drive has the lead to follow."""
+    """The bound falls at once; the lead is the time for the drive to drain to it."""
     lab = Lab(script, [Flow(0, thinks(2_000))], {"ahead_ramp_pct": 1000, "ahead_lead_us": 700})
     lab.play(100_000)
     assert all(sectors <= 2 * LO_KIB for us, sectors in lab.met[0] if us > 60_000)
 
 
 def check_what_finds_itself(script: Script) -> None:
-    """A drive that serves one after the other needs two requests to be busy, and they wait for one."""
+    """A drive that serves one at a time is busy with two requests, and real-time requests wait for one."""
     lab = Lab(script, [Flow(0, thinks(2_000)), Flow(1, varies(random.Random(1), 3_000, 0.05))], auto=True)
     lab.play(300_000)
     assert lab.predicted() == 0b11
@@ -300,7 +302,7 @@ def check_what_finds_itself(script: Script) -> None:
     late = sorted(sectors for met in lab.met.values() for us, sectors in met if us > 100_000)
     assert late[len(late) * 9 // 10] <= SECTORS
     assert lab.rate(100_000, 300_000) > 0.7
-    # no more than the least bound and three times what the drive serves meanwhile
+    # at most the least bound, and three times what the drive serves meanwhile
     assert max(count for us, count in lab.depths if us > 100_000) <= 8
 
 
@@ -332,7 +334,7 @@ def check_writes_are_not_predicted(script: Script) -> None:
 
 
 def check_the_placebo_holds_as_much_and_does_not_hit(script: Script) -> None:
-    """A request every 3 ms, by the clock, and an empty drive for a tenth of the time."""
+    """A request every 3 ms, periodically, and an empty drive for a tenth of the time."""
     knobs = {"ahead_lo_kib": 0, "ahead_hi_kib": 16, "ahead_fallback_kib": 16, "ahead_lead_us": 300}
     rates, hits = [], []
     for mode in (1, 2):
@@ -349,7 +351,7 @@ def check_the_placebo_holds_as_much_and_does_not_hit(script: Script) -> None:
 
 
 def check_two_of_a_level(script: Script) -> None:
-    """Told apart both are predicted; as one flow neither is."""
+    """As two flows both are predicted; as one flow they are not."""
     flows = [Flow(0, thinks(2_000), key=1), Flow(0, thinks(3_100), key=2)]
     lab = Lab(script, flows)
     lab.play(200_000)
@@ -363,7 +365,9 @@ def check_two_of_a_level(script: Script) -> None:
 
 
 def check_more_flows_than_places(script: Script) -> None:
-    """16 have one. One without is not predicted, and the constant bound holds; until one of 16 is gone."""
+    """16 flows have a place. A flow without one is not predicted, and the fallback holds until a place is
+    free.
+    """
     flows = [
         Flow(
             key % 8,
@@ -392,7 +396,9 @@ def check_more_flows_than_places(script: Script) -> None:
 
 
 def check_a_place_is_kept_while_under_way(script: Script) -> None:
-    """However long a request takes; and a flow that takes over a place begins anew."""
+    """A flow keeps its place during a long request; and a flow that takes over a place starts without
+    history.
+    """
     script.ask("new 1")
     for name, value in {"inflight_max": 1000, "bound_mode": 1}.items():
         script.ask(f"set {name} {value}")
@@ -417,7 +423,7 @@ def check_a_place_is_kept_while_under_way(script: Script) -> None:
     for key in (*range(1, 5), *range(6, 18)):
         script.ask(f"finish {key} 0 {9004 * ms}")
     assert [under_way for _, _, under_way, _ in lab.known()] == [0] * 16
-    # those that are gone leave nothing but the new one's own
+    # flows that are gone leave no history to the new flow
     for key in range(20, 36):
         script.ask(f"key {key} {key}")
         script.ask(f"insert 0 {9500 * ms} {key}:3:0:8")
@@ -429,7 +435,7 @@ def check_a_place_is_kept_while_under_way(script: Script) -> None:
 
 
 def check_a_new_flow_begins_anew(script: Script) -> None:
-    """Whatever was known of the one whose place it takes: that it writes, or when it comes."""
+    """Nothing known of the place's earlier flow counts: neither that it writes nor when its requests come."""
     flows = [Flow(key % 8, thinks(20_000), 5_000 + 1_100 * key, 790_000, key=key) for key in range(1, 17)]
     flows[0].writes = True
     flows[0].until_us, flows[1].until_us = 200_000, 700_000
@@ -449,7 +455,7 @@ def check_a_new_flow_begins_anew(script: Script) -> None:
 
 
 def check_what_was_expected_is_not_waited_for(script: Script) -> None:
-    """The drive was held idle for a real-time request, which has gone: the background need not wait on."""
+    """The drive was held idle for a real-time request, which was dispatched: the background may go on."""
     lab = Lab(script, [Flow(0, ticks(2_000))], {"ahead_lo_kib": 0, "ahead_lead_us": 900}, depth=1)
     lab.play(102_500)
     assert lab.in_drive == [], "the drive is held free"
@@ -458,7 +464,7 @@ def check_what_was_expected_is_not_waited_for(script: Script) -> None:
 
 
 def check_a_hold_ends_when_the_unpredicted_are_gone(script: Script) -> None:
-    """While a flow is present that is not predicted, the idle drive is held for the one that is."""
+    """While a flow is present that is not predicted, the idle drive is held for the predicted flow."""
     gone_us = 395_000 + 100_000
     flows = [Flow(0, ticks(30_000)), Flow(1, ticks(30_000), first_us=395_000, until_us=0)]
     lab = Lab(script, flows, {"ahead_fallback_kib": 1, "ahead_ramp_pct": 1})
@@ -534,7 +540,9 @@ def _flows(draw: st.DrawFn) -> list[Flow]:
 def test_the_background_is_back_whichever_flow_leaves(
     script: Script, flows: list[Flow], knobs: dict[str, int]
 ) -> None:
-    """Whatever came and went: with nothing real-time the constant bound holds, and nothing is stranded."""
+    """After any sequence of flows, without real-time requests the fallback holds, and no request is
+    stranded.
+    """
     note(str(knobs))
     lab = Lab(script, flows, knobs)
     lab.play(60_000)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """K2's bound on the debt of writes: sched/k2.c with sched/bounds/debt.h, before a drive that writes behind.
 
-The drive, the background and a real-time reader are played here; K2 is the program `script`. Times are in
-us. The drive works its buffer off at a rate that K2 must find; a read waits for a share of what is in the
-buffer, as there are several dies, and for what a die is at.
+The drive, the background and a real-time reader are simulated here; K2 is the program `script`. Times are in
+us. The drive programs its buffer at a rate that K2 must find. A read waits for a share of the buffer, as
+there are several dies, and for the operation on its die.
 """
 
 import itertools
@@ -18,7 +18,7 @@ import pytest
 from tests.unit.k2_programs import EventLoop, Mutation, Script, assert_noticed
 
 BACKGROUND = 8
-SECTORS = 128  # of a write
+SECTORS = 128  # size of a write
 BUFFER_SECTORS = 2048
 ACK_US = 20.0
 READ_US = 80.0
@@ -29,17 +29,19 @@ DEBT_KIB = 256
 
 @dataclass
 class Lab(EventLoop):
-    """Writes and a reader. `debts`: what the drive owed, in sectors, when each real-time read came."""
+    """Writes and a reader. `debts`: sectors that the drive had still to program when each real-time read
+    came.
+    """
 
     script: Script
-    rate: float  # sectors a us that the drive works off
+    rate: float  # sectors a us that the drive programs
     knobs: dict[str, int] = field(default_factory=dict)
     depth: int = 32
     reads_every_us: float = 2_000.0
-    background_reads: float = 0.0  # share
-    pause_us: float = 0.0  # of the background, after each request
+    background_reads: float = 0.0  # share of reads in the background
+    pause_us: float = 0.0  # pause of the background after each request
     burst_us: float = 0.0  # all of the background's requests come at multiples of this
-    slow_acks: float = 0.0  # share that takes ten times as long
+    slow_acks: float = 0.0  # share of acknowledgements that take ten times as long
     buffer_sectors: int = BUFFER_SECTORS
     buffered: float = 0.0
     debts: list[tuple[float, float]] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Lab(EventLoop):
         self.ask(f"insert 0 {self.ns} {number}:{level}:0:{SECTORS if writes else 8}")
 
     def work(self) -> None:
-        """The buffer drains; writes that waited for room in it are acknowledged as soon as there is some."""
+        """Drain the buffer; acknowledge waiting writes as soon as they fit into it."""
         self.buffered = max(0.0, self.buffered - self.rate * (self.now_us - self.buffered_at))
         self.buffered_at = self.now_us
         while self.waiting and self.buffered + SECTORS <= self.buffer_sectors:
@@ -135,13 +137,13 @@ class Lab(EventLoop):
             self.run()
 
     def share(self, begin_us: float, end_us: float) -> float:
-        """Writes acknowledged over what the drive works off."""
+        """Rate of acknowledged writes over the rate at which the drive programs."""
         return (
             sum(begin_us <= us < end_us for us in self.acked_us) * SECTORS / self.rate / (end_us - begin_us)
         )
 
     def drain(self) -> float:
-        """The learned rate over what the drive works off."""
+        """The learned rate over the rate at which the drive programs."""
         return int(self.script.ask("drain")) * 2 / 1e6 / self.rate
 
     def typical_debt(self, begin_us: float, end_us: float) -> float:
@@ -150,7 +152,7 @@ class Lab(EventLoop):
 
 
 def check_the_drive_owes_little(script: Script) -> None:
-    """Without the bound its buffer is full, and 31 writes wait for room in it."""
+    """Without the bound the buffer is full, and 31 writes wait for room in it."""
     lab = Lab(script, rate=1.0)
     lab.play(1_500_000)
     assert lab.typical_debt(300_000, 1_500_000) < 2 * DEBT_KIB * 1.5
@@ -158,7 +160,7 @@ def check_the_drive_owes_little(script: Script) -> None:
 
 
 def check_a_large_buffer_that_was_full_is_worked_off(script: Script) -> None:
-    """By one pause as soon as reads are slow, and not by a rate that is too low."""
+    """K2 pauses once when reads are slow, instead of lowering the rate too far."""
     lab = Lab(script, 1.0, {"write_debt_kib_max": 2**32 - 1}, buffer_sectors=16 * BUFFER_SECTORS)
     lab.play(600_000)
     assert max(owed for us, owed in lab.debts if us < 300_000) > 8 * BUFFER_SECTORS
@@ -192,14 +194,14 @@ def check_a_faster_drive_is_noticed(script: Script) -> None:
 
 
 def check_no_reads_no_loss(script: Script) -> None:
-    """Without slow reads there is no reason to hold more than what is known to be owed."""
+    """Without slow reads K2 holds back no more than the known debt requires."""
     lab = Lab(script, rate=1.0, reads_every_us=0)
     lab.play(600_000)
     assert lab.share(100_000, 600_000) > 0.95
 
 
 def check_reads_of_the_background_leave_room_too(script: Script) -> None:
-    """A bound on bytes counts what is owed."""
+    """A bound on bytes counts the debt too."""
     knobs = {"inflight_kib_max": 2 * DEBT_KIB, "write_debt_kib_max": 4 * DEBT_KIB}
     lab = Lab(script, 1.0, knobs, background_reads=0.5)
     lab.play(1_000_000)
@@ -213,7 +215,7 @@ def check_what_is_larger_goes_alone(script: Script) -> None:
 
 
 def check_few_writes_teach_nothing(script: Script) -> None:
-    """One write at a time, with a pause after each, and the drive slow with some of them."""
+    """One write at a time, with a pause after each; the drive is slow with some of them."""
     lab = Lab(script, 1.0, depth=1, pause_us=2_000, slow_acks=0.3, reads_every_us=0)
     lab.play(600_000)
     assert int(script.ask("drain")) == 0
@@ -227,7 +229,7 @@ def check_auto(script: Script) -> None:
 
 
 def check_a_rate_from_before_the_buffer_was_full_is_corrected(script: Script) -> None:
-    """Some acknowledgements are slow while the buffer has room, so that it seems full."""
+    """Some acknowledgements are slow while the buffer has room, so that the buffer seems full."""
     lab = Lab(script, 1.0, {"write_debt_kib_max": 192}, slow_acks=0.3, buffer_sectors=16 * BUFFER_SECTORS)
     lab.play(2_000)
     assert lab.drain() > 3
@@ -236,7 +238,7 @@ def check_a_rate_from_before_the_buffer_was_full_is_corrected(script: Script) ->
 
 
 def check_a_drive_whose_buffer_was_full_before(script: Script) -> None:
-    """The bound is set under load: no write that it sees meets a buffer with room."""
+    """The bound is set under load: all writes that K2 sees find the buffer full."""
     lab = Lab(script, 1.0, {"write_debt_kib_max": 0})
     lab.play(49_000)
     assert lab.owed() > BUFFER_SECTORS
@@ -247,7 +249,7 @@ def check_a_drive_whose_buffer_was_full_before(script: Script) -> None:
 
 
 def check_reads_in_bursts(script: Script) -> None:
-    """In force only beside reads, a fifth of the time; but writes are accounted for all the time."""
+    """The bound is in force only beside reads, a fifth of the time; writes are accounted for all the time."""
     lab = Lab(script, 0.1, {"bound_when": 1}, reads_every_us=0)
     lab.play(1_000_000)
     for second in range(1, 7):
@@ -273,7 +275,7 @@ def check_a_window_is_of_one_kind(script: Script) -> None:
 
 
 def check_writes_that_are_held_elsewhere_teach_nothing(script: Script) -> None:
-    """In bursts, which are held at times; on average they are half of what the drive works off."""
+    """Writes come in bursts and are held at times; their mean rate is half of what the drive programs."""
     lab = Lab(script, 1.0, depth=8)
     lab.play(400_000)
     lab.burst_us = 2_100
@@ -283,20 +285,20 @@ def check_writes_that_are_held_elsewhere_teach_nothing(script: Script) -> None:
 
 
 def check_rare_reads_are_not_no_reads(script: Script) -> None:
-    """While the drive acknowledges as many writes as a window has, there is often no read."""
+    """In the time in which the drive acknowledges a window of writes, there is often no read."""
     lab = Lab(script, 1.0, reads_every_us=20_000)
     lab.play(2_500_000)
     assert lab.drain() < 1.03
 
 
 def check_writes_of_nothing_do_not_wait(script: Script) -> None:
-    """A discard that has no bound of its own moves no sectors, and owes nothing."""
+    """A discard without a bound of its own moves no sectors, and adds no debt."""
     lab = Lab(script, 1.0)
     lab.play(400_000)
     assert script.ask("work") == "0", "a write waits"
     while lab.ask(f"merge {BACKGROUND} 100")[:1] not in ([], ["run"]):
         pass
-    lab.ask("set write_debt_kib_max 32")  # less than is owed
+    lab.ask("set write_debt_kib_max 32")  # less than the present debt
     lab.ask("writes 1")
     lab.ask(f"insert 0 {lab.ns} 1:{BACKGROUND}:0:0")
     assert lab.ask(f"dispatch {lab.ns}") == ["1"]

@@ -14,7 +14,7 @@ GRACE_MS = 100.0
 
 
 class Drive(k2_programs.Drive):
-    """With a bound on discards and no floor, unless said otherwise."""
+    """A drive with a bound on discards and no floor, unless stated otherwise."""
 
     def __init__(self, script: Script, **knobs: int) -> None:
         super().__init__(script, **{"discard_kib_max": 1024, "be_floor_iops": 0} | knobs)
@@ -24,7 +24,9 @@ class Drive(k2_programs.Drive):
 
 
 def check_one(script: Script) -> None:
-    """One in the drive at a time, beside other requests; a returned or urgent one is never held."""
+    """One discard is in the drive at a time, beside other requests; a returned or urgent one is never
+    held.
+    """
     drive = Drive(script)
     first, second, write = drive.discard(), drive.discard(), drive.insert()
     assert drive.dispatch() == write
@@ -53,7 +55,7 @@ def check_one(script: Script) -> None:
 
 
 def check_age(script: Script) -> None:
-    """Of discards and other background requests the oldest goes first; one that is held holds no other."""
+    """The oldest of discards and other background requests goes first; a held one holds back no other."""
     drive = Drive(script, inflight_max=2)
     numbers = []
     for insert in (drive.discard, drive.insert, drive.insert, drive.discard, drive.insert):
@@ -73,7 +75,7 @@ def check_age(script: Script) -> None:
 
 
 def check_activity(script: Script) -> None:
-    """Nothing goes while a real-time task is there; after its grace the timer runs the queue."""
+    """No discard is dispatched during real-time activity; after its grace the timer runs the queue."""
     drive = Drive(script)
     for _ in range(20):
         drive.real_time()
@@ -115,7 +117,7 @@ def check_in_the_drive(script: Script) -> None:
 
 
 def check_floor(script: Script, floor: int = 1) -> None:
-    """Whatever is real-time, the background's floor holds for discards too."""
+    """Beside any real-time load, the floor holds for discards too."""
     drive = Drive(script, be_floor_iops=floor, inflight_max=2)
     discards = [drive.discard() for _ in range(6)]
     went_ms = [drive.now_ms]
@@ -135,7 +137,7 @@ def check_floor(script: Script, floor: int = 1) -> None:
 
 
 def check_quiet_floor(script: Script) -> None:
-    """Where real-time requests come so rarely that only the timer can run the queue."""
+    """Real-time requests are so rare that only the timer can run the queue."""
     drive = Drive(script, be_floor_iops=1)
     for _ in range(8):
         drive.real_time()
@@ -154,7 +156,7 @@ def check_quiet_floor(script: Script) -> None:
 
 
 def check_off(script: Script) -> None:
-    """Without the knob a discard is of the background; switched off, what was held goes."""
+    """Without the knob a discard is a background request; switching it off releases held discards."""
     drive = Drive(script, discard_kib_max=0, inflight_kib_max=1024)
     drive.real_time()
     first, second, write = drive.discard(), drive.discard(), drive.insert()
@@ -175,7 +177,7 @@ def check_off(script: Script) -> None:
 
 
 def check_real_time(script: Script) -> None:
-    """Real-time discards are not touched."""
+    """Real-time discards are not affected."""
     drive = Drive(script)
     write = drive.insert()
     numbers = [drive.discard(RT) for _ in range(3)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What K2 shows while it is observed (sched/observe.h): when a bound begins to hold, what requests met."""
+"""K2's events during observation (sched/observe.h): when a bound begins to hold, what requests met."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ BACKGROUND = 8
 
 
 def begin(script: Script, *entries: str, **knobs: int) -> None:
-    """A drive that is observed, with such entries queued: ID:LEVEL:URGENT:SECTORS."""
+    """Start an observed drive, with these entries queued: ID:LEVEL:URGENT:SECTORS."""
     script.ask("new 1")
     for name, value in ({"be_floor_iops": 0} | knobs).items():
         assert script.ask(f"set {name} {value}") == f"0 {value}"
@@ -21,7 +21,7 @@ def begin(script: Script, *entries: str, **knobs: int) -> None:
 
 
 def check_held_once(script: Script) -> None:
-    """However often the queue is run, and until it goes."""
+    """A hold is reported once, however often the queue is run, until the request is dispatched."""
     begin(script, *(f"{n}:8:0:8" for n in range(5)), inflight_kib_max=8)
     assert script.ask("dispatch 10") == "0"
     assert script.ask("dispatch 11") == "1"
@@ -92,14 +92,14 @@ def test_an_observer_sees_what_begins_after_it(script: Script) -> None:
 
 
 class Ahead:
-    """A real-time flow every ms, each 10 us in the drive; times in us."""
+    """A real-time flow with a request every ms, each 10 us in the drive; times in us."""
 
     def __init__(self, script: Script, **knobs: int) -> None:
         self.script = script
         self.now_us = 10**6
         self.number = 100
         begin(script, inflight_max=1000, inflight_kib_max=64, bound_mode=1, ahead_lo_kib=0, **knobs)
-        # what the drive serves
+        # so that K2 learns the drive's rate
         for number in range(100):
             script.ask(f"insert 0 0 {number}:8:0:128")
             script.ask(f"dispatch {self.now_us * 1000}")
@@ -107,7 +107,7 @@ class Ahead:
             self.now_us += 100
 
     def request(self, us: int) -> str:
-        """Of the flow, so much later; what is said when it is dispatched."""
+        """Insert the flow's next request `us` later and end it; returns the events of its dispatch."""
         self.now_us += us
         self.number += 1
         ns = self.now_us * 1000
@@ -135,7 +135,7 @@ def check_errors_of_predictions(script: Script) -> None:
 
 
 def check_held_for_what_is_expected(script: Script) -> None:
-    """The bound that looks ahead holds an idle drive free; the timer ends that."""
+    """The bound that looks ahead keeps an idle drive free; the timer ends that."""
     flow = Ahead(script, ahead_lead_us=300)
     for _ in range(12):
         flow.request(1000)
@@ -151,7 +151,9 @@ def check_held_for_what_is_expected(script: Script) -> None:
 
 
 def check_notes(script: Script) -> None:
-    """What real-time requests in the drive met, also one that comes back; nothing while nothing observes."""
+    """What a real-time request met in the drive, also a returned one; without observation nothing is
+    recorded.
+    """
     begin(script, "1:8:0:16", "2:0:0:8", "3:5:0:8", "4:8:0:8")
     assert [script.ask("dispatch 10") for _ in range(4)] == ["2", "3", "1", "4"]
     assert script.ask("finish 2 0 5000") == "end:2:0:-"
@@ -168,7 +170,7 @@ def check_notes(script: Script) -> None:
     script.ask("insert 0 9000 5:0:1:8")
     assert script.ask("dispatch 9000") == "5"
     assert script.ask("finish 5 0 9500") == "", "urgent requests are not real-time ones"
-    # of more than 64 in the drive at a time the others leave nothing
+    # beyond 64 requests in the drive at a time, no note is kept
     script.ask("set inflight_max 1000")
     script.ask(f"insert 0 10000 {' '.join(f'{n}:0:0:8' for n in range(100, 170))}")
     for n in range(100, 170):

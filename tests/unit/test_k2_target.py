@@ -10,13 +10,13 @@ import pytest
 from tests.unit.k2_programs import BACKGROUND, RT, Drive, Mutation, Script, assert_noticed
 from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
-#: Seven of the background and the request itself, 40 us each.
+#: Service time of seven background requests and the request itself, 40 us each.
 TARGET_US = 300
 
 
 @dataclass
 class TargetLab(Lab):
-    """`latencies`: when each real-time request ended, and what it took."""
+    """`latencies`: the time of the end of each real-time request, and its latency."""
 
     latencies: list[tuple[float, float]] = field(default_factory=list)
 
@@ -31,13 +31,13 @@ class TargetLab(Lab):
         super().end(number)
 
     def late(self, begin_us: float, limit_us: float = TARGET_US) -> float:
-        """The share above the limit."""
+        """The share of requests above the limit."""
         took = [us for end, us in self.latencies if end >= begin_us]
         assert len(took) > 50
         return sum(us > limit_us for us in took) / len(took)
 
     def in_drive_typically(self, begin_us: float) -> float:
-        """Requests that a real-time one met, the median."""
+        """The median number of requests that a real-time request met in the drive."""
         met = sorted(sectors for times in self.met.values() for us, sectors in times if us >= begin_us)
         return met[len(met) // 2] / 8
 
@@ -48,7 +48,7 @@ def by_chance(us: float) -> Callable[[float, float], float]:
 
 
 def check_one_in_a_hundred_is_late(script: Script) -> None:
-    """And the background gets what that allows."""
+    """One in a hundred is late, and the background gets what that allows."""
     lab = TargetLab(script, [Flow(0, by_chance(400))])
     lab.play(800_000)
     assert 0.0025 < lab.late(400_000) < 0.017
@@ -89,7 +89,7 @@ def check_a_target_out_of_reach_leaves_the_background_its_share(script: Script) 
 
 
 def check_what_is_not_held_teaches_nothing(script: Script) -> None:
-    """What the background does not use is no room: when it comes it meets the target at once."""
+    """A load that does not fill the bound does not raise it: a later background meets the target at once."""
     lab = TargetLab(script, [Flow(0, thinks(400))], depth=2)
     lab.play(800_000)
     for _ in range(38):
@@ -99,7 +99,8 @@ def check_what_is_not_held_teaches_nothing(script: Script) -> None:
 
 
 def check_operating_points_are_remembered(script: Script) -> None:
-    """Each bound is what it was found to be: after a pause, and after a time with the other one.
+    """Each bound keeps its learned value: after a pause, and after a time in which the other one was in
+    force.
 
     Both begin with four requests. The first one after a pause meets a full drive.
     """
@@ -127,7 +128,7 @@ def check_operating_points_are_remembered(script: Script) -> None:
 
 
 def check_quiet_makes_up_for_some(script: Script) -> None:
-    """What was in time while nothing was held counts: then some that are late do not lower the bound."""
+    """Requests in time while nothing was held are a credit: some late ones then do not lower the bound."""
     for quiet_us, moves_later in ((12_000, False), (600_000, True)):
         lab = TargetLab(script, [Flow(0, thinks(400))], {"rt_target_us": 100}, depth=0)
         lab.play(quiet_us)
@@ -143,7 +144,7 @@ def check_quiet_makes_up_for_some(script: Script) -> None:
 
 
 def check_looking_ahead_is_used_where_it_gains(script: Script) -> None:
-    """By the clock it lets the background fill the drive between two requests."""
+    """With periodic arrivals, looking ahead lets the background fill the drive between two requests."""
     lab = TargetLab(script, [Flow(0, ticks(1_000))], {"rt_target_us": 85})
     lab.play(1_400_000)
     assert script.ask("target") == "predicted"
@@ -151,7 +152,9 @@ def check_looking_ahead_is_used_where_it_gains(script: Script) -> None:
 
 
 def check_auto_is_twice_the_idle_drive(script: Script) -> None:
-    """It takes 40 us for a request by itself; to see that, the background is held for the first ones."""
+    """A request takes 40 us in the idle drive; to measure that, K2 holds the background for the first
+    ones.
+    """
     lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_us": AUTO})
     lab.play(800_000)
     assert [sectors for _, sectors in lab.met[0]][1:25].count(0) >= 8
@@ -160,7 +163,9 @@ def check_auto_is_twice_the_idle_drive(script: Script) -> None:
 
 
 def check_the_aim_settles_and_follows(script: Script) -> None:
-    """Reads take 30 to 50 us, later twice that, and again as before: it is near their upper quartile."""
+    """Reads take 30 to 50 us, then twice that, then 30 to 50 us again: the learned value is near their upper
+    quartile.
+    """
     drive, rng = Drive(script, rt_target_us=AUTO), random.Random(1)
 
     def serve(times: int, share: float = 1) -> list[float]:
@@ -183,7 +188,7 @@ def check_the_aim_settles_and_follows(script: Script) -> None:
 
 
 def check_a_read_after_a_write_is_not_alone(script: Script) -> None:
-    """The drive programs after it has acknowledged a write, for how long is not known."""
+    """The drive programs after it has acknowledged a write, for an unknown time."""
     drive = Drive(script, rt_target_us=AUTO)
 
     def serve(level: int, ms: float, *marks: str) -> None:
@@ -195,7 +200,7 @@ def check_a_read_after_a_write_is_not_alone(script: Script) -> None:
     for _ in range(30):
         serve(RT, 0.04)
         drive.now_ms += 1
-    drive.now_ms += 100  # the background was held
+    drive.now_ms += 100  # time in which the background was held
     for _ in range(100):
         serve(BACKGROUND, 0.01, "writes")
         drive.now_ms += 5
@@ -210,7 +215,7 @@ def check_a_read_after_a_write_is_not_alone(script: Script) -> None:
 
 
 def check_a_reader_that_is_always_busy_keeps_its_rate(script: Script) -> None:
-    """The next request is due at the end of the last, or waits for it: there is no time to look ahead."""
+    """The next request is due when the last one ends, or waits for it: there is no time to look ahead."""
     lab = TargetLab(script, [Flow(0, ticks(80))], {"rt_target_us": AUTO})
     lab.play(800_000)
     assert lab.late(400_000, 80.001) < 0.02
@@ -218,7 +223,7 @@ def check_a_reader_that_is_always_busy_keeps_its_rate(script: Script) -> None:
 
 
 def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
-    """One every 100 ms never meets an idle drive, and the background is held for it eight times only."""
+    """A request every 100 ms never finds the drive idle; the background is held for it eight times only."""
     lab = TargetLab(script, [Flow(0, ticks(100_000))], {"rt_target_us": AUTO})
     lab.play(1_600_000)
     assert lab.rate(0, 800_000) > 0.4
@@ -226,7 +231,7 @@ def check_slow_requests_do_not_hold_the_background(script: Script) -> None:
 
 
 def read_alone(drive: Drive, times: int, took_ms: float = 0.04) -> None:
-    """Reads that meet nothing, at times that cannot be foretold."""
+    """Reads that find the drive empty, at unpredictable times."""
     rng = random.Random(1)
     for _ in range(times):
         read = drive.insert(RT)
@@ -253,7 +258,7 @@ def check_others_in_the_drive_are_no_idle_drive(script: Script) -> None:
 
 
 def check_what_waited_is_no_idle_drive(script: Script) -> None:
-    """Where one request may be in the drive, a read meets nothing there, but waited for another one."""
+    """Where one request may be in the drive, a read finds it empty but has waited for another one."""
     drive, rng = Drive(script, rt_target_us=AUTO, inflight_max=1), random.Random(1)
     read_alone(drive, 40)
     for _ in range(100):
@@ -293,7 +298,9 @@ def never_alone(drive: Drive, times: int, step_ms: float) -> int:
 
 
 def check_holds_that_show_nothing_are_rare(script: Script) -> None:
-    """Only `auto` wants to know what a read takes alone. If none is, it does not ask each 512 reads."""
+    """Only `auto` needs the time of a read alone. If no read is alone, K2 does not hold for each 512
+    reads.
+    """
     assert 10 < never_alone(Drive(script, rt_target_us=AUTO), 1900, 1) < 0.05 * 1900
     assert never_alone(Drive(script, rt_target_us=1_000_000), 1900, 1) == 0
 
@@ -309,7 +316,7 @@ def check_another_bound_raises_nothing(script: Script) -> None:
 
 
 def check_a_flow_that_is_gone_limits_nothing(script: Script) -> None:
-    """A flow that was predicted is gone: its bound does not stay in force beside one by chance."""
+    """A predicted flow has gone: its bound does not stay in force beside a flow with random arrivals."""
     flows = [Flow(0, by_chance(400)), Flow(1, ticks(2_000), until_us=40_000)]
     lab = TargetLab(script, flows, {"rt_target_us": 5_000})
     lab.play(40_000)

@@ -91,7 +91,7 @@ def test_every_scheduler_here_is_counted() -> None:
 
 
 def test_no_file_of_the_lab_is_long() -> None:
-    """A longer one has more than one reason to exist."""
+    """A longer file has more than one reason to exist."""
     long = {
         str(path): count for path in PACKAGE.rglob("*.py") if (count := path.read_text().count("\n")) > 400
     }

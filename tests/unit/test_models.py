@@ -196,7 +196,7 @@ def test_a_broken_model_is_found_out(model: str, old: str, new: str, tmp_path: P
 
 @pytest.mark.parametrize("model", sorted({c.model for c in CASES}))
 def test_what_a_model_stands_for_is_there(model: str) -> None:
-    """A function that a model names, and that is renamed or removed, is to be looked at there too."""
+    """A function that a model names must exist: if it is renamed or removed, the model has to be checked."""
     names = set(
         re.findall(r"\b([a-z_]+)\(\)", " ".join(re.findall(r"/\*.*?\*/", read_model(model), re.DOTALL)))
     )

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """MQFQ (sched/mqfq.c, sched/fair/): between threads, and whether it is fair.
 
-`interleave` plays threads as coroutines, one seed a schedule. In each, every request ends, no more than
-D are in the drive, none goes that is more than T ahead of virtual time, which never falls, what joined a
-queued request ends with it, a queue's tree is in order, and in the end all tokens are back. `fair` lets
-flows of random weights, sizes, merges and queues compete: what is dispatched and what is completed of
-any two differs by no more than a bound, the drive is always full, and a flow's statistics say what was
-seen. `order` goes in the order of SFQ(D), if T is 0 and there is one queue. `shares` compares what flows
-weigh in random hierarchies with the weights worked out from the whole tree. `search` lets `d` find itself
-on modelled drives, and `write_cost` what a write costs. `stress` has real threads, for the sanitizers.
+`interleave` runs threads as coroutines, with one schedule for each seed. In each schedule: every request
+ends; at most D are in the drive; none is dispatched that is more than T ahead of virtual time, which never
+falls; a bio that joined a queued request ends with it; a queue's tree is in order; and in the end all tokens
+are back. `fair` lets flows of random weights, sizes, merges and queues compete: dispatches and completions of
+any two flows differ by no more than a bound, the drive is always full, and a flow's statistics agree with
+what was observed. `order` compares with the order of SFQ(D), with T 0 and one queue. `shares` compares the
+weights of flows in random hierarchies with those computed from the whole tree. `search` lets `d` be found on
+modelled drives, and `write_cost` the cost of a write. `stress` runs real threads for the sanitizers.
 """
 
 import shutil
@@ -111,8 +111,8 @@ MUTATIONS = [
     ("counted-for-ever", "\t\tatomic64_sub(waiting_unit(level), &w->count);\n", "\t\t;\n"),
 ]
 
-#: Seeds that show those that are shown late. They are tried first; another one may show it when the code has
-#: changed.
+#: Seeds with which a mutation that is rarely noticed is noticed. They are tried first; after a change of the
+#: code, other seeds may be needed.
 SHOWN_AT = {
     "runs-before-it-has-enough": 22_104,
     "given-after-an-urgent-one-looked": 158_046,
@@ -131,7 +131,7 @@ STALE = [
 ]
 
 
-#: Ways to make it unfair, or to leave the drive idle.
+#: Mutations that make MQFQ unfair, or leave the drive idle.
 UNFAIR = [
     ("t-doubled", "atomic64_read(&m->vt) + READ_ONCE(m->t));", "atomic64_read(&m->vt) + 2 * m->t);"),
     ("d-doubled", "tokens, m->d);\n\ttokens_share", "tokens, 2 * m->d);\n\ttokens_share"),
@@ -147,7 +147,7 @@ UNFAIR = [
 ]
 
 
-#: Those that change the order of one queue, with T = 0.
+#: Mutations that change the order of one queue with T = 0.
 UNORDERED = [m for m in UNFAIR if m[0] not in ("t-doubled", "grows-for-nothing", "never-published")]
 
 #: Ways to get a hierarchy's weights wrong.
@@ -171,7 +171,7 @@ MISJUDGED = [
 ]
 
 
-#: Ways to find another bound.
+#: Mutations that make the search find another bound.
 LOST = [
     ("any-gain-will-do", "limit = 1000 + s->limits->gain;", "limit = 1000 + 10 * s->limits->gain;"),
     ("no-gain-is-enough", "limit = 1000 + s->limits->gain;", "limit = 1000 + s->limits->gain / 10;"),
@@ -260,7 +260,7 @@ def interleave(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("first", range(0, 60_000, 20_000))
 def test_no_schedule_loses_a_wake_up_or_breaks_a_law(interleave: Path, first: int) -> None:
-    """A failure names its seed; `interleave SEED 1` plays it again."""
+    """A failure names its seed; `interleave SEED 1` repeats it."""
     assert run_program(interleave, first, 20_000) == ""
 
 
@@ -279,7 +279,7 @@ def test_real_threads(sanitizer: tuple[str, ...], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [m[1:] for m in RACES], ids=[m[0] for m in RACES])
 def test_a_race_is_noticed(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy host the threads may not meet in the first runs."""
+    """On a busy host the threads may not interfere in the first runs."""
     monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1")
     program = compile_mutated("stress", old, new, tmp_path, *THREAD_SANITIZED)
     prefix = fixed_addresses()
@@ -296,7 +296,7 @@ def test_a_stale_root_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 
 
 def test_flows_that_always_wait_share_by_weight(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 800) == ""
 
 
@@ -311,7 +311,7 @@ def test_completed_service_alone_shows_it(old: str, new: str, tmp_path: Path) ->
 
 
 def test_statistics_say_what_was_seen(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert run_program(compile_program("fair", tmp_path, *SANITIZED), SEED, 600, "statistics") == ""
 
 
@@ -321,7 +321,7 @@ def test_wrong_statistics_are_noticed(old: str, new: str, tmp_path: Path) -> Non
 
 
 def differs_from_sfq(program: Path, first: int, count: int) -> str:
-    """The seed of a script that MQFQ plays in another order than SFQ(D); "": there is none."""
+    """The seed of a script that MQFQ plays in another order than SFQ(D); "" if there is none."""
     for seed in range(first, first + count):
         reference, script = sfq.play(seed)
         command = [str(program), str(reference.depth)]
@@ -334,7 +334,7 @@ def differs_from_sfq(program: Path, first: int, count: int) -> str:
 
 
 def test_without_t_one_queue_goes_in_the_order_of_sfq(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert differs_from_sfq(compile_program("order", tmp_path, *SANITIZED), SEED, 100) == ""
 
 
@@ -344,7 +344,7 @@ def test_another_order_is_noticed(old: str, new: str, tmp_path: Path) -> None:
 
 
 def test_a_hierarchy_shares_what_its_groups_weigh(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert run_program(compile_program("shares", tmp_path, *SANITIZED), SEED, 3000) == ""
 
 
@@ -354,7 +354,7 @@ def test_a_misjudged_hierarchy_is_noticed(old: str, new: str, tmp_path: Path) ->
 
 
 def test_a_search_finds_the_depth_of_a_drive(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert run_program(compile_program("search", tmp_path, *SANITIZED), SEED, 1000) == ""
 
 
@@ -364,7 +364,7 @@ def test_a_search_that_gets_lost_is_noticed(old: str, new: str, tmp_path: Path) 
 
 
 def test_what_a_write_costs_is_found(tmp_path: Path) -> None:
-    """From another seed each time."""
+    """Starts from another seed in each run."""
     assert run_program(compile_program("write_cost", tmp_path, *SANITIZED), SEED, 1000) == ""
 
 

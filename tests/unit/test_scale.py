@@ -35,7 +35,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("contender", ALL, ids=lambda c: c.name)
 @pytest.mark.parametrize("count", [1, 4])
 def test_threads_lose_no_request(programs: Path, contender: Contender, count: int) -> None:
-    """On a busy host no thread may have had a CPU for 50 ms: they get longer then."""
+    """On a busy host a thread may get no CPU within 50 ms; then the threads get more time."""
     figures = threads.threads(programs, contender, count, ms=50)
     if not figures["operations_per_s"]:
         figures = threads.threads(programs, contender, count, ms=20_000)
@@ -44,7 +44,7 @@ def test_threads_lose_no_request(programs: Path, contender: Contender, count: in
 
 
 def test_threads_pay_what_a_request_costs(programs: Path) -> None:
-    """At most: a busy host gives them less time."""
+    """The cost is an upper limit, because a busy host gives the threads less time."""
     costs = Costs(elsewhere=100_000_000, drive_ns=1_000)
     assert threads.threads(programs, K2, 1, costs, ms=200)["operations_per_s"] <= 10_000 * 1.1
     in_the_drive = Costs(drive_ns=10_000_000)

@@ -52,7 +52,7 @@ def test_a_lone_reader_sees_the_drives_own_time() -> None:
 
 
 def test_processors_add_what_they_cost() -> None:
-    """Submission, interrupt and wake-up lie within a synchronous request; reaping comes after it."""
+    """A synchronous request includes submission, interrupt and wake-up; reaping comes after it."""
     costs = {"submit": 1_000, "submit_kib": 10, "schedule": 300, "complete": 2_000, "reap": 400, "wake": 500}
     outcome = run(READER, costs=costs)
     assert reads(outcome).latency.max_ns == 70_000 + 1_040 + 2_000 + 500
@@ -63,7 +63,7 @@ def test_processors_add_what_they_cost() -> None:
 
 
 def test_an_interrupt_does_not_wait_for_a_task() -> None:
-    """A processor submits for long for another process; the request ends in time, and its task waits."""
+    """A processor submits for long for another process: the request ends on time, but its task waits."""
     large = Process(flow=1, synchronous=True, block_sizes=(((1 << 20, 100),),) * 2)
     reader = dataclasses.replace(READER, think_ns=300_000)
     costs = {"submit_kib": 1_000, "complete": 2_000, "wake": 500}
@@ -75,7 +75,9 @@ def test_an_interrupt_does_not_wait_for_a_task() -> None:
 
 
 def test_computing_gives_way() -> None:
-    """A reader on the processor of one that computes sees what it sees alone; that one goes on later."""
+    """A reader on the processor of a computing process has the latency of a reader alone; computing continues
+    later.
+    """
     costs = {"submit": 1_000, "complete": 2_000, "wake": 500}
     compute = Process(
         flow=1, synchronous=True, think_ns=10**6, think_spin_ns=10**6, ios_max=20, ramp_ns=1, seed=9
@@ -83,7 +85,7 @@ def test_computing_gives_way() -> None:
     reader = dataclasses.replace(READER, ends_all=False, offset=0, size=4096 * 8)
     both = run(reader, compute, compute, costs=costs, drive={**DRIVE, "read_ns": 0})
     assert reads(both).latency.mean_ns == pytest.approx(23_500, abs=1_000)
-    # Those who compute share what is left.
+    # The computing processes share the remaining time.
     assert both.now_ns == pytest.approx(2 * 20 * 10**6, rel=0.1)
 
 
@@ -100,7 +102,7 @@ def test_processes_have_their_processors() -> None:
 
 
 def test_processes_start_within_the_spread() -> None:
-    """Each at a moment of its own; without a spread, all at once."""
+    """Each process starts at a random moment; without a spread, all start at once."""
     one = dataclasses.replace(READER, ios_max=1)
     starts = {
         run(dataclasses.replace(one, seed=seed), machine={"start_spread_ns": 10**6}).now_ns - 70_000
@@ -206,7 +208,7 @@ FLUSHED = DRIVE | {"program_ns": 200_000, "flush_ns": 1_000_000}
 def test_what_a_volatile_cache_costs_o_dsync(
     synchronous: bool, write_cache: int, took_ns: int, scheduler: str
 ) -> None:
-    """Without one the kernel takes FUA and flushes away (submit_bio_noacct())."""
+    """Without a volatile cache the kernel drops FUA and flushes (submit_bio_noacct())."""
     writer = dataclasses.replace(SYNC_WRITER, synchronous=synchronous, ios_max=1)
     device = {"write_cache": write_cache}
     latency = run(writer, drive=FLUSHED, device=device, scheduler=scheduler).flows["f0"][1][1].latency
@@ -259,7 +261,7 @@ def test_a_trace_is_replayed_in_its_own_time() -> None:
 
 
 def test_a_late_trace_counts_from_its_schedule() -> None:
-    """Released twice as fast as the drive serves: each request waits 35 us longer than the last."""
+    """Requests are due twice as fast as the drive serves: each waits 35 us longer than the one before."""
     one_die = DRIVE | {"dies": 1, "read_fixed_ns": 0, "read_ns": 70_000}
     trace = tuple(TracedIo(i * 35_000, 0, 0, 4096) for i in range(20))
     latency = reads(run(Process(synchronous=True, trace=trace), drive=one_die)).latency
@@ -343,7 +345,9 @@ def test_few_tags_hold_a_deep_queue_back(scheduler: str, knobs: dict[str, int]) 
 
 
 def test_tags_that_are_kept_free_are_found_at_once() -> None:
-    """With two tags for all else, a real-time reader meets two others, however many wait for those tags."""
+    """With two tags for all other tasks, a real-time reader meets two requests, however many wait for those
+    tags.
+    """
     urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=1000)
     crowd = [Process(flow=1, depth=32) for _ in range(3)]
     kept = {"knobs": {"rt_tags": 75}, "device": {"nr_requests": 8}}
@@ -399,10 +403,10 @@ def test_a_driver_gives_the_drive_so_many_at_a_time(scheduler: str, attachment: 
 
 
 def test_what_the_driver_has_taken_is_not_overtaken() -> None:
-    """Behind usb-storage a request waits for one.
+    """Behind usb-storage a request waits for one other request.
 
-    Behind eMMC's driver also for the one that is prepared, and for the one that was chosen before the driver
-    refused it.
+    Behind eMMC's driver it also waits for the request that is prepared, and for the one that was chosen
+    before the driver refused it.
     """
     urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=1_000_000, ios_max=500)
     crowd = Process(flow=1, depth=32)
@@ -436,7 +440,9 @@ def test_the_drive_serves_its_queues_in_turn(sizes: tuple[int, int], numbers: tu
 
 
 def test_cgroups_share_by_weight() -> None:
-    """Whatever their processes are: two in one cgroup have one share; one without a weight has 100."""
+    """Shares do not depend on processes: two in one cgroup have one share; a cgroup without a weight
+    has 100.
+    """
     a, b = (
         Process(flow=i, depth=16, ramp_ns=2 * 10**8, runtime_ns=10**9, cgroup=f"tenants/{name}")
         for i, name in enumerate("ab")
@@ -568,7 +574,7 @@ def test_a_cache_without_fua_is_refused_with_o_dsync() -> None:
 
 
 def test_a_load_for_which_time_stands_still_is_refused() -> None:
-    """A drive and processors that take no time would answer for ever before the limit comes."""
+    """A drive and processors that take no time would complete requests for ever before the limit comes."""
     drive = DRIVE | {"read_ns": 0, "read_fixed_ns": 0}
     endless = Simulation(("f0",), (Process(runtime_ns=10**9),), drive)
     with pytest.raises(UsageError, match="time stands still"):
@@ -720,9 +726,10 @@ def test_the_tokens_of_kyber_are_told() -> None:
 
 
 def test_what_knobs_find_is_told() -> None:
-    """A drive of two dies needs few requests at a time, whatever waits. What is set is not found.
+    """A drive of two dies needs few requests at a time, whatever waits. A knob that is set to a number is not
+    reported.
 
-    A search ends within 20 seconds. Until then the value that is measured is told.
+    A search ends within 20 seconds. Until then the present value is reported.
     """
     few = DRIVE | {"dies": 2, "read_fixed_ns": 0}
     readers = [Process(depth=64, runtime_ns=20_000_000_000) for _ in range(2)]

@@ -25,7 +25,7 @@ OnRecord = Callable[[str, bytes], None]
 
 
 class Guests:
-    """Stands for machine.run: answers each point with invented figures, the same for the same input."""
+    """Replaces machine.run: answers each point with invented figures, equal for equal input."""
 
     def __init__(self, fake_point: Callable[..., dict[str, bytes]]) -> None:
         self.fake_point = fake_point
@@ -209,7 +209,9 @@ def test_a_scheduler_that_nobody_has(
 
 
 def test_time_in_the_scheduler_is_taken_where_it_is_shown(guests: Guests, tmp_path: Path) -> None:
-    """Of requests of the real-time task's priority, class 1 and level 0; from the kernel's own counts."""
+    """The time of requests with the real-time task's priority, class 1 and level 0, from the kernel's
+    histogram.
+    """
     run(tmp_path, "--schedulers", "kyber")
     assert "TIMED=''" in guests.jobs.pop()[1].script
     reads = guests.fake_point
@@ -289,7 +291,7 @@ def test_complete_run_is_not_measured_again(guests: Guests, tmp_path: Path) -> N
 def test_damaged_record_is_measured_again(
     guests: Guests, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its chunk, which is one boot, in a complete run and in one that was stopped."""
+    """It is measured with its chunk, which is one boot, in a complete run and in one that was stopped."""
     run(tmp_path)
     before = [digits(m) for m in read_measurements(the_run(tmp_path), read_run(the_run(tmp_path)))]
     record = the_run(tmp_path) / "chunks/k2-8.seed1/p1.json"

@@ -144,7 +144,7 @@ def test_the_kernel_counts_milliseconds_modulo_2_to_the_32() -> None:
 # --- the law -----------------------------------------------------------------------------------------------
 
 
-#: Of a limit of 600 us.
+#: The target as a share of a limit of 600 us.
 AIM = WAYS["k2"].aim
 AIM_US = AIM * 600
 
@@ -169,7 +169,7 @@ def mean(values: list[float]) -> float:
 
 @given(st.floats(0.1, 0.9), st.floats(1.2, 4))
 def test_on_a_smooth_drive_the_mean_is_just_below_the_limit(share: float, steep: float) -> None:
-    """The latency grows by `steep` with each octave, and reaches the limit after a share of the way."""
+    """The latency grows by `steep` with each octave, and reaches the limit after this share of the path."""
     found = settled(lambda x: 600 * steep ** (x - 8 * share), 600)
     assert 400 < mean(found) <= 600
 
@@ -184,7 +184,7 @@ def test_between_two_settings_it_goes_back_and_forth(edge: float, below: float, 
 
 @given(st.floats(3, 6), st.floats(0, 8))
 def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> None:
-    """A latency that has its least within the way, as where the reads themselves are bounded."""
+    """The latency has its least value within the path, because the knob bounds the reads themselves."""
     law = Law(AIM_US, 8, start, bounds_all=True)
     position = law.position
     seen = []
@@ -196,7 +196,9 @@ def test_too_few_requests_at_a_time_are_found_out(best: float, start: float) -> 
 
 @given(st.integers(0, 10_000), st.floats(2, 5))
 def test_chance_does_not_lead_away(seed: int, edge: float) -> None:
-    """Above an edge all settings are alike but for chance, as where less is outstanding than is allowed."""
+    """Beyond an edge all settings give the same latency but for chance, as when fewer requests come than are
+    allowed.
+    """
     random = Random(seed)
     law = Law(AIM_US, 8, 8, bounds_all=True)
     seen = []
@@ -299,7 +301,7 @@ def test_watching_gives_more_than_any_one_setting_that_keeps_the_limit(tmp_path:
 def test_a_rehearsal_begins_where_the_knob_is(
     tmp_path: Path, knobs: Mapping[str, int | str], first: int
 ) -> None:
-    """What is automatic begins in the middle of its way, with 16; a quick read doubles it."""
+    """An automatic knob starts in the middle of its path, with 16; a fast read doubles it."""
     (tmp_path / "read.fio").write_text(PHASES.partition("[one-write]")[0].replace("3s", "300ms"))
     _, moves = command.rehearse(told_of(tmp_path / "read.fio", knobs), KEEP, way.WAYS["k2"])
     assert moves[0].knobs["inflight_max"] == first
@@ -606,7 +608,9 @@ def test_the_command_names_what_is_wrong(keep: str, words: str, capsys: pytest.C
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """As in a terminal: whoever runs the tests in the background may have told them to ignore signals."""
+    """Signals as in a terminal: tests that run in the background may have been started with signals
+    ignored.
+    """
     before = [signal.signal(number, signal.SIG_DFL) for number in stop.SIGNALS]
     yield
     for number, handler in zip(stop.SIGNALS, before, strict=True):
@@ -629,7 +633,7 @@ def test_a_signal_ends_each_wait_from_then_on(number: signal.Signals) -> None:
 
 @pytest.mark.usefixtures("default_signals")
 def test_what_is_ignored_stays_ignored() -> None:
-    """As under nohup."""
+    """A signal that was ignored before stays ignored, as under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with StopSignals() as signals:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -55,7 +55,7 @@ class Request:
 
 @dataclass
 class Deadline:
-    """The model: what is queued, in lists; it writes down what the scheduler should answer."""
+    """The model: the queued requests in lists; it records the answers that the scheduler should give."""
 
     conversation: Conversation = field(default_factory=lambda: [("new mq-deadline 3 256", "")])
     knobs: dict[str, int] = field(default_factory=lambda: dict(KNOBS))
@@ -167,11 +167,13 @@ class Deadline:
             self.say(f"finish {self.now} {rq.number}")
 
     def finish_other(self) -> None:
-        """A request that was never inserted: a bio joined it before, or it was a flush."""
+        """End a request that was never inserted: a bio joined another request, or it was a flush."""
         self.say(f"finish {self.now} 4000")
 
     def merge(self, op: int, sector: int, sectors: int, ioprio_class: int) -> None:
-        """A bio joins the request that was last to end where it begins, or the first that begins behind."""
+        """A bio joins the request that was last to end where it begins, or the first that begins where it
+        ends.
+        """
         ioprio = ioprio_class << 13
 
         def fits(rq: Request) -> bool:

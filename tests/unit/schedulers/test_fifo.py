@@ -14,7 +14,7 @@ def insert(number: int, queue: int = 0, ioprio: int = BE, head: bool = False) ->
 
 
 def check_order(play: Play) -> None:
-    """Whatever the priority and the hardware queue; what the block layer wants back goes first."""
+    """Order of insertion holds for any priority and hardware queue; requeued requests go first."""
     play(
         [
             ("new fifo 2 256", ""),
@@ -31,7 +31,7 @@ def check_order(play: Play) -> None:
 
 
 def check_bound(play: Play) -> None:
-    """What ends lets the next one go, and so does a larger bound."""
+    """A completion lets the next request go, and so does a larger bound."""
     play(
         [
             ("new fifo 1 256", ""),

@@ -82,7 +82,7 @@ class Kyber:
         self.say(f"insert {self.now} {number} {queue} {op} {rq.sector} 8 0 {head:d}")
 
     def take(self, queue: int) -> Request | None:
-        """The next of the queue whose turn it is, with a token."""
+        """The next request, with a token, of the queue whose turn it is."""
         domain = self.turn[queue]
         fresh, flushed = self.fresh[queue][domain], self.flushed[queue][domain]
         waiting, taken = self.waiting[domain], self.taken[domain]
@@ -123,7 +123,7 @@ class Kyber:
         return rq
 
     def finish(self, which: int = 0) -> str:
-        """A request comes back; who is woken?"""
+        """A request ends; returns which queues are woken."""
         rq = self.in_drive.pop(which % len(self.in_drive))
         answer = ""
         if rq.domain != OTHER:
@@ -209,7 +209,9 @@ class Kyber:
                 pass
 
     def load(self, counts: dict[int, int], latency_ns: int) -> None:
-        """So many of each domain, spread over the queues, all of this latency in the drive."""
+        """Serve these numbers of requests by domain, spread over the queues, each with this latency in the
+        drive.
+        """
         for domain, count in counts.items():
             for i in range(count):
                 self.insert(domain, i % self.queues)
@@ -228,7 +230,7 @@ class Kyber:
             self.run_all()
 
     def drain(self) -> Conversation:
-        """Empty it, and let it show how many tokens reads and writes have."""
+        """Empty the scheduler, and let it show how many tokens reads and writes have."""
         self.empty()
         for _ in range(DEPTHS[READ] + 1):
             self.insert(READ)
@@ -325,7 +327,7 @@ def test_tokens_bound_what_is_in_the_drive(play: Play) -> None:
     assert counts == list(DEPTHS)
     model.insert(READ, 0)
     model.dispatch(0)
-    # every eighth token that comes back wakes all who wait
+    # every eighth token that is returned wakes all waiting queues
     woken = [model.finish() for _ in range(16)]
     assert [number for number, who in enumerate(woken) if who] == [7]
     assert woken[7] == "run:1 run:0", "the longest first"
@@ -371,7 +373,7 @@ def test_a_domain_that_waits_for_tokens_gets_more(play: Play) -> None:
 def test_a_tenth_may_be_slow(play: Play, slow: int, congested: bool) -> None:
     model = Kyber(1)
     model.load({WRITE: 600}, MS // 10)
-    # what meets the target just so is good
+    # a latency equal to the target is good
     for _ in range(10):
         model.load({READ: (500 - slow) // 10}, 2 * MS)
     model.load({READ: (500 - slow) % 10}, 2 * MS)

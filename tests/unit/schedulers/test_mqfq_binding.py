@@ -35,7 +35,7 @@ def test_bios_join_the_latest_requests_of_their_flow(play: Play) -> None:
 
 
 def test_what_joins_is_paid_for(play: Play) -> None:
-    """The flow that two bios joined comes later than the one that sent a single request."""
+    """A flow whose request two bios joined is served later than a flow that sent a single request."""
     talk = [("new mqfq 1 256", ""), ("set flow_by 1", "0"), ("set d 1", "0"), ("as 1 0 0", "")]
     talk += [insert(0, 0), (merge(8), "0 0 16"), (merge(16), "0 0 24"), insert(1, 1000)]
     talk += [("as 2 0 0", ""), insert(2, 2000), insert(3, 3000)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The drive model does what it promises: on drives and loads drawn at random, and on small ones whose times are known.
+ * The drive model keeps its promises: on random drives and loads, and on small ones whose times are known.
  *
  *	properties FIRST_SEED COUNT	exits with 1 and names the seed when something does not hold
  */
@@ -139,8 +139,8 @@ static void draw_load(struct load *load)
 /* --- one run of it, with what must hold at every step --- */
 
 static u64 die_end_ns[DIES_MAX];
-static u64 time_scale; /* the trace is divided by it */
-static u64 trace, completions; /* hashes of what the dies did, and of what completed */
+static u64 time_scale; /* divisor of times in the trace */
+static u64 trace, completions; /* hashes of the dies' operations, and of completions */
 static struct flash *traced;
 
 static void hash(u64 *into, u64 value)
@@ -190,12 +190,12 @@ static void check(struct flash *f, u64 now)
 	check_order(&f->programs);
 	require(f->slots_used <= f->slots);
 	require(!f->queues_waiting ||
-		f->slots_used == f->slots); /* what can be fetched is fetched */
+		f->slots_used == f->slots); /* commands wait only if no slot is free */
 	require(f->reads.count + f->others.count <= f->slots_used);
 	require(f->now_ns == now);
 	require(f->buffered_units >= f->open_units);
 	require(f->open_units < f->program_units);
-	require(list_empty(&f->held) || f->programs.count); /* room will come */
+	require(list_empty(&f->held) || f->programs.count); /* a program will free room */
 }
 
 static u64 take_done(struct load *load, struct list_head *done)
@@ -215,8 +215,8 @@ static u64 take_done(struct load *load, struct list_head *done)
 }
 
 /*
- * Returns a hash of all that the dies did and of the order of completions. @late: the drive is asked at random times
- * instead of when something is due. @with_times: exact completion times go into the hash, too.
+ * Returns a hash of all operations of the dies and of the order of completions. @late: the drive is asked at random times instead of when
+ * something is due. @with_times: exact completion times are part of the hash.
  */
 static u64 run(struct load *load, u32 dilation, bool late, bool with_times)
 {
@@ -238,7 +238,7 @@ static u64 run(struct load *load, u32 dilation, bool late, bool with_times)
 			due = below(2) ? now + below(1000000) : FLASH_NEVER;
 		else if (late && due != FLASH_NEVER)
 			due += below(1000000);
-		require(min(due, submit_ns) != FLASH_NEVER); /* nothing is forgotten */
+		require(min(due, submit_ns) != FLASH_NEVER); /* no command is forgotten */
 		before = now;
 		now = max(now, min(due, submit_ns));
 		flash_advance(f, now, &done);
@@ -249,7 +249,7 @@ static u64 run(struct load *load, u32 dilation, bool late, bool with_times)
 		check(f, now);
 		require(flash_next_ns(f) > now);
 		require(late || now == before || now == submit_ns || i || !list_empty(&f->held) ||
-			f->statistics.held); /* nobody is woken for nothing */
+			f->statistics.held); /* each wake-up has a reason */
 		if (now == submit_ns) {
 			struct item *item = &load->items[submitted++];
 
@@ -274,10 +274,10 @@ static void random_load(u64 seed)
 	random_state = seed;
 	draw_load(&load);
 	first = run(&load, 1, false, true);
-	require(run(&load, 1, false, true) == first); /* the same again */
-	require(run(&load, 7, false, true) == first); /* all times, and nothing but the times */
+	require(run(&load, 1, false, true) == first); /* the same input gives the same result */
+	require(run(&load, 7, false, true) == first); /* dilation changes only times */
 	first = run(&load, 1, false, false);
-	require(run(&load, 1, true, false) == first); /* whoever is late changes nothing */
+	require(run(&load, 1, true, false) == first); /* asking late changes nothing */
 }
 
 /* --- small drives --- */
@@ -378,7 +378,7 @@ static void known_times(void)
 	require(alone(f, command(FLASH_READ, 0, 16)) == expected);
 	free(f);
 
-	/* the link sends what is ready first: two reads at once, then one after the other on the link */
+	/* the link serves data in the order in which it is ready: two reads at once, then one after the other on the link */
 	p = small();
 	p.placement = FLASH_LAID_OUT;
 	p.fetch_kib = 64;
@@ -403,7 +403,7 @@ static void known_times(void)
 	require(next_done(f, &done) == 2 * 60400 && done == &c[1]);
 	free(f);
 
-	/* one command at a time, writes slower than reads; while it is busy both wait */
+	/* one command at a time, writes slower than reads; both wait while the drive is busy */
 	p = small();
 	p.slots = 1;
 	p.write_transfer_ns = 300;
@@ -461,7 +461,7 @@ static void known_times(void)
 	require(next_done(f, &done) == start + 65536 + 60400 && done == &c[1]);
 	free(f);
 
-	/* a die that erases is not waited for while another is free earlier */
+	/* data does not wait for a die that erases if another die is free earlier */
 	p = small();
 	p.dies = 2;
 	p.buffer_kib = 96;
@@ -476,7 +476,7 @@ static void known_times(void)
 	require(f->programmed_ns == 1200000 && f->dies[2].free_ns <= 8000 + 2 * 200000);
 	free(f);
 
-	/* a full buffer: room comes with the first program that ends; what follows waits in order, or passes */
+	/* a full buffer: the first program that ends frees room; later commands wait in order, or pass */
 	for (i = 0; i < 2; i++) {
 		p = small();
 		p.admission = i;
@@ -488,7 +488,7 @@ static void known_times(void)
 		f = make(&p);
 		c[0] = command(FLASH_WRITE, 0, 32);
 		c[1] = command(FLASH_WRITE, 32, 32);
-		c[2] = command(FLASH_READ, 1024 + 4, 4); /* of the die that programs nothing */
+		c[2] = command(FLASH_READ, 1024 + 4, 4); /* on a die that programs nothing */
 		flash_submit(f, 0, &c[0], 0);
 		flash_submit(f, 0, &c[1], 0);
 		flash_submit(f, 0, &c[2], 0);
@@ -608,7 +608,7 @@ static void round_robin(u64 seed)
 	free(f);
 }
 
-/* scattered: all dies get about the same; another seed, other places; a rewrite moves */
+/* scattered: all dies get about the same number; another seed gives other places; a rewrite moves data */
 static void places(void)
 {
 	struct flash_parameters p = small();

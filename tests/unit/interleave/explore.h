@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads as coroutines, one access to shared memory at a time (shared_memory.h). Before every access a generator decides who goes on,
- * and which of the stores that wait in the threads' store buffers reach memory. So a seed is a schedule, and the same seed the same
- * schedule, on any machine: what fails once fails again. A machine in which nobody can go on and something has not ended
- * has lost a wake-up.
+ * Threads as coroutines, one access to shared memory at a time (shared_memory.h). Before every access a generator decides which thread
+ * continues, and which of the stores in the threads' store buffers reach memory. So a seed is a schedule, the same one on any machine, and
+ * a failure can be repeated. If no thread can continue and some thread has not ended, a wake-up was lost.
  *
  * A program includes this file, for each schedule calls explore_begin(), add_thread() for each thread, and play().
  */
@@ -21,26 +20,26 @@
 #define THREADS_MAX 10
 #define STORES_MAX 16
 #define PLACES_MAX (THREADS_MAX * STORES_MAX)
-/* Of a schedule; far more than any needs. */
+/* Limit of accesses in a schedule; no schedule needs nearly as many. */
 #define ACCESSES_MAX 10000000
 #define STACK_BYTES (64 << 10)
 
-/* A place that some thread has stored to, and that not all others see yet. Memory itself holds what will be there. */
+/* A memory place with a store that some threads do not see yet. Memory itself has the value after all stores. */
 struct place {
 	void *p;
 	size_t size;
-	u64 seen; /* what all threads see, but for their own stores */
+	u64 seen; /* value that all threads see, apart from their own stores */
 	unsigned int stores;
 };
 
-/* A store that the other threads do not see yet. */
+/* A store that other threads do not see yet. */
 struct store {
 	void *p;
 	size_t size;
 	enum model_change change;
 	u64 value;
 	unsigned int thread;
-	bool release; /* those before it get out first */
+	bool release; /* earlier stores reach memory first */
 };
 
 static struct thread {
@@ -98,7 +97,7 @@ static struct place *find_place(const void *p)
 	return NULL;
 }
 
-/* What a thread sees: what all see, and its own stores. */
+/* The value that a thread sees: the common value, and its own stores. */
 static u64 view(const void *p, size_t size, const struct thread *t)
 {
 	struct place *place = find_place(p);
@@ -114,7 +113,7 @@ static u64 view(const void *p, size_t size, const struct thread *t)
 	return value;
 }
 
-/* After what all see has changed: what will be there. */
+/* Recomputes the value after all stores, when the common value has changed. */
 static void settle(struct place *place)
 {
 	u64 value = place->seen;
@@ -139,7 +138,7 @@ static void let_out(unsigned int i)
 	settle(place);
 }
 
-/* Stores of a thread to one place keep their order, and a release comes last. */
+/* A thread's stores to one place keep their order, and a release comes after earlier stores. */
 static bool may_get_out(unsigned int i)
 {
 	unsigned int j;
@@ -236,7 +235,7 @@ void model_store(void *p, size_t size, enum model_change change, unsigned long l
 	memcpy(p, &value, size);
 }
 
-/* Changes what all see, at once. */
+/* Changes the common value at once. */
 static void change_now(void *p, size_t size, enum model_change change, u64 value)
 {
 	struct place *place = find_place(p);
@@ -286,7 +285,7 @@ bool model_trylock(int *p)
 		if (stores[i].p == p && &threads[stores[i].thread] == current)
 			break;
 	if (current && i < store_count)
-		let_all_out(current); /* it was unlocked here */
+		let_all_out(current); /* this thread's unlock is still buffered */
 	if (view(p, sizeof(*p), NULL))
 		return false;
 	change_now(p, sizeof(*p), MODEL_SET, 1);
@@ -311,7 +310,7 @@ void model_unlock(int *p)
 		change_now(p, sizeof(*p), MODEL_SET, 0);
 }
 
-/* Another schedule. */
+/* Starts another schedule. */
 static void explore_begin(u64 seed)
 {
 	static const unsigned int percents[] = { 5, 20, 50, 90 };
@@ -375,7 +374,7 @@ static void play(void)
 			if (can_go_on(&threads[i]) && !explore_random(++ready))
 				chosen = &threads[i];
 		}
-		/* every store gets out in the end */
+		/* in the end every store reaches memory */
 		if (store_count && (!ready || explore_random(2))) {
 			let_some_out();
 			continue;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared memory for the interleaving test: see ../interleave.c. Every access may switch to another thread, and what a
- * thread stores reaches the others late and in any order, as on real CPUs, unless a barrier says otherwise. That holds
- * for all sizes, for atomics without a return value as for plain stores. Unlocking is a release: what was stored
- * before it is seen before it, but loads that follow do not wait for it.
+ * Shared memory for the interleaving test: see ../interleave.c. Every access may switch to another thread. A thread's stores reach the
+ * others late and in any order, as on real CPUs, unless a barrier prevents it. This holds for all sizes, and for atomics without a return
+ * value as for plain stores. Unlocking is a release: other threads see earlier stores first, but later loads do not wait for it.
  */
 #ifndef SIM_SHARED_MEMORY_H
 #define SIM_SHARED_MEMORY_H

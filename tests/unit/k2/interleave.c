@@ -10,7 +10,7 @@ static unsigned int machine_random(unsigned int n)
 	return explore_random(n);
 }
 
-/* Between accesses to shared memory a coroutine is alone; what remains of a lock is the order. */
+/* A coroutine runs alone between accesses to shared memory, so a lock only has to keep its order. */
 static void machine_enter(void)
 {
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What sched/k2.c asks of an entry; the file that includes this has struct io with such members. */
+/* The functions that sched/k2.c needs for an entry. The file that includes this defines struct io with the members used here. */
 
 static struct list_head *k2_node(struct k2_entry *e)
 {

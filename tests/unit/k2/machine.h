@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A machine around K2: threads that submit, a small blk-mq, a drive, completions. As in blk-mq, a hardware queue is run
- * after an insertion, when a completion, a merge or the timer that K2 armed says so, when a freeze begins, and after a
- * knob has changed, and by nothing else: no other timer saves a lost wake-up.
+ * A machine around K2: threads that submit, a small blk-mq, a drive, completions. As in blk-mq, a hardware queue is run after an insertion;
+ * when a completion, a merge or K2's timer asks for it; when a freeze begins; and after a knob has changed. Nothing else runs it, so a lost
+ * wake-up strands requests.
  *
  * The file that includes this says how its threads wait for each other:
  *
@@ -29,14 +29,14 @@ struct io {
 	unsigned int ctx;
 	unsigned int level;
 	unsigned int sectors;
-	unsigned int key; /* some have a flow of their own */
+	unsigned int key; /* identity within a level, for flows */
 	bool urgent;
 	bool discards;
 	bool writes;
-	u64 sequence; /* of its insertion, by ctx */
-	unsigned int met_sectors; /* in the drive when it was picked; at least these */
+	u64 sequence; /* number of its insertion in its ctx */
+	unsigned int met_sectors; /* sectors in the drive when it was picked, at least */
 	unsigned int left; /* times it ended, by completion or by removal */
-	unsigned int returns; /* times the drive will give it back */
+	unsigned int returns; /* how often the drive will still give it back */
 };
 
 #include "io.h"
@@ -74,33 +74,33 @@ static struct machine {
 	unsigned int io_count;
 	unsigned int submitted;
 	unsigned int left;
-	struct list_head drive; /* dispatched */
-	struct list_head returned; /* to be inserted again */
+	struct list_head drive; /* dispatched requests */
+	struct list_head returned; /* requests to insert again */
 	unsigned int in_drive;
 	unsigned int sectors_in_drive;
-	unsigned int kib_max; /* no bound on bytes was ever larger; 0: there was none */
-	unsigned int bound_max; /* no knob was ever larger */
-	bool is_active; /* bounds and pieces come and go with real-time activity */
+	unsigned int kib_max; /* largest bound on bytes so far; 0: there was none */
+	unsigned int bound_max; /* largest value of inflight_max so far */
+	bool is_active; /* bounds and splitting are in force only during real-time activity */
 	bool is_ahead; /* the bound on bytes looks ahead */
-	bool has_target; /* which moves the bounds */
-	bool owes; /* there is a bound on the debt of writes */
-	bool has_discards; /* they may be held */
-	bool has_floor; /* the background passes real-time requests and bounds */
+	bool has_target; /* a target moves the bounds */
+	bool owes; /* the debt of writes is bounded */
+	bool has_discards; /* discards may be held */
+	bool has_floor; /* the floor lets the background pass real-time requests and bounds */
 	bool freezes; /* the queue is frozen now and then */
-	bool drains_for_good; /* it is frozen, and nothing but completions happens: the timer never fires */
-	int draining; /* K2 reads it without a lock */
-	bool discards_switched; /* their bound was switched off for a time */
-	unsigned int discards_in_drive; /* that the bound has let go */
-	bool ticking; /* the timer is one */
-	u64 now_ns; /* with any of these: the clock, which stands still between arrivals and ticks */
-	u64 armed_ns; /* the timer; 0: it is not armed */
-	bool run[MACHINE_CTXS]; /* kblockd is to run it */
+	bool drains_for_good; /* the queue stays frozen: only completions happen, and the timer never fires */
+	int draining; /* read by K2 without a lock */
+	bool discards_switched; /* the bound on discards was switched off for a time */
+	unsigned int discards_in_drive; /* discards dispatched under the bound */
+	bool ticking; /* a thread handles the timer */
+	u64 now_ns; /* the clock, if one of these needs it; it moves only at arrivals and ticks */
+	u64 armed_ns; /* expiry of the timer; 0: not armed */
+	bool run[MACHINE_CTXS]; /* kblockd has to run the hardware queue */
 } machine;
 
 static u64 seed;
 static struct k2 *k2;
 static struct k2_ctx *ctxs[MACHINE_CTXS];
-static u64 sequence[MACHINE_CTXS]; /* protected by the lock of that number */
+static u64 sequence[MACHINE_CTXS]; /* protected by sequence_locks[] */
 static spinlock_t sequence_locks[MACHINE_CTXS];
 static u64 picked_sequence[MACHINE_CTXS][K2_LISTS]; /* protected by k2->lock */
 
@@ -127,7 +127,7 @@ static void broken(const char *condition, int line)
 #ifdef K2_OBSERVED
 static bool held; /* protected by k2->lock */
 
-/* Every other schedule. */
+/* Observation is on in every other schedule. */
 static unsigned int k2_observer(void)
 {
 	return seed % 2;
@@ -171,7 +171,7 @@ static bool machine_has_clock(void)
 	return machine.is_ahead || machine.owes || machine.has_discards || machine.has_floor;
 }
 
-/* Now and then real-time activity seems to have ended. */
+/* Lets real-time activity seem to have ended, at random. */
 static u64 k2_now(const struct k2 *drive)
 {
 	static u64 now_ns;
@@ -195,11 +195,11 @@ static void k2_picked(struct k2_entry *e)
 	/* first in, first out, for each ctx and list */
 	must(io->sequence > *last);
 	*last = io->sequence;
-	/* the background may pass real-time requests by its floor; of its two lists either may be first */
+	/* by its floor the background may pass real-time requests; either of its two lists may be first */
 	if (before >= K2_LIST_BACKGROUND)
 		before = machine.has_floor ? K2_LIST_URGENT + 1 : K2_LIST_BACKGROUND;
 	for (list = 0; list < before; list++)
-		must(list_empty(&k2->levels.lists[list])); /* nothing more urgent is staged */
+		must(list_empty(&k2->levels.lists[list])); /* no more urgent entry is staged */
 	io->met_sectors = __atomic_load_n(&machine.sectors_in_drive, __ATOMIC_RELAXED);
 }
 
@@ -213,7 +213,7 @@ static void count_sectors(unsigned int sectors)
 	__atomic_add_fetch(&machine.sectors_in_drive, sectors, __ATOMIC_RELAXED);
 }
 
-/* Are the bounds always in force, and exact? The debt, looking ahead and targets bound more, never less. */
+/* Are the bounds always in force, and exact? Debt, looking ahead and targets only lower them. */
 static bool is_exact(void)
 {
 	return !machine.is_active && !machine.has_floor && !machine.freezes;
@@ -228,7 +228,7 @@ static void run_here(unsigned int ctx)
 		struct io *io, *next;
 
 		machine_enter();
-		/* of what is to be split one piece stands for all */
+		/* one piece stands for all pieces of an entry that is to be split */
 		list_for_each_entry_safe(io, next, &large, node) {
 			must(io->level == K2_BACKGROUND && io->sectors > 8);
 			list_del_init(&io->node);
@@ -269,7 +269,7 @@ static void run(unsigned int ctx, bool async)
 	machine_leave();
 }
 
-/* A hardware queue, any, from a context that must not dispatch. */
+/* Runs a random hardware queue from a context that must not dispatch. */
 static void run_any(void)
 {
 	run(machine_random(k2->levels.ctx_count), true);
@@ -292,7 +292,7 @@ static void k2_arm(struct k2 *drive, u64 at_ns)
 	machine_leave();
 }
 
-/* Begins to handle the timer, inside. Return: false if it is not armed, or another thread handles it. */
+/* Begins to handle the timer; the caller is in the machine. Return: false if it is not armed, or another thread handles it. */
 static bool begin_tick(void)
 {
 	if (!machine.armed_ns || machine.ticking || machine.drains_for_good)
@@ -314,7 +314,7 @@ static void tick(void)
 	machine_leave();
 }
 
-/* blk_freeze_queue_start() runs the queues; so all goes that is queued, and no timer is needed for it. */
+/* blk_freeze_queue_start() runs the queues. All queued requests are dispatched, and no timer is needed for that. */
 static void freezer(unsigned int times)
 {
 	for (; times; times--) {
@@ -326,14 +326,14 @@ static void freezer(unsigned int times)
 	}
 }
 
-/* When this one comes: real-time ones at regular intervals. */
+/* Arrival time of an entry: real-time entries arrive at regular intervals. */
 static u64 arrival_ns(const struct io *io)
 {
 	if (!machine_has_clock())
 		return 0;
 	if (io->level == K2_BACKGROUND)
 		return __atomic_load_n(&machine.now_ns, __ATOMIC_RELAXED);
-	/* when one with a flow of its own comes, others are gone */
+	/* when an entry with a flow of its own arrives, other flows have gone */
 	return __atomic_add_fetch(&machine.now_ns, io->key ? 200000000 : 1000000, __ATOMIC_RELAXED);
 }
 
@@ -374,7 +374,7 @@ static void submitter(void)
 		machine_leave();
 		if (!io)
 			break;
-		/* once inserted, it may be gone */
+		/* once an entry is inserted, it may end at any time */
 		ctx = io->ctx;
 		insert(io, false);
 		run(ctx, machine_random(2));
@@ -418,7 +418,7 @@ static void kblockd(void)
 	machine_leave();
 }
 
-/* The timer, as soon as it is armed; without this thread kblockd() plays it when nothing else is to be done. */
+/* Fires the timer as soon as it is armed. Without this thread kblockd() does so when it has nothing else to do. */
 static void timer(void)
 {
 	machine_enter();
@@ -475,7 +475,7 @@ static void completer(void)
 	machine_leave();
 }
 
-/* An entry that was merged into another; never an urgent one. */
+/* Ends an entry that was merged into another; it is never urgent. */
 static void visit(struct k2_entry *e, void *argument)
 {
 	struct io *io = (struct io *)e;
@@ -488,7 +488,7 @@ static void visit(struct k2_entry *e, void *argument)
 	list_add_tail(&io->node, merged);
 }
 
-/* bio_merge of a bio that found a request to join: nothing is inserted, and no queue is run unless K2 says so. */
+/* bio_merge of a bio that joined a request: nothing is inserted, and a queue is run only if K2 asks for it. */
 static void merger(unsigned int times)
 {
 	for (; times; times--) {
@@ -510,7 +510,10 @@ static void merger(unsigned int times)
 	}
 }
 
-/* Off, and on again: what was held goes as all else; what is in the drive by then nobody has counted. */
+/*
+ * Switches the bound on discards off and on again. Held discards become ordinary background requests, and discards dispatched meanwhile are
+ * not counted.
+ */
 static void switch_discards(void)
 {
 	machine_enter();
@@ -535,7 +538,7 @@ static void configurer(unsigned int times)
 	}
 }
 
-/* As if some had come, so that the next is expected; and the drive's rate were known. */
+/* Gives K2 a history: arrivals that make the next one expected, and the drive's rate. */
 static void learn(void)
 {
 	unsigned int flow, i;
@@ -623,7 +626,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 			   machine.owes ? 1 + machine_random(150) : 0));
 	if (machine.is_ahead)
 		learn();
-	/* as if that were known; much is owed already */
+	/* a known rate, and a debt */
 	if (machine.owes && machine_random(4)) {
 		k2->debt.rate = 1 + machine_random(1 << 20);
 		k2->debt.empty_ns = machine.now_ns + machine_random(1 << 30);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * K2 under a script: reads commands from standard input, a line each, and answers each with a line. One thread, so that
- * a test knows after every step what must hold. Entries are named by numbers.
+ * K2 under a script: reads commands from standard input, one a line, and answers each with a line. It has one thread, so that a test knows
+ * what must hold after every step. Entries have numbers.
  *
- * A timer that is armed comes first in an answer: arm:NS. During a session of observation, so does what is seen:
+ * A timer that is armed comes first in an answer: arm:NS. During a session of observation, the observed events follow:
  * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction),
  * end:ID:MET_SECTORS:ERROR_NS for a real-time entry.
  *
  *   new CTXS                      a drive with CTXS hardware queues
  *   insert CTX NOW ID:LEVEL:URGENT:SECTORS ...       one list of insertions -> ok
  *   work [NOW]                    -> 1 or 0, as has_work
- *   dispatch NOW                  -> the entry, or -; then those that are to be split
+ *   dispatch NOW                  -> the entry, or -; then the entries to be split
  *   finish ID CTX [NOW]           -> CTX if a hardware queue should be run
  *   whole ID                      the entry may not be split
  *   writes ID                     the entry is a write
- *   key ID KEY                    whose it is
+ *   key ID KEY                    identity of its flow within the level
  *   discards ID                   the entry is a discard
  *   drain 0|1                     whether the queue is being frozen
  *   piece LEVEL                   -> most sectors in an entry of the level
@@ -28,14 +28,14 @@
  *   counters                      -> inflight, their sectors, bound_held, and for each level in flight, inserted, dispatched, removed
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due -> run if a hardware queue should be run
- *   flows                         -> for each that is known LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted
+ *   flows                         -> for each known flow LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted
  *   predicted                     -> bitmap of the flows that are predicted
- *   rate                          -> of the drive, as far as it was learned, in KiB/s
- *   target                        -> which arm is used, or that it was given up
- *   idle                          -> what the latest real-time request takes in the idle drive, as far as it was learned, in ns
- *   owed                          -> sectors in flight, and of writes that have ended and are not worked off
- *   drain                         -> the rate at which the debt of writes drains, as far as it was learned, in KiB/s
- *   observe SESSION               a session of observation begins; 0: it ends
+ *   rate                          -> learned rate of the drive, in KiB/s
+ *   target                        -> the operating point in force, or that the target was given up
+ *   idle                          -> learned time of the latest real-time request in the idle drive, in ns
+ *   owed                          -> sectors in flight, and sectors of ended writes that are not worked off
+ *   drain                         -> learned rate at which the debt of writes drains, in KiB/s
+ *   observe SESSION               begins a session of observation; 0 ends it
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */

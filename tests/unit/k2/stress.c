@@ -2,7 +2,7 @@
 /*
  * K2 between real threads: stress SEED REQUESTS
  *
- * For the thread and address sanitizers; which schedules occur is up to the host. interleave.c looks for rare ones.
+ * For the thread and address sanitizers; the host decides which schedules occur. interleave.c looks for rare ones.
  */
 #include <pthread.h>
 #include <time.h>

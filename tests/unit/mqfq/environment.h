@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What MQFQ's tests have in common: a request, and MQFQ compiled for it. Who includes this has mqfq_run(). */
+/* Common to MQFQ's tests: a request, and MQFQ compiled for it. The file that includes this defines mqfq_run(). */
 #include "../../../sched/mqfq.h"
 
-/* So many may join a request: the drive takes no larger ones. */
+/* Most bios that may join a request: the drive takes no larger requests. */
 #define JOINED_MAX 3
 
 struct io {
@@ -11,8 +11,8 @@ struct io {
 	struct mqfq_entry entry;
 	unsigned int flow, weight, level, sectors, queue;
 	bool in_group; /* its flow is a child of the only group, not at the top */
-	unsigned int returns; /* times the drive will give it back */
-	unsigned int joined; /* others, of its size, that became part of it */
+	unsigned int returns; /* how often the drive will still give it back */
+	unsigned int joined; /* bios of its size that became part of it */
 };
 
 static struct list_head *mqfq_node(struct mqfq_entry *e)
@@ -75,7 +75,7 @@ static void path_of(struct mqfq_entry *e, struct share_path *path)
 	path->at[path->depth++].weight = io->weight;
 }
 
-/* Makes a bio part of a request like @io that waits in its queue: of the latest such requests @skip are passed over. */
+/* Lets a bio join a queued request of the same flow as @io in its queue; the latest @skip such requests are passed over. */
 static bool join_io(struct mqfq *m, const struct io *io, unsigned int skip)
 {
 	struct mqfq_queue *q = &m->queues[io->queue];

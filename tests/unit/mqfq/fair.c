@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is MQFQ fair? fair FIRST_SEED COUNT [full | dispatched | completed | staleness | statistics]: looks at all laws, or at one
+ * Is MQFQ fair? fair FIRST_SEED COUNT [full | dispatched | completed | staleness | statistics]: checks all laws, or one
  *
- * Flows that always have requests waiting, of one size each, on some of the queues; a drive that ends requests in any order, or those of
- * one flow first for a while. T and D are the knobs, l is what a request costs, r the weight. For any two flows, f and m, and any interval:
+ * Flows that always have requests waiting, each of one size, use some of the queues. The drive ends requests in any order, or for a while
+ * those of one flow first. T and D are the knobs, l is the cost of a request, r the weight. For any two flows, f and m, and any interval:
  *
- * dispatched: what went to the drive differs by at most 2 T + l_f / r_f + l_m / r_m (M. Hedayati et al., "Multi-Queue Fair Queueing", ATC
+ * dispatched: the requests dispatched differ by at most 2 T + l_f / r_f + l_m / r_m (M. Hedayati et al., "Multi-Queue Fair Queueing", ATC
  * 2019, theorem 1);
- * completed: what the drive has done differs by at most 2 T + (D + 1) (l_f / r_f + l_m / r_m), as D requests that went are not done;
+ * completed: the requests completed differ by at most 2 T + (D + 1) (l_f / r_f + l_m / r_m), as D dispatched requests are not completed;
  * full: there are always D requests in the drive.
  *
- * A request that bios join is larger, and l is the largest. What has grown since a request was queued, which only later ones pay for, comes on
- * top of both bounds.
+ * A request that bios join is larger; l is the cost of the largest. Add to both bounds the growth since a request was queued, which only
+ * later requests pay for.
  *
- * staleness: virtual time is never later than the least start tag of the requests that wait, and at most a span of T / 8 earlier. Alone, this
- * law prints the largest distance.
+ * staleness: virtual time is never later than the least start tag of the waiting requests, and at most a span of T / 8 earlier. Run alone,
+ * this law prints the largest distance.
  *
- * statistics: what they say of a flow is what was seen: requests and sectors that went, time for which first requests of queues were too far
- * ahead, requests that left the drive from such a queue and nothing could take their place. The largest unfairness is no more than what was
- * seen in any interval, nor than its bound; alone, this law also changes T, and leaves a hardware queue alone for a while, so that virtual time
- * passes what waits there. It is of use: in one of ten plays at least it is above half of its bound.
+ * statistics: the statistics of a flow agree with what was observed: dispatched requests and sectors; the time for which first requests of
+ * queues were too far ahead; and completions of requests from such a queue that left a slot idle. The largest unfairness is no more than
+ * was observed in any interval, and no more than its bound. Run alone, this law also changes T, and at times leaves a hardware queue alone,
+ * so that virtual time passes its waiting requests. The bound is useful: in at least one of ten plays the unfairness is above half of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +45,10 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 
 static struct flow_now {
 	unsigned int weight, sectors, first, queues;
-	u64 grown; /* tags, by which its requests grew */
-	u64 grown_before[DEPTH]; /* when each was queued */
-	u64 unpaid_max; /* the most that had grown since a request was queued that went */
-	u64 requests, service; /* that went; in sectors */
+	u64 grown; /* total growth of its requests by merging, as tags */
+	u64 grown_before[DEPTH]; /* @grown when each request was queued */
+	u64 unpaid_max; /* largest growth between the queueing and the dispatch of a request */
+	u64 requests, service; /* dispatched requests, and their sectors */
 	u64 throttled_ns, idle;
 	struct io ios[DEPTH];
 } flows[FLOWS];
@@ -56,23 +56,23 @@ static struct flow_now {
 static unsigned int flow_count, in_drive, d;
 static bool all_wait; /* each flow has requests waiting */
 static bool merges;
-static bool changes_t; /* what waits for a token then may be too far ahead */
-static unsigned int stalled; /* hardware queue that is not run; none: HCTXS */
-static bool stalls; /* one is left alone at times */
+static bool changes_t; /* T changes: then waiting requests may be too far ahead */
+static unsigned int stalled; /* the hardware queue that is not run; HCTXS: none */
+static bool stalls; /* at times a hardware queue is not run */
 static struct io *drive_ios[FLOWS * DEPTH];
 static u64 t;
-static unsigned int favourite; /* the drive ends its requests first; FLOWS: any */
+static unsigned int favourite; /* the flow whose requests the drive ends first; FLOWS: none */
 static unsigned long long seed;
 
 enum law { FULL, DISPATCHED, COMPLETED, STALENESS, STATISTICS, ALL };
 
 static enum law law;
 
-/* Service of a kind, as tags. */
+/* Dispatched or completed service, as tags. */
 static struct service {
 	u64 got[FLOWS];
-	s64 least[FLOWS][FLOWS]; /* of what one had more than the other */
-	u64 most[FLOWS]; /* that it had more than another, or less, in any interval */
+	s64 least[FLOWS][FLOWS]; /* least difference so far between two flows' service */
+	u64 most[FLOWS]; /* largest difference from another flow's service, either way, in any interval */
 } dispatched, completed;
 
 static unsigned int plays, plays_unfair;
@@ -97,7 +97,7 @@ static bool looks_at(enum law which)
 	return law == which || law == ALL;
 }
 
-/* A request is served; for each of two flows a difference of so many @requests is fair. */
+/* Counts the service of a request. For any two flows, a difference of @requests requests of each, and of 2 T, is fair. */
 static void serve(struct service *s, const struct io *io, unsigned int requests, const char *what)
 {
 	unsigned int f = io->flow - 1, m;
@@ -155,7 +155,7 @@ static void submit(struct io *io)
 	runs |= BIT(drive.queues[io->queue].hctx);
 }
 
-/* A request goes to the drive. */
+/* Dispatches a request to the drive. */
 static void went(const struct io *io)
 {
 	struct flow_now *f = &flows[io->flow - 1];
@@ -229,7 +229,7 @@ static void create(void)
 	all_wait = true;
 }
 
-/* The flow whose request is the first of a queue, and too far ahead; NULL: none is. */
+/* The flow whose request is the first of a queue and too far ahead; NULL: there is none. */
 static struct flow_now *far_in(unsigned int queue)
 {
 	const struct mqfq_queue *q = &drive.queues[queue];
@@ -288,7 +288,7 @@ static void check_statistics(void)
 	plays_unfair += above_half;
 }
 
-/* The drive ends a request. */
+/* Ends a request in the drive. */
 static struct io *end(void)
 {
 	unsigned int k = draw(in_drive), i;
@@ -308,7 +308,7 @@ static struct io *end(void)
 	return io;
 }
 
-/* A hardware queue of which virtual time knows nothing; HCTXS: there is none. */
+/* A hardware queue that virtual time does not know; HCTXS: there is none. */
 static unsigned int empty_hctx(void)
 {
 	unsigned int first = draw(drive.queue_count), i;

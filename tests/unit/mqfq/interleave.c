@@ -4,7 +4,7 @@
 
 #include "explore.h"
 
-/* Periods pass quickly here. */
+/* Short periods, so that many fit into a schedule. */
 #define MQFQ_IDLE_PERIODS 3
 #include "environment.h"
 
@@ -26,7 +26,7 @@ static struct machine {
 	bool run[HCTXS];
 	bool configures, merges;
 	unsigned int weight_of_children;
-	/* The hardware queue whose CPU has no time once @stalls_at requests came, until @awaited real-time ones of others have ended. */
+	/* The hardware queue whose CPU does nothing after @stalls_at requests, until @awaited real-time requests of others have ended. */
 	unsigned int stalled, stalls_at, awaited;
 	u64 vt;
 } machine;
@@ -54,7 +54,7 @@ static void mqfq_run(struct mqfq *m, unsigned int hctx)
 	wake_all();
 }
 
-/* What is queued is in order, and the first is the first of all; under the queue's lock. */
+/* Checks that a queue's tree is in order and that its first request is right; under the queue's lock. */
 static void check_queue(const struct mqfq_queue *q)
 {
 	struct mqfq_entry *before = NULL, *e;
@@ -81,7 +81,7 @@ static void check_queue(const struct mqfq_queue *q)
 	must(count == q->inserted - q->dispatched);
 }
 
-/* Of a group's children, each counts once in a period, whichever CPUs its requests come from. */
+/* Each child of a group counts once in a period, even if several CPUs queue its requests. */
 static void check_weights(void)
 {
 	unsigned int i;
@@ -90,7 +90,7 @@ static void check_weights(void)
 		must(mqfq->shares.places[i].sum <= machine.weight_of_children);
 }
 
-/* Virtual time as memory will have it. */
+/* Virtual time after all stores have reached memory. */
 static void picked(struct mqfq_entry *e)
 {
 	u64 vt;
@@ -120,7 +120,7 @@ static void run_hctx(unsigned int hctx)
 	struct mqfq_entry *e;
 
 	if (is_stalled(hctx)) {
-		smp_mb(); /* as the block layer has before it runs a hardware queue later */
+		smp_mb(); /* as in the block layer, before a later run of a hardware queue */
 		mqfq_run(mqfq, hctx);
 		return;
 	}
@@ -213,7 +213,7 @@ static void configurer(void)
 	}
 }
 
-/* The last CPU of a hardware queue goes, and comes back. */
+/* Takes the last CPU of a hardware queue offline, and brings it back. */
 static void leaver(void)
 {
 	unsigned int i;
@@ -235,7 +235,7 @@ static void reader(void)
 				must(counts.requests <= 3 * IOS + UNTOLD * mqfq->queue_count);
 }
 
-/* Gives flows places that earlier ones had. */
+/* Gives flows places that other flows had before. */
 static void create_flows(void)
 {
 	unsigned int i, place = flows_hash(1 + explore_random(FLOWS_MAX)) % FLOWS_PLACES;
@@ -286,8 +286,8 @@ static void create(void)
 }
 
 /*
- * Lets the CPU of a hardware queue have no time. What waits there is shared fairly: real-time requests of others need not wait for it. Requests
- * that the driver returns, or that a bio joins, are none of this.
+ * Lets the CPU of a hardware queue do nothing for a time. The requests that wait there are shared fairly, so real-time requests of others
+ * need not wait for it. Requests that the driver returns, or that a bio joins, are not part of this.
  */
 static void stall(void)
 {
@@ -307,7 +307,7 @@ static void stall(void)
 	}
 }
 
-/* The seed is to be played again. */
+/* Reports a failure with its seed, which plays it again, and exits. */
 static void failed(const char *what)
 {
 	printf("seed %llu: %s: %u of %u ended, %u in flight\n", (unsigned long long)seed, what,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A mindicator between threads: mindicator FIRST_SEED COUNT (../interleave/explore.h). Each thread changes a leaf of its own, twice. When
- * the last call of all has returned, the root is the least leaf.
+ * A mindicator between threads: mindicator FIRST_SEED COUNT (../interleave/explore.h). Each thread changes a leaf of its own, twice. After
+ * the last of all calls has returned, the root is the least leaf.
  */
 #include <unistd.h>
 

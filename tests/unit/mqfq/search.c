@@ -2,14 +2,14 @@
 /*
  * Does a search find the bound? search FIRST_SEED COUNT
  *
- * Drives whose throughput grows with the depth as that of so many independent dies does, or up to a knee, with noise, under a load that
- * grows and falls steadily; a limited number of requests is outstanding. The depth that is found must be near the least one that reaches 97 % of
- * what the drive does with all of them, after the first search and after two more; and where the load does not fill the first depth, moves no
- * data, or pauses so often that no measurement ends, that must stay. Between longer pauses it is found, and also on a drive so slow that
- * requests come seldom. "Near" is within two fifths, because of the noise.
+ * Drives with noise, whose throughput grows with the depth as for a number of independent dies, or up to a knee. The load grows and falls
+ * steadily, with a limited number of requests outstanding. The depth that is found must be near the least one that reaches 97 % of the
+ * throughput with all requests, after the first search and after two more. If the load does not fill the first depth, moves no data, or
+ * pauses so often that no measurement ends, the depth must stay. With longer periods between pauses it is found, and also on a drive so
+ * slow that requests are rare. "Near" means within two fifths, because of the noise.
  *
- * In one case of four T is looked for instead, where a small T costs throughput: what is found must be within a factor of three of the least value
- * that four times the value improves by no more than the search's limit.
+ * In one case of four, T is searched for, on drives where a small T costs throughput. The result must be within a factor of three of the
+ * least value whose quadruple gains no more than the search's limit.
  */
 #include <math.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static bool is_near(double depth)
 	return depth <= fmax(1.4 * least, least + 1) && depth >= fmin(0.64 * least, least - 1);
 }
 
-/* Can nothing be learned from the load? */
+/* Can the search learn nothing from the load? */
 static bool is_mute(void)
 {
 	return drive.outstanding < 16 || !drive.sectors || (drive.busy && drive.busy < 20);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Numbers drawn by chance, the same for a seed on any host (xorshift64*), and a main() that plays seeds. */
+/* Random numbers that are the same for a seed on any host (xorshift64*), and a main() that plays seeds. */
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Do flows weigh what a hierarchy says? shares FIRST_SEED COUNT
+ * Do flows get the weights of a hierarchy? shares FIRST_SEED COUNT
  *
- * A random tree of groups; its leaves are flows, of which some compete, for some periods. From the third one on that they are the same, the
- * price of each that does must be that of its weight, worked out here from the tree as a whole; and flows that asked for no price, or
- * do not compete, take nothing from others. A flow that is too deep for a path is a child of the last group that is not.
+ * A random tree of groups whose leaves are flows. Some flows compete, for some periods. From the third period with the same competing flows
+ * on, each of their prices must be that of its weight, computed here from the whole tree. Flows that asked for no price, or do not compete,
+ * take nothing from others. A flow that is too deep for a path is a child of the last group in the path.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool competes(int group)
 	return false;
 }
 
-/* The group whose share a group takes a part of; -1: none. */
+/* The group of whose share a group gets a part; -1: none. */
 static int parent_of(int group)
 {
 	int parent = groups[group].parent;
@@ -45,7 +45,7 @@ static int parent_of(int group)
 	return parent;
 }
 
-/* Is it in no path? Its children, or theirs, are in its place. */
+/* Is the group in no path? Then its children, or their children, are in its place. */
 static bool is_left_out(int group)
 {
 	return groups[group].depth >= SHARES_DEPTH && groups[group].children;

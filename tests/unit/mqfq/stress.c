@@ -2,13 +2,14 @@
 /*
  * MQFQ between real threads, for the sanitizers: stress SEED REQUESTS
  *
- * Each of four threads submits that number of requests, a few at a time, to any queue; runs the hardware queues that MQFQ asks for; and
- * ends what the drive has of the next thread's. Now and then it changes a knob. In the end all requests have ended, all tokens are back,
- * and nothing is queued. Which schedules occur is up to the host: interleave.c looks for rare ones.
+ * Each of four threads submits that number of requests, a few at a time, to any queue; runs the hardware queues that MQFQ asks for; ends
+ * requests of the next thread that are in the drive; and sometimes changes a knob. In the end all requests have ended, all tokens are back,
+ * and no request is queued. The host decides which schedules occur; interleave.c looks for rare ones.
  *
- * A request is handed on by its state alone. No lock is taken here: that would order accesses that MQFQ leaves unordered, and hide races.
- * The thread sanitizer knows of no order by barriers (gcc warns of that: -Wno-tsan). So what it does not report is ordered by a lock or by
- * an atomic operation, or is marked as a race (READ_ONCE()); that a barrier is missing between such accesses it cannot see.
+ * Only a request's state hands it from one thread to the next. No lock is taken here, because it would order accesses that MQFQ leaves
+ * unordered, and hide races. The thread sanitizer ignores the order that barriers give (gcc warns of that: -Wno-tsan). So an access that it
+ * does not report is ordered by a lock or by an atomic operation, or is marked as a race (READ_ONCE()); a missing barrier between such
+ * accesses it cannot detect.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ static void run_hctx(unsigned int hctx)
 /* Queues a request, and runs the hardware queue, as blk-mq does. */
 static void insert(struct slot *slot)
 {
-	/* once it is queued it may end, and be used again */
+	/* once it is queued, it may end and be reused */
 	unsigned int hctx = drive.queues[slot->io.queue].hctx;
 
 	shared_store(&slot->state, SLOT_QUEUED);
@@ -125,7 +126,7 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-/* Is nothing left, and did each queue dispatch what was inserted into it? */
+/* Is no request left, and did each queue dispatch every request that was inserted into it? */
 static bool is_conserved(void)
 {
 	unsigned int i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is it found what a write costs a drive? write_cost FIRST_SEED COUNT
+ * Is the cost of a write found? write_cost FIRST_SEED COUNT
  *
  * Drives whose dies read at most R sectors a second or program at most W, or some of both, behind a buffer for writes, and whose speed changes
  * slowly. Readers and writers get what their shares say, with noise; some of both goes whatever a write costs. The cost that is found must be
@@ -39,11 +39,11 @@ static struct {
 
 static struct {
 	enum kind kind;
-	double weight; /* of the readers; of the writers: 1 */
-	double fixed; /* of the drive's time, for reads, and for writes, whatever they cost */
-	double few, few_now; /* of what the drive can do, where there are few */
+	double weight; /* weight of the readers; the writers' weight is 1 */
+	double fixed; /* share of the drive's time that goes to reads, and to writes, at any cost */
+	double few, few_now; /* share of the drive's capacity, if one kind has few requests */
 	double size; /* sectors of a request */
-	bool pauses; /* has too little to do at times */
+	bool pauses; /* the load pauses at times */
 	unsigned int
 		busy; /* ticks from one pause, in which no tick comes, to the next; 0: there is none */
 	bool writes_now; /* there is a burst of writes */
@@ -79,7 +79,7 @@ static void buffered(double mix, double *read, double *written)
 	drive.filled = fmin(fmax(drive.filled, 0), drive.buffer);
 }
 
-/* What goes in a step, in sectors a second, at a price. */
+/* Sectors a second of reads and writes in a step, at a price. */
 static void step(double pct, bool is_idle, double *read, double *written)
 {
 	double mix = load.weight * pct / 100, own = 1 - 2 * load.fixed;
@@ -105,7 +105,7 @@ static void step(double pct, bool is_idle, double *read, double *written)
 	}
 }
 
-/* Until a cost is found. Return: ticks. */
+/* Runs until a cost is found. Return: ticks. */
 static unsigned int find(struct write_cost *cost, struct search_sample *sample)
 {
 	static double all_read, all_written;
@@ -144,7 +144,7 @@ static bool is_about(double found, double wanted)
 	return fabs(found - wanted) <= 0.1 * wanted + 1;
 }
 
-/* Reads for a write, at a price, if both wait and no buffer is filled. */
+/* Reads for each write at a price, if both wait and no buffer is being filled. */
 static double mix_at(double pct)
 {
 	double mix = load.weight * pct / 100, own = 1 - 2 * load.fixed;

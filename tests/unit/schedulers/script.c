@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A scheduler of the simulator under a script: reads commands from standard input, a line each, and answers each with
- * a line. What the scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS, split:REQUEST. Requests are named by
- * numbers.
+ * A scheduler of the simulator under a script: reads commands from standard input, one a line, and answers each with a line. What the
+ * scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS, split:REQUEST. Requests have numbers.
  *
  *   new NAME QUEUES TAGS
- *   as PROCESS CGROUP THROUGH    what follows is of this process and cgroup; 1: written through the drive's cache
+ *   as PROCESS CGROUP THROUGH    process and cgroup of the following commands; 1: written through the drive's cache
  *   insert NOW ID QUEUE OP SECTOR SECTORS IOPRIO HEAD
  *   dispatch NOW QUEUE           -> the request, or -
  *   work QUEUE                   -> 1 or 0, as has_work
@@ -109,7 +108,7 @@ static void insert(u64 now, u32 id, u32 queue, u32 op, u64 sector, u32 sectors, 
 	scheduler->insert(s, rq, head, now);
 }
 
-/* A bio that goes to the first hardware queue. */
+/* A bio for the first hardware queue. */
 static struct sim_bio bio_of(u64 sector, u32 sectors, u32 op, u32 ioprio)
 {
 	return (struct sim_bio){

@@ -116,7 +116,7 @@ Config draw(Random &random)
 	if (random.below(3) == 0)
 		for (Process &p : c.processes) {
 			p.balance_group = random.below(2);
-			p.balance_weight = random.below(4); /* 0: goes at its own pace */
+			p.balance_weight = random.below(4); /* 0: runs at its own pace */
 			p.balance_sleep_ns = one_of<uint64_t>(random, { 0, 0, 50000 });
 			p.runtime_ns = one_of<uint64_t>(random, { 0, 3000000 });
 		}

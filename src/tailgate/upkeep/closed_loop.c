@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The drive model under the load of the K2 paper (section III-A), without a computer around it: background processes
- * that keep a number of commands in the drive (depth), and one real-time process that sends a command, waits for it, and thinks.
- * What the host needs takes no time. For published.py, which says what the keys mean.
+ * The drive model under the load of the K2 paper (section III-A), without a computer around it: background processes that each keep a
+ * number of commands in the drive (depth), and one real-time process that sends a command, waits for its end, and pauses. The host takes no
+ * time. published.py uses this program, and says what the keys mean.
  *
  *	closed_loop [key=value]...	prints one line of JSON
  */
@@ -33,21 +33,20 @@ static struct flash_parameters parameters = FLASH_PARAMETERS_DEFAULT;
 
 struct process {
 	struct flash_command *idle; /* list by node.next, ends with NULL */
-	u64 next_sector; /* of a sequential load */
+	u64 next_sector; /* next sector of a sequential load */
 	u64 first_sector, end_sector;
-	u64 next_ns; /* not before */
-	u64 period_ns; /* between commands, 0: as fast as they end */
+	u64 next_ns; /* earliest time of the next command */
+	u64 period_ns; /* time between commands; 0: the next begins when one ends */
 };
 
 struct tagged {
-	struct flash_command command; /* first */
+	struct flash_command command; /* must be first */
 	unsigned int process;
 	u64 submitted_ns;
 };
 
 static struct flash *f;
-static struct process
-	processes[PROCESSES_MAX + 1]; /* the last one that is used is the real-time process */
+static struct process processes[PROCESSES_MAX + 1]; /* the last used entry is the real-time process */
 static u64 random_state;
 
 static u64 random_number(void)
@@ -119,7 +118,7 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* in us, of @n sorted latencies in ns */
+/* A percentile of @n sorted latencies in ns; the result is in us. */
 static double percentile(const u64 *latencies, u64 n, double share)
 {
 	u64 i = share * n;
@@ -184,7 +183,7 @@ int main(int argc, char **argv)
 			process->idle = &t->command;
 		}
 	}
-	/* Until the first real-time command ends, or for a tenth of the time, the dies fill up: not counted. */
+	/* Commands before the end of the first real-time command, or of a tenth of the time, are not counted: the dies fill up. */
 	processes[rt].next_ns = load.rt_think_ns;
 	limit_ns = load.duration_ms ? load.duration_ms * 1000000 : FLASH_NEVER;
 	if (!load.rt)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * iobench <device> <queue depth> <I/Os> <batch>: 4 KiB random direct reads with as little user code as possible, to
- * count what the kernel spends on one. Depth 1 is pread(); above that libaio's system calls, <batch> I/Os to an
- * io_submit(). Prints the busy nanoseconds of one CPU an I/O, over a second pass (the first warms up). In virtual time a
- * nanosecond is an instruction.
+ * iobench <device> <queue depth> <I/Os> <batch>: 4 KiB random direct reads with as little user code as possible, to count the kernel's cost
+ * of an I/O. Depth 1 uses pread(), larger depths libaio's system calls with <batch> I/Os to an io_submit(). Prints one CPU's busy
+ * nanoseconds for each I/O, over a second pass (the first warms up). In virtual time a nanosecond is an instruction.
  *
- * Busy is elapsed less idle: /proc/timer_list has both to the nanosecond when the machine has one CPU.
+ * Busy time is elapsed time less idle time: /proc/timer_list has both to the nanosecond if the machine has one CPU.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

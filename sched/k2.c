@@ -62,16 +62,16 @@ static int k2_configure(struct k2 *k2, enum k2_knob knob, u64 value)
 static void k2_init(struct k2 *k2, struct k2_ctx **ctxs, unsigned int ctx_count,
 		    unsigned int block_sectors)
 {
-	unsigned int i;
-
-	for (i = 0; i < K2_KNOB_COUNT; i++)
+	for (unsigned int i = 0; i < K2_KNOB_COUNT; i++)
 		k2->knobs[i] = k2_knob_infos[i].initial;
+	/* each hardware queue has tags of its own, and those of the background are to be free again in seconds */
+	k2->knobs[K2_KNOB_be_floor_iops] *= ctx_count;
 	k2->granule_sectors = max_t(unsigned int, K2_GRANULE_SECTORS, block_sectors);
 	spin_lock_init(&k2->lock);
 	levels_init_lists(k2->levels.lists);
 	k2->levels.ctx_count = ctx_count;
 	k2->levels.ctxs = ctxs;
-	for (i = 0; i < ctx_count; i++) {
+	for (unsigned int i = 0; i < ctx_count; i++) {
 		spin_lock_init(&ctxs[i]->lock);
 		ctxs[i]->index = i;
 		levels_init_lists(ctxs[i]->lists);
@@ -301,11 +301,13 @@ static inline void k2_take_away(struct k2 *k2, struct k2_entry *e, unsigned int 
 static bool k2_set_aside(struct k2 *k2, unsigned int list, struct list_head *large)
 {
 	struct k2_entry *e = levels_first(&k2->levels, list);
+	u64 due_ns = k2->floor.due_ns[FLOOR_REQUESTS];
 
 	if (!k2->piece_sectors || list != K2_LIST_BACKGROUND ||
 	    k2_sectors(e) <= k2->piece_sectors || !k2_may_split(e))
 		return false;
 	k2_take_away(k2, e, list);
+	k2->floor.due_ns[FLOOR_REQUESTS] = due_ns; /* its pieces go on waiting */
 	k2_picked(e);
 	e->state = K2_NEW;
 	list_add_tail(k2_node(e), large);

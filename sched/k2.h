@@ -71,7 +71,7 @@ static const char *const k2_bound_whens[] = { "always", "active" };
 	knob(bound_when, "mode", 0, 1, 1, 0, "choice", k2_bound_whens, 0, \
 	     "when bounds and splitting are in force: always, or active: only during real-time activity") \
 	knob(be_floor_iops, "requests/s", 0, 1000000, 1, 10, "log", NULL, 0, \
-	     "background requests dispatched per second in spite of real-time requests and bounds; 0 is strict priority") \
+	     "background requests dispatched per second in spite of real-time requests and bounds; at first 10 for each hardware queue; 0 is strict priority") \
 	knob(rt_tags, "percent", 0, 90, 1, 25, "linear", NULL, 0, \
 	     "share of the scheduler tags of each hardware queue that is reserved for real-time tasks")
 

@@ -4,9 +4,7 @@
 
 static void levels_init_lists(struct list_head *lists)
 {
-	unsigned int i;
-
-	for (i = 0; i < K2_LISTS; i++)
+	for (unsigned int i = 0; i < K2_LISTS; i++)
 		INIT_LIST_HEAD(&lists[i]);
 }
 
@@ -66,10 +64,8 @@ static unsigned int levels_queued(const struct levels *l)
 
 static void levels_collect_ctx(struct levels *l, struct k2_ctx *ctx)
 {
-	unsigned int lists;
-
 	spin_lock(&ctx->lock);
-	for (lists = ctx->filled; lists; lists &= lists - 1)
+	for (unsigned int lists = ctx->filled; lists; lists &= lists - 1)
 		list_splice_tail_init(&ctx->lists[__ffs(lists)], &l->lists[__ffs(lists)]);
 	WRITE_ONCE(l->filled, l->filled | ctx->filled);
 	smp_wmb(); /* pairs with levels_queued() */

@@ -147,8 +147,8 @@ static bool discards_wait(enum floor_kind kind)
 
 static bool floor_owes_now(enum floor_kind kind)
 {
-	return floor_interval_ns() && law.background[kind].waits && !discards_wait(kind) &&
-	       player_now_ns >= law.background[kind].owed_ns;
+	return floor_interval_ns() && law.background[kind].waits && law.background[kind].queued &&
+	       !discards_wait(kind) && player_now_ns >= law.background[kind].owed_ns;
 }
 
 static bool bounds_are_on(void)
@@ -311,6 +311,7 @@ static void check_floor(enum floor_kind kind)
 		player_fail(
 			"real-time requests went one after the other while the background was owed one");
 	if (floor > 1 && floor < FLOOR_TIMES && law.background[kind].waits &&
+	    law.background[kind].queued &&
 	    player_now_ns >= law.background[kind].waits_ns + SECOND &&
 	    went_in_second(law.rt_went_ns, law.rt_went, FLOOR_KINDS * floor) &&
 	    !went_in_second(law.went_ns, law.went, floor - 1))
@@ -418,9 +419,13 @@ static void k2_picked(struct k2_entry *e)
 		player_fail("requests of a level and hardware queue changed their order");
 	*first = io->inserted_ns;
 	if (list_empty(k2_node(e))) {
-		/* the request is taken to be split: it no longer waits, and its pieces will be inserted */
+		/* the request is taken to be split: it goes on waiting, but cannot be dispatched before its pieces are inserted */
+		bool waits = law.background[FLOOR_REQUESTS].waits;
+
 		law.taken++;
 		unqueue(io);
+		law.background[FLOOR_REQUESTS].waits = waits;
+		law.background[FLOOR_REQUESTS].waits_ns = player_now_ns;
 		return;
 	}
 	if (io->op == IO_WRITE) {
@@ -550,7 +555,8 @@ static void check_waiting(u64 armed_ns)
 		player_fail(
 			"a background request was not collected, and nothing runs a hardware queue");
 	for (kind = 0; kind < FLOOR_KINDS; kind++)
-		if (floor_interval_ns() && law.background[kind].waits && !discards_wait(kind))
+		if (floor_interval_ns() && law.background[kind].waits &&
+		    law.background[kind].queued && !discards_wait(kind))
 			wish_ns =
 				min(wish_ns, max(law.background[kind].owed_ns, player_now_ns + 1));
 	/* the end of real-time activity may lift bounds, so the timer is needed for it */

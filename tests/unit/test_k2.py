@@ -1209,8 +1209,8 @@ MUTATIONS = [
     Mutation(
         "list-of-the-taken-seems-filled",
         "staged",
-        "\tk2_take_away(k2, e, list);\n\tk2_picked(e);",
-        "\tlist_del_init(k2_node(e));\n\tk2_picked(e);",
+        "\tk2_take_away(k2, e, list);\n\tk2->floor",
+        "\tlist_del_init(k2_node(e));\n\tk2->floor",
     ),
 ]
 

@@ -39,6 +39,35 @@ def test_a_background_request_that_is_owed_but_too_large_holds_up_nothing(script
     assert {drive.dispatch(), drive.dispatch()} == {large, real_time}
 
 
+def test_a_request_that_is_split_keeps_its_turn_by_the_floor(script: Script) -> None:
+    """A large request that the floor owed waited for a second time, as pieces, so the floor was halved."""
+    drive = Drive(script, be_floor_iops=100, inflight_max=1, split_kib=4)
+    drive.insert(BACKGROUND, 16)
+    first = drive.insert(RT)
+    assert drive.dispatch() == first
+    drive.now_ms += 11
+    drive.finish(first)
+    drive.insert(RT)
+    second = drive.dispatch()
+    assert second is not None, "a real-time request goes while the owed one is split"
+    piece = drive.insert(BACKGROUND, 8)
+    drive.finish(second)
+    drive.insert(RT)
+    assert drive.dispatch() == piece
+
+
+def test_the_floor_grows_with_the_hardware_queues(script: Script) -> None:
+    """Each hardware queue has tags of its own: with 64, the last request waited for 20 minutes."""
+    drive = Drive(script)
+    drive.ask("new 8")
+    drive.set("inflight_kib_max", 4)
+    drive.insert()
+    drive.insert()
+    assert drive.dispatch() is not None
+    assert drive.dispatch() is None
+    assert drive.armed_ms == drive.now_ms + 1000 / 80
+
+
 def test_what_cannot_be_split_is_bound_too(script: Script) -> None:
     """A background request that is too large but cannot be split was taken for one that needs no room."""
     drive = Drive(script, be_floor_iops=0, split_kib=4, inflight_kib_max=64)

@@ -213,6 +213,17 @@ K2_FAULTS = (
         "	k2_apply(k2);\n	k2_unblock(k2, K2_RELEASE_KNOB);",
         "	k2_apply(k2);",
     ),
+    Fault(
+        "the debt of writes holds nothing",
+        "	if (!d->on || !r->writes || !r->sectors || !d->rate)\n",
+        "	if (true)\n",
+        found_soon=True,
+    ),
+    Fault(
+        "four times the limit of the debt may be written",
+        "	u64 limit = d->limit_sectors, bucket, owed;\n",
+        "	u64 limit = 4 * d->limit_sectors, bucket, owed;\n",
+    ),
 )
 
 MQFQ_FAULTS = (

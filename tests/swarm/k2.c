@@ -108,6 +108,8 @@ static struct {
 	u64 write_most; /* largest write, in sectors */
 	u64 bucket_most_ns; /* longest time to program as much as may be owed, at the lowest rate so far */
 	bool discards_set; /* discard_kib_max was changed, so the order of discards is not checked */
+	u64 written; /* sectors of writes in the drive that went while write_debt_kib_max was a number */
+	u64 programmed_ns; /* when the drive has programmed all of these writes, at the rate that K2 has learned */
 	u64 alone_most_ns
 		[TARGET_CLASSES]; /* longest time of a real-time request that found the drive empty */
 } law;
@@ -229,6 +231,55 @@ static void check_expected(u64 sectors)
 	}
 }
 
+/* write_debt_kib_max in sectors; 0: it is auto or 0. */
+static u64 debt_most(void)
+{
+	unsigned int kib = k2->knobs[K2_KNOB_write_debt_kib_max];
+
+	return kib == KNOB_AUTO ? 0 : 2ULL * kib;
+}
+
+/* Sectors of writes that the drive has been given, and cannot have programmed yet. */
+static u64 unprogrammed(void)
+{
+	u64 sectors = 0;
+
+	if (law.programmed_ns > player_now_ns)
+		sectors = rate_sectors(k2->debt.rate, law.programmed_ns - player_now_ns);
+	return max(sectors, law.written);
+}
+
+/* With the next write, the drive has no more to program than write_debt_kib_max, unless it has programmed all. */
+static void check_debt(u64 sectors)
+{
+	u64 owed = unprogrammed(), most = debt_most();
+
+	if (bounds_are_on() && most && k2->debt.rate && owed && owed + sectors > most)
+		player_fail(
+			"%llu sectors were written, and the drive has %llu to program: write_debt_kib_max is %llu",
+			(unsigned long long)sectors, (unsigned long long)owed,
+			(unsigned long long)most / 2);
+}
+
+/*
+ * Accounts for a dispatched write, real-time or not. As docs/k2/bounds.md says, what is beyond 4 MiB and beyond the limit is not charged; a
+ * target may lower the limit.
+ */
+static void charge_write(struct io *io)
+{
+	u64 most = k2->knobs[K2_KNOB_rt_target_us] ? 0 : debt_most();
+
+	io->law_cost = debt_most() && io->op == IO_WRITE ? io->sectors : 0;
+	law.written += io->law_cost;
+	if (!io->law_cost || !k2->debt.rate)
+		return;
+	law.programmed_ns =
+		max(law.programmed_ns, player_now_ns) + rate_ns(k2->debt.rate, io->law_cost);
+	law.programmed_ns =
+		min(law.programmed_ns,
+		    player_now_ns + rate_ns(k2->debt.rate, max_t(u64, most, DEBT_WINDOW_SECTORS)));
+}
+
 /* Checks a background request that was dispatched and not owed: every bound that is set has to hold. */
 static void check_bounds(struct k2_entry *e)
 {
@@ -247,6 +298,8 @@ static void check_bounds(struct k2_entry *e)
 			    (unsigned long long)sectors, (unsigned long long)law.sectors,
 			    (unsigned long long)target_limit());
 	check_expected(sectors);
+	if (k2_io(e)->op == IO_WRITE)
+		check_debt(sectors);
 	if (e->list == K2_LIST_DISCARDS && k2->knobs[K2_KNOB_discard_kib_max]) {
 		if (law.discards)
 			player_fail("two discards are in the drive together");
@@ -681,6 +734,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	law.requests++;
 	law.sectors += k2_sectors(e);
 	law.discards += e->list == K2_LIST_DISCARDS;
+	charge_write(io);
 	return io;
 }
 
@@ -691,6 +745,7 @@ static void leave(struct io *io)
 	law.requests--;
 	law.sectors -= k2_sectors(e);
 	law.discards -= e->list == K2_LIST_DISCARDS;
+	law.written -= io->law_cost;
 }
 
 static bool subject_finish(struct io *io)

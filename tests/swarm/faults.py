@@ -224,6 +224,12 @@ K2_FAULTS = (
         "	u64 limit = d->limit_sectors, bucket, owed;\n",
         "	u64 limit = 4 * d->limit_sectors, bucket, owed;\n",
     ),
+    Fault(
+        "a request that was queued before splitting began is never split",
+        "	if (!k2->piece_sectors || list != K2_LIST_BACKGROUND ||\n",
+        "	if (true || list != K2_LIST_BACKGROUND ||\n",
+        found_soon=True,
+    ),
 )
 
 MQFQ_FAULTS = (

@@ -458,6 +458,17 @@ static void check_charge(void)
 	law.write = 0;
 }
 
+/* While splitting is in force, no background request larger than split_kib is dispatched, except urgent ones and those that stay whole. */
+static void check_size(struct k2_entry *e)
+{
+	u64 kib = k2->knobs[K2_KNOB_split_kib];
+
+	if (e->list == K2_LIST_BACKGROUND && kib && bounds_are_on() && !k2_io(e)->whole &&
+	    k2_sectors(e) > 2 * kib)
+		player_fail("a background request of %u sectors went: split_kib is %llu",
+			    k2_sectors(e), (unsigned long long)kib);
+}
+
 static void k2_picked(struct k2_entry *e)
 {
 	struct io *io = k2_io(e);
@@ -485,6 +496,7 @@ static void k2_picked(struct k2_entry *e)
 		law.write = k2_sectors(e);
 		law.write_most = max_t(u64, law.write_most, law.write);
 	}
+	check_size(e);
 	check_oldest(e);
 	see_waiting();
 	if (law.requests >= most_requests())

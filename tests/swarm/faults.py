@@ -230,6 +230,11 @@ K2_FAULTS = (
         "	if (true || list != K2_LIST_BACKGROUND ||\n",
         found_soon=True,
     ),
+    Fault(
+        "the bound that looks ahead keeps an idle drive free without end",
+        "	held_until_ns = a->held_ns + a->patience_ns + 1;",
+        "	held_until_ns = BOUND_AT_END;",
+    ),
 )
 
 MQFQ_FAULTS = (

@@ -108,6 +108,10 @@ static struct {
 	u64 write_most; /* largest write, in sectors */
 	u64 bucket_most_ns; /* longest time to program as much as may be owed, at the lowest rate so far */
 	bool discards_set; /* discard_kib_max was changed, so the order of discards is not checked */
+	u64 arrived_ns
+		[TASKS_MAX]; /* latest arrival of a real-time request of each task, each of which is a flow */
+	u64 flow_gap_ns; /* longest time between two arrivals of a flow */
+	u64 kept_free_ns; /* since when the drive is kept free for an expected request; 0: it is not */
 	u64 written; /* sectors of writes in the drive that went while write_debt_kib_max was a number */
 	u64 programmed_ns; /* when the drive has programmed all of these writes, at the rate that K2 has learned */
 	u64 alone_most_ns
@@ -168,17 +172,23 @@ static u64 most_requests(void)
 	return bounds_are_on() ? most : BOUND_NONE;
 }
 
-/* Asks K2's bounds, on a copy, whether they hold a background list at a future time, if nothing happens until then. */
-static u64 ask_at(unsigned int list, u64 at_ns)
+/* Asks K2's bounds, on a copy, whether they hold a background list at a future time, if nothing happens until then. Fills @r. */
+static u64 ask_why(unsigned int list, u64 at_ns, struct bound_request *r)
 {
 	static char copy[sizeof(struct k2)];
-	struct bound_request r;
 	u64 until_ns;
 
 	memcpy(copy, k2, sizeof(*k2));
-	until_ns = k2_ask(k2, list, at_ns, &r);
+	until_ns = k2_ask(k2, list, at_ns, r);
 	memcpy(k2, copy, sizeof(*k2));
 	return until_ns;
+}
+
+static u64 ask_at(unsigned int list, u64 at_ns)
+{
+	struct bound_request r;
+
+	return ask_why(list, at_ns, &r);
 }
 
 static u64 ask_again(unsigned int list)
@@ -579,6 +589,21 @@ static u64 longest_hold_ns(unsigned int list)
 	       (k2->debt.rate ? rate_ns(k2->debt.rate, most) : 0);
 }
 
+/* The drive is kept free for expected requests for at most twice the longest gap between two of a flow; then a background request goes. */
+static void check_kept_free(unsigned int list)
+{
+	struct bound_request r;
+
+	if (law.requests || !ask_why(list, player_now_ns, &r) || r.why != K2_HOLD_AHEAD || r.met)
+		return;
+	if (!law.kept_free_ns)
+		law.kept_free_ns = player_now_ns;
+	if (player_now_ns > law.kept_free_ns + 2 * law.flow_gap_ns + 2)
+		player_fail("an idle drive is kept free for %llu us, and the longest gap has %llu",
+			    (unsigned long long)(player_now_ns - law.kept_free_ns) / 1000,
+			    (unsigned long long)law.flow_gap_ns / 1000);
+}
+
 /* Checks a background list that waits although the drive has a slot: K2 has to name a reason, and something has to run the queue later. */
 static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 {
@@ -595,6 +620,7 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 	if (until_ns != BOUND_AT_END && until_ns > player_now_ns + longest_hold_ns(list))
 		player_fail("a background request is held for %llu us",
 			    (unsigned long long)(until_ns - player_now_ns) / 1000);
+	check_kept_free(list);
 	/* with requests in the drive, a completion runs the queue; at the time that one bound names, another may hold the request */
 	if (until_ns && !law.requests && until_ns != BOUND_AT_END && !ask_at(list, until_ns))
 		*wish_ns = min(*wish_ns, until_ns);
@@ -708,6 +734,17 @@ static void check_activity(void)
 		player_fail("real-time activity has not ended");
 }
 
+/* Measures the gap between the arrivals of two requests of a flow, unless it is a silence. */
+static void note_arrival(const struct io *io)
+{
+	u64 *arrived_ns = &law.arrived_ns[io->task];
+
+	if (*arrived_ns && io->inserted_ns > *arrived_ns &&
+	    io->inserted_ns - *arrived_ns <= ARRIVALS_GAP_NS_MAX)
+		law.flow_gap_ns = max(law.flow_gap_ns, io->inserted_ns - *arrived_ns);
+	*arrived_ns = io->inserted_ns;
+}
+
 static struct io *subject_dispatch(u32 queue, struct list_head *large)
 {
 	unsigned int level, rt = 0;
@@ -734,6 +771,10 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	io = k2_io(e);
 	unqueue(io);
 	law.chosen[io->level]++;
+	if (io->level == K2_BACKGROUND)
+		law.kept_free_ns = 0;
+	else if (e->list != K2_LIST_URGENT)
+		note_arrival(io);
 	if (k2->ahead.learns && e->list < K2_LIST_BACKGROUND && e->list != K2_LIST_URGENT)
 		check_gone(e);
 	io->law_alone_ns = 0;

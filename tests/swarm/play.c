@@ -16,7 +16,6 @@
 
 #define IOS_MAX 32768
 #define EVENTS_MAX 65536
-#define TASKS_MAX 16
 #define EVENTS_LIMIT 60000 /* events in a play; then tasks stop, and the play drains */
 #define RUN_NS 2000 /* delay until a worker runs a hardware queue */
 #define KICK_NS_MAX 40000 /* longest delay of a run that the scheduler asks for */

@@ -59,6 +59,8 @@ struct io {
 
 /* Most hardware queues of a scenario. */
 #define QUEUES_MAX 8
+/* Most tasks of a scenario. */
+#define TASKS_MAX 16
 
 /* Functions and variables of the player that a scheduler uses. */
 extern u64 player_now_ns;

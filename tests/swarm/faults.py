@@ -235,6 +235,17 @@ K2_FAULTS = (
         "	held_until_ns = a->held_ns + a->patience_ns + 1;",
         "	held_until_ns = BOUND_AT_END;",
     ),
+    Fault(
+        "no tags are kept for real-time tasks",
+        "	unsigned int limit = tags > kept ? tags - kept : 1;",
+        "	unsigned int limit = tags > kept ? tags : 1;",
+        found_soon=True,
+    ),
+    Fault(
+        "the limit on tags is left out while requests wait, if there are many tags",
+        "	return tags < READ_ONCE(k2->tags_enough) || READ_ONCE(k2->levels.filled) ||\n",
+        "	return tags < READ_ONCE(k2->tags_enough) ||\n",
+    ),
 )
 
 MQFQ_FAULTS = (

@@ -86,6 +86,7 @@ static struct {
 	u64 discards; /* discards in the drive that were inserted with a bound on discards */
 	u64 queued[K2_LEVELS]; /* queued requests that are not urgent */
 	u64 queued_urgent;
+	u64 seen; /* queued requests that the dispatcher has collected */
 	struct {
 		u64 queued;
 		bool waits; /* requests wait, and a dispatcher has seen them */
@@ -433,11 +434,22 @@ static void check_oldest(struct k2_entry *e)
 		player_fail("a background request went before an older one that may go");
 }
 
+/* The dispatcher collects all queued requests. */
+static void see_all(void)
+{
+	unsigned int level;
+
+	law.seen = law.queued_urgent;
+	for (level = 0; level < K2_LEVELS; level++)
+		law.seen += law.queued[level];
+}
+
 static void unqueue(struct io *io)
 {
 	unsigned int list = ((struct k2_entry *)io->elv)->list;
 
 	io->queued = false;
+	law.seen--;
 	if (io->urgent)
 		law.queued_urgent--;
 	else
@@ -761,6 +773,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 		law.rt_seen_ns = player_now_ns;
 	}
 	(void)queue;
+	see_all();
 	e = k2_dispatch(k2, player_now_ns, large);
 	check_activity();
 	see_waiting();
@@ -855,6 +868,7 @@ static bool subject_merge(struct list_head *merged, bool (*chosen)(struct io *io
 
 	if (!k2_merge_begin(k2))
 		player_fail("the dispatcher's lock is held");
+	see_all();
 	k2_visit_new(k2, K2_BACKGROUND, offer, &merge);
 	run = k2_merge_end(k2);
 	/* the merged requests are freed, as requests that were never dispatched */
@@ -873,6 +887,20 @@ static u32 subject_limit(const struct io *io, u32 tags)
 	return io->level == K2_BACKGROUND && k2_limits_tags(k2, discards, tags) ?
 		       k2_limit(k2, tags, discards) :
 		       tags;
+}
+
+/*
+ * While requests wait that a dispatcher has seen, tasks outside the real-time class get no tag beyond their share. At other times the limit
+ * may be left out.
+ */
+static void subject_granted(const struct io *io, u32 held, u32 tags)
+{
+	u32 kept = (tags * k2->knobs[K2_KNOB_rt_tags] + 99) / 100;
+
+	if (io->level == K2_BACKGROUND && law.seen && held > max(tags - kept, 1U))
+		player_fail(
+			"a hardware queue has %u tags, the background got %u of them, and rt_tags is %u",
+			tags, held, k2->knobs[K2_KNOB_rt_tags]);
 }
 
 static void subject_destroy(void)
@@ -918,5 +946,6 @@ const struct subject subject_k2 = {
 	.dispatch = subject_dispatch,
 	.piece = subject_piece,
 	.limit = subject_limit,
+	.granted = subject_granted,
 	.check = subject_check,
 };

@@ -67,6 +67,8 @@ static struct {
 	u32 task_count;
 	struct flash *flash;
 	u32 tags_used[QUEUES_MAX];
+	u32 tags_of[QUEUES_MAX]
+		   [LEVELS_MAX]; /* those of @tags_used that requests of each level hold */
 	unsigned long runs, kicks; /* bitmaps of hardware queues that will be run */
 	unsigned long offline; /* bitmap of hardware queues without an online CPU */
 	bool busy; /* the drive has refused a request: the queues are run after BUSY_NS */
@@ -218,11 +220,18 @@ static void end_io(struct io *io)
 		push(player_now_ns + 1000 * task->values[TASK_THINK], EVENT_TASK, number);
 }
 
-static void release_tag(u32 queue)
+static void take_tag(const struct io *io)
+{
+	now.tags_used[io->queue]++;
+	now.tags_of[io->queue][io->level]++;
+}
+
+static void release_tag(u32 queue, u8 level)
 {
 	u32 i;
 
 	now.tags_used[queue]--;
+	now.tags_of[queue][level]--;
 	for (i = 0; i < now.task_count; i++)
 		if (now.tasks[i].waiting && queue_of(&now.tasks[i]) == queue)
 			want_more(i);
@@ -231,11 +240,12 @@ static void release_tag(u32 queue)
 static void finish(struct io *io)
 {
 	u32 queue = io->queue;
+	u8 level = io->level;
 
 	if (subject->finish(io))
 		run_later(queue);
 	end_io(io);
-	release_tag(queue);
+	release_tag(queue, level);
 }
 
 /* Submits a request to the drive. */
@@ -260,7 +270,7 @@ static void insert_pieces(struct io *whole, u32 sectors)
 
 		pieces[count] = make(whole->queue, whole, n);
 		pieces[count++]->parent = whole;
-		now.tags_used[whole->queue]++;
+		take_tag(whole);
 		left -= n;
 	}
 	whole->parts = count;
@@ -279,7 +289,7 @@ static void insert(struct io *io)
 {
 	if (is_large(io) && io->sectors / subject->piece(io) < 1023) {
 		insert_pieces(io, subject->piece(io));
-		release_tag(io->queue);
+		release_tag(io->queue, io->level);
 	} else {
 		subject->insert(&io, 1, false);
 	}
@@ -339,7 +349,7 @@ static void merge(void)
 		io = list_entry(node, struct io, node);
 		list_del_init(node);
 		end_io(io);
-		release_tag(io->queue);
+		release_tag(io->queue, io->level);
 		count++;
 	}
 }
@@ -396,14 +406,18 @@ static void want_more(u32 number)
 			.weight = task->values[TASK_WEIGHT],
 		};
 		u32 sectors = like.op == IO_FLUSH ? 0 : 2 * task->values[TASK_KIB];
+		struct io *io;
 		u32 limit = subject->limit ? subject->limit(&like, now.tags) : now.tags;
 
 		if (now.tags_used[queue] >= limit)
 			break;
 		task->waiting--;
-		now.tags_used[queue]++;
 		submitted++;
-		insert(make(queue, &like, sectors));
+		io = make(queue, &like, sectors);
+		take_tag(io);
+		if (subject->granted)
+			subject->granted(io, now.tags_of[queue][io->level], now.tags);
+		insert(io);
 		if (subject->merge && dice_percent(&now.dice, now.faults[FAULTS_MERGE]))
 			merge();
 	}

@@ -59,6 +59,8 @@ struct io {
 
 /* Most hardware queues of a scenario. */
 #define QUEUES_MAX 8
+/* Most I/O priorities. */
+#define LEVELS_MAX 10
 /* Most tasks of a scenario. */
 #define TASKS_MAX 16
 
@@ -93,6 +95,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void player_fail(const char *for
  * and the block layer waits until those in it have ended; optional
  * @piece: returns the most sectors that this request may have without being split; 0: any number; optional
  * @limit: returns how many of the hardware queue's @tags scheduler tags requests like this may use; optional
+ * @granted: checks laws when a request has got a tag: requests of its priority now hold @held of its hardware queue's @tags; optional
  * @check: checks laws after each event. @runs: bitmap of hardware queues that will be run; @armed_ns: expiry of the timer, 0: not armed
  */
 struct subject {
@@ -113,6 +116,7 @@ struct subject {
 	void (*leave)(u32 queue, bool leaves);
 	u32 (*piece)(const struct io *io);
 	u32 (*limit)(const struct io *io, u32 tags);
+	void (*granted)(const struct io *io, u32 held, u32 tags);
 	void (*check)(unsigned long runs, u64 armed_ns);
 };
 

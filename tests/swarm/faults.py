@@ -246,6 +246,18 @@ K2_FAULTS = (
         "	return tags < READ_ONCE(k2->tags_enough) || READ_ONCE(k2->levels.filled) ||\n",
         "	return tags < READ_ONCE(k2->tags_enough) ||\n",
     ),
+    Fault(
+        "a real-time request that the driver returned counts as in the drive for ever",
+        "		atomic_dec(&k2->rt_inflight_all);",
+        "		if (done)\n			atomic_dec(&k2->rt_inflight_all);",
+        found_soon=True,
+    ),
+    Fault(
+        "the longest gap between real-time arrivals is never forgotten",
+        "a->period_ns = recent_max(a->period_ns, gap_ns, ACTIVITY_DECAY_SHIFT);",
+        "a->period_ns = max(a->period_ns, gap_ns);",
+        found_soon=True,
+    ),
 )
 
 MQFQ_FAULTS = (

@@ -100,7 +100,11 @@ static struct {
 	u64 went, rt_went;
 	u64 latest_ns; /* latest dispatch of a request */
 	u64 rt_seen_ns,
-		rt_gap_ns; /* latest dispatch with real-time requests queued; longest time between two such */
+		rt_gap_ns; /* latest dispatch with real-time requests queued; longest recent time between two such */
+	bool rt_left; /* real-time requests were still queued after the latest dispatch of one, so they are no arrivals */
+	bool rt_watched; /* K2 has watched real-time activity since the latest arrival: no other gap lets the longest one lapse */
+	u64 rt_inflight; /* real-time requests in the drive */
+	u64 left_ns; /* when a request left the drive last */
 	u64 first_ns[QUEUES_MAX][K2_LISTS]; /* insertion of the last dispatched, by queue and list */
 	u64 debt_limit_most; /* largest limit of the debt, in sectors */
 	u64 pause_ns, empty_ns; /* the debt's fields of these names at the last check of charges */
@@ -164,13 +168,18 @@ static bool bounds_are_on(void)
 				       k2->target.target_ns != TARGET_AUTO);
 }
 
-static u64 most_requests(void)
+static u64 inflight_max(void)
 {
 	u64 most = k2->knobs[K2_KNOB_inflight_max];
 
 	if (most == KNOB_AUTO)
 		most = k2->knobs[K2_KNOB_rt_target_us] ? BOUND_NONE : K2_INFLIGHT_MAX;
-	return bounds_are_on() ? most : BOUND_NONE;
+	return most;
+}
+
+static u64 most_requests(void)
+{
+	return bounds_are_on() ? inflight_max() : BOUND_NONE;
 }
 
 /* Asks K2's bounds, on a copy, whether they hold a background list at a future time, if nothing happens until then. Fills @r. */
@@ -638,6 +647,42 @@ static void check_held(unsigned int list, u64 armed_ns, u64 *wish_ns)
 		*wish_ns = min(*wish_ns, until_ns);
 }
 
+static u64 queued_rt(void)
+{
+	u64 rt = 0;
+	unsigned int level;
+
+	for (level = 0; level < K2_RT_LEVELS; level++)
+		rt += law.queued[level];
+	return rt;
+}
+
+/* When the grace after the latest real-time arrival is over. */
+static u64 quiet_ns(void)
+{
+	return law.rt_seen_ns + max_t(u64, ACTIVITY_GAPS * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN) +
+	       1000;
+}
+
+static bool is_quiet(void)
+{
+	return !queued_rt() && !law.rt_inflight && player_now_ns > quiet_ns();
+}
+
+/*
+ * When bounds are in force only during real-time activity, and that is over, the drive has all of the background, except discards. If the
+ * drive was full, K2 notices the end of activity as the next request leaves it.
+ */
+static void check_no_pause(void)
+{
+	bool when_active = k2->knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE ||
+			   k2->knobs[K2_KNOB_rt_target_us] == KNOB_AUTO;
+	bool was_full = law.requests >= inflight_max() && law.left_ns <= quiet_ns();
+
+	if (when_active && !was_full && is_quiet() && law.background[FLOOR_REQUESTS].queued)
+		player_fail("a background request waits after the end of real-time activity");
+}
+
 static void check_waiting(u64 armed_ns)
 {
 	u64 wish_ns = BOUND_AT_END;
@@ -682,8 +727,10 @@ static void subject_check(unsigned long runs, u64 armed_ns)
 	check_knobs();
 	check_bucket();
 	check_idle_drive();
-	if (!runs)
+	if (!runs) {
+		check_no_pause();
 		check_waiting(armed_ns);
+	}
 }
 
 /* --- calls of the player --------------------------------------------------------------------------------------- */
@@ -695,6 +742,7 @@ static bool subject_set(unsigned int knob, u64 value)
 	if (k2_configure(k2, knob, value))
 		player_fail("knob %s refused %llu", k2_knob_infos[knob].name,
 			    (unsigned long long)value);
+	law.rt_watched &= k2->activity.watched;
 	if (knob == K2_KNOB_discard_kib_max)
 		law.discards_set = true;
 	if (floor_interval_ns() != interval_ns)
@@ -736,14 +784,25 @@ static bool subject_has_work(u32 queue)
 /* Checks that real-time activity ends when its grace is over, from arrivals alone. */
 static void check_activity(void)
 {
-	u64 grace_ns = max_t(u64, ACTIVITY_GAPS * law.rt_gap_ns, ACTIVITY_GRACE_NS_MIN);
-	unsigned int level, rt = atomic_read(&k2->rt_inflight_all);
-
-	for (level = 0; level < K2_RT_LEVELS; level++)
-		rt += law.queued[level];
-	if (k2->activity.watched && k2->activity.active && !rt && law.rt_seen_ns &&
-	    player_now_ns > law.rt_seen_ns + grace_ns + 1000)
+	if (k2->activity.watched && k2->activity.active && law.rt_seen_ns && is_quiet())
 		player_fail("real-time activity has not ended");
+}
+
+/* Notes the arrival of real-time requests that are queued. The longest gap counts a 64th less with each later arrival. */
+static void see_rt(void)
+{
+	u64 gap_ns = player_now_ns - law.rt_seen_ns;
+
+	if (!queued_rt()) {
+		law.rt_left = false;
+		return;
+	}
+	if (!law.rt_left && law.rt_seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
+		law.rt_gap_ns =
+			max(law.rt_gap_ns - (law.rt_watched ? law.rt_gap_ns / 64 : 0), gap_ns);
+	law.rt_watched = k2->activity.watched;
+	law.rt_seen_ns = player_now_ns;
+	law.rt_left = true;
 }
 
 /* Measures the gap between the arrivals of two requests of a flow, unless it is a silence. */
@@ -759,20 +818,11 @@ static void note_arrival(const struct io *io)
 
 static struct io *subject_dispatch(u32 queue, struct list_head *large)
 {
-	unsigned int level, rt = 0;
 	struct k2_entry *e;
 	struct io *io;
 
-	for (level = 0; level < K2_RT_LEVELS; level++)
-		rt += law.queued[level];
-	if (rt) {
-		u64 gap_ns = player_now_ns - law.rt_seen_ns;
-
-		if (law.rt_seen_ns && gap_ns <= ACTIVITY_PERIOD_NS_MAX)
-			law.rt_gap_ns = max(law.rt_gap_ns, gap_ns);
-		law.rt_seen_ns = player_now_ns;
-	}
 	(void)queue;
+	see_rt();
 	see_all();
 	e = k2_dispatch(k2, player_now_ns, large);
 	check_activity();
@@ -783,6 +833,10 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 		return NULL;
 	io = k2_io(e);
 	unqueue(io);
+	if (io->level != K2_BACKGROUND) {
+		law.rt_inflight++;
+		law.rt_left = queued_rt();
+	}
 	law.chosen[io->level]++;
 	if (io->level == K2_BACKGROUND)
 		law.kept_free_ns = 0;
@@ -809,6 +863,8 @@ static void leave(struct io *io)
 	struct k2_entry *e = (struct k2_entry *)io->elv;
 
 	law.requests--;
+	law.left_ns = player_now_ns;
+	law.rt_inflight -= io->level != K2_BACKGROUND;
 	law.sectors -= k2_sectors(e);
 	law.discards -= e->list == K2_LIST_DISCARDS;
 	law.written -= io->law_cost;

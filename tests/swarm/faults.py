@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Faults that are put back into sched/: which law of the swarm test finds each, after how many scenarios.
 
-K2 once had its faults; those of MQFQ and fifo are invented for the test.
+K2 once had most of its faults; the others, and those of MQFQ and fifo, are invented for the test.
 
 `make swarm-faults` prints a table; its exit status is 1 if a fault is not found.
 """

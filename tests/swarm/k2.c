@@ -515,8 +515,10 @@ static void k2_picked(struct k2_entry *e)
 	*first = io->inserted_ns;
 	if (list_empty(k2_node(e))) {
 		/* the request is taken to be split: it goes on waiting, but cannot be dispatched before its pieces are inserted */
-		bool waits = law.background[FLOOR_REQUESTS].waits;
+		bool waits;
 
+		see_waiting();
+		waits = law.background[FLOOR_REQUESTS].waits;
 		law.taken++;
 		unqueue(io);
 		law.background[FLOOR_REQUESTS].waits = waits;

@@ -102,7 +102,8 @@ struct instance {
  *	then merge_join(). No request may be dispatched meanwhile. Does nothing if no request is queued, or if it would have to
  *	wait. Returns true if the hardware queues should be run. NULL: the scheduler never merges
  * @merge_remove: called during merge_join() when a queued request was merged into another one
- * @bio_merge: as bio_merge of the block layer, instead of @merge; for a scheduler whose queues have a lock each, see merge.h
+ * @bio_merge: as bio_merge of the block layer, instead of @merge, never for a polled bio; for a scheduler whose queues have a lock
+ *	each, see merge.h
  * @allow_merge: as allow_merge of the block layer, during blk_bio_list_merge() in @bio_merge
  *
  * @splits: returns true if @piece may return other than 0 now. NULL: the scheduler never splits, and @piece and @is_new are unused

@@ -11,6 +11,10 @@
  *
  * The hash table and q->last_merge belong to the disk, so one lock must protect them. A scheduler whose queues have a lock each instead
  * lets bios join the latest requests of one list (blk_bio_list_merge(), as kyber does). It never merges two requests.
+ *
+ * Polled bios also end here. The drive completes a polled request only when its task polls, so a task that does not poll could
+ * keep all slots of a scheduler that bounds the requests in the drive. Such a bio is submitted again as one that an interrupt
+ * completes: see merge_unpoll().
  */
 #ifndef TAILGATE_ELEVATOR_MERGE_H
 #define TAILGATE_ELEVATOR_MERGE_H
@@ -98,22 +102,43 @@ static noinline bool merge_try(struct instance *instance, struct bio *bio, unsig
 	return merge.is_done;
 }
 
-static noinline bool merge_or_split(struct instance *instance, struct bio *bio,
-				    unsigned int nr_segs)
+/*
+ * Submits a polled bio again as one that an interrupt completes. Return: true, the bio was taken.
+ *
+ * The block layer polls no bio without REQ_POLLED: its bi_cookie remains BLK_QC_T_NONE, and bio_poll() returns 0. A task that polls
+ * for it spins until the interrupt has called bi_end_io. The block layer relies on this when it splits a polled bio.
+ *
+ * Clearing REQ_POLLED is not enough. The caller may have chosen the request's hardware queue from the flags before (the cached
+ * request of a plug, and cmd_flags in 6.1): a queue without interrupts, on which nobody would poll for the bio. So the bio begins
+ * anew, at the head of the bios that this task is submitting. It was throttled and counted already, so not by submit_bio_noacct().
+ *
+ * REQ_NOMERGE keeps other polled bios out of the request. A plug would merge them without calling us, and on 6.1 a bio with
+ * REQ_ALLOC_CACHE must not end in an interrupt; bio_clear_polled() clears that flag there.
+ */
+static noinline bool merge_unpoll(struct bio *bio)
 {
-	return split_submitted(instance, bio) ||
-	       (recent_ends_may_be_at(&instance->ends, bio->bi_iter.bi_sector) &&
-		merge_try(instance, bio, nr_segs));
+	if (WARN_ON_ONCE(!current->bio_list))
+		return false;
+	bio_clear_polled(bio);
+	bio->bi_opf |= REQ_NOMERGE;
+	bio_list_add_head(current->bio_list, bio);
+	return true;
 }
 
-/* bio_merge: true if the bio was merged into a request, or is too large and is being split. */
+/* bio_merge: true if the bio was merged into a request, is too large and is being split, or is submitted again. */
 static bool merge_bio(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
 	struct instance *instance = instance_of(q);
 
-	if (this_scheduler.splits && unlikely(this_scheduler.splits(&instance->algorithm)))
-		return merge_or_split(instance, bio, nr_segs);
-	return recent_ends_may_be_at(&instance->ends, bio->bi_iter.bi_sector) &&
+	if (this_scheduler.splits && unlikely(this_scheduler.splits(&instance->algorithm)) &&
+	    split_submitted(instance, bio))
+		return true;
+	if (unlikely(bio->bi_opf & REQ_POLLED))
+		return merge_unpoll(bio);
+	if (this_scheduler.bio_merge)
+		return this_scheduler.bio_merge(q, bio, nr_segs);
+	return this_scheduler.merge &&
+	       recent_ends_may_be_at(&instance->ends, bio->bi_iter.bi_sector) &&
 	       merge_try(instance, bio, nr_segs);
 }
 

@@ -26,6 +26,7 @@ static struct elevator_type this_type = {
 	.ops = {
 		.init_sched = setup_init_sched,
 		.exit_sched = setup_exit_sched,
+		.bio_merge = merge_bio,
 		.prepare_request = ELV_PRIVATE_IS_SHARED ? requests_prepare : NULL,
 		.insert_requests = requests_insert,
 		.has_work = requests_wait,
@@ -44,15 +45,12 @@ static void __init scheduler_add_optional(struct elevator_mq_ops *ops)
 		ops->depth_updated = tags_depth_updated;
 	}
 	if (this_scheduler.merge) {
-		ops->bio_merge = merge_bio;
 		ops->allow_merge = merge_is_allowed;
 		ops->request_merged = merge_grew;
 		ops->requests_merged = merge_joined;
 	}
-	if (this_scheduler.bio_merge) {
-		ops->bio_merge = this_scheduler.bio_merge;
+	if (this_scheduler.bio_merge)
 		ops->allow_merge = this_scheduler.allow_merge;
-	}
 }
 
 static int __init scheduler_module_init(void)

@@ -55,7 +55,8 @@ def of(module: str, *parts: str) -> tuple[str, ...]:
 #: of its own: that finds what goes wrong only when CPUs work at once. The order is that in which they run.
 CONDITIONS = (
     *("sysfs", "levels", "inherit", "order", "loads", "paths", "merges", "flush", "scsi", "split", "pieces"),
-    *("iocost", "stack", "both", "neighbours", "unplug", "hotplug", "paged", "data vflash0", "data nullb0"),
+    *("iocost", "stack", "both", "neighbours", "polled", "unplug", "hotplug", "paged"),
+    *("data vflash0", "data nullb0"),
 )
 #: Parts that judge times, rates, or what K2 has learned from them: they run in virtual time only, where the
 #: host's speed changes nothing. Parts that patch the kernel's text (tracepoints) run there too, as emulation
@@ -68,8 +69,8 @@ TIMES = (
 #: (kernel/elevator) k2's parts show most.
 OTHER_CONDITIONS = (
     *of("mqfq", "sysfs", "order", "loads", "paths", "merges", "flush", "scsi", "unplug", "hotplug", "churn"),
-    *of("mqfq", "data vflash0", "data nullb0"),
-    *of("fifo", "sysfs", "data vflash0"),
+    *of("mqfq", "polled", "data vflash0", "data nullb0"),
+    *of("fifo", "sysfs", "polled", "data vflash0"),
 )
 OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags", "policies")
 #: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
@@ -85,9 +86,10 @@ ORDINARY_ONLY = {
     "sysfs",
     "passthrough",
     "neighbours",
+    "polled",
     "paged",
-    *of("mqfq", "sysfs", "flush"),
-    *of("fifo", "sysfs", "data vflash0"),
+    *of("mqfq", "sysfs", "flush", "polled"),
+    *of("fifo", "sysfs", "polled", "data vflash0"),
 }
 #: Parts in which a machine with one CPU finds nothing that those with several do not find too.
 SEVERAL_CPUS_ONLY = {"sysfs", "loads", "flush", "neighbours", "data nullb0"}

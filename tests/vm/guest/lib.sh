@@ -244,7 +244,7 @@ kernel_log() { # NAME: prints the kernel log since this part began; the host che
 }
 clean_up() { # removes all disks and schedulers, whatever state the part left
 	fail_no_more
-	for pid in $(pidof fio sample levels order paged pieces sg); do
+	for pid in $(pidof fio sample levels order paged pieces polled sg); do
 		kill -9 $pid
 	done
 	wait

@@ -118,9 +118,12 @@ static void split_make_work(struct work_struct *upkeep)
 {
 	struct split *s = container_of(upkeep, struct split, upkeep);
 
-	/* without memory, the module's workqueue stays in use */
-	WRITE_ONCE(s->workers, alloc_workqueue("%s_%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 1,
-					       this_scheduler.name, s->name));
+	/*
+	 * Without memory, the module's workqueue stays in use. Release: another CPU must not see the pointer before the workqueue
+	 * itself. READ_ONCE() in split_workers() suffices there, as all of the workqueue is reached through the pointer.
+	 */
+	smp_store_release(&s->workers, alloc_workqueue("%s_%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 1,
+						       this_scheduler.name, s->name));
 	split_put(s);
 }
 

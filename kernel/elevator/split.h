@@ -12,9 +12,14 @@
  *
  * The worker waits for scheduler tags of its disk. Disks can be stacked, such as a loop device on a file: then the upper disk's
  * worker waits for I/O of the lower disk, which may wait for the lower disk's worker. When memory is short, a workqueue has only
- * one thread, its rescuer. So each disk has a workqueue of its own. It is created when the disk's first request is taken apart;
- * until then a workqueue of the module is used. A work item (upkeep) creates and destroys it, because a thread cannot be created
- * while a queue is frozen, and because the last reference may be dropped by the workqueue's own worker.
+ * one thread, its rescuer. So each disk that splits has a workqueue of its own. Its creation begins when a knob switches splitting on
+ * (split_expect()), or else, if the pieces come from a latency target, with the first bio that may have to be split. Disks that
+ * never split have none. A work item (upkeep) creates and destroys it, because a thread cannot be created while a queue is frozen,
+ * and because the last reference may be dropped by the workqueue's own worker.
+ *
+ * Until the workqueue exists, one of the module is used, which all disks share. Stacked disks could deadlock then: if memory is short
+ * from the moment that splitting is switched on, so that the creation waits for it, and both disks take requests apart meanwhile. The
+ * same holds for good if the creation fails for want of memory.
  */
 #ifndef TAILGATE_ELEVATOR_SPLIT_H
 #define TAILGATE_ELEVATOR_SPLIT_H
@@ -138,6 +143,15 @@ static struct workqueue_struct *split_workers(struct split *s)
 		queue_work(split_upkeep, &s->upkeep);
 	}
 	return workers ? workers : split_stand_in;
+}
+
+/* A knob was set: if requests may be split from now on, begins to create the workqueues before one is. */
+static inline void split_expect(struct instance *instance)
+{
+	if (this_scheduler.piece(&instance->algorithm, 0, false))
+		split_workers(instance->split);
+	if (this_scheduler.piece(&instance->algorithm, 0, true))
+		split_workers(instance->discard_split);
 }
 
 /*
@@ -447,8 +461,12 @@ static noinline bool split_submitted(struct instance *instance, struct bio *bio)
 {
 	bool discards = bio_op(bio) == REQ_OP_DISCARD;
 	unsigned int piece = this_scheduler.piece(&instance->algorithm, bio->bi_ioprio, discards);
+	struct split *s = split_of(instance, discards);
 
-	return piece && split_bio(split_of(instance, discards), bio, piece);
+	if (!piece)
+		return false;
+	split_workers(s); /* it may be needed when the request is inserted */
+	return split_bio(s, bio, piece);
 }
 
 /* Takes requests that are too large from @list, which is being inserted: discards, or all other requests. */

@@ -9,6 +9,7 @@
 #include <linux/sysfs.h>
 
 #include "instance.h"
+#include "split.h"
 
 static ssize_t sysfs_show_knob(struct elevator_queue *eq, char *page, unsigned int number)
 {
@@ -64,6 +65,8 @@ static ssize_t sysfs_store_knob(struct elevator_queue *eq, const char *page, siz
 		err = sysfs_configure(instance, number, value);
 	if (err)
 		return err;
+	if (this_scheduler.splits)
+		split_expect(instance);
 	blk_mq_run_hw_queues(instance->q, true); /* a larger bound may let a request go now */
 	return length;
 }

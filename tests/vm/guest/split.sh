@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that background requests larger than split_kib are dispatched in pieces, each counted once, and real-time requests whole, on
-# each path to the scheduler; and that the knob accepts valid values only.
+# each path to the scheduler; that the knob accepts valid values only; and that a disk gets its own worker before its first request
+# is split, and not before splitting is switched on.
 vflash memory_backed=1 capacity_mib=320 # mkfs.xfs wants 300
 attach vflash0
 Q=/sys/block/vflash0/queue
 SPLIT=$Q/iosched/split_kib
 echo 512 > $Q/max_sectors_kb
+
+workers() { # prints the number of vflash0's own workers
+	cat /proc/[0-9]*/comm 2> /dev/null | grep -c k2_vflash0
+}
+has_worker() {
+	[ $(workers) = 1 ]
+}
+expect "workers without splitting" "$(workers)" 0
 
 refused() { # ERROR TEXT
 	expect "'$2' to split_kib" "$(put $SPLIT "$2")" $1
@@ -15,6 +24,7 @@ for value in 0 4 508 512 8; do
 	echo $value > $SPLIT || fail "$value is refused"
 	expect "split_kib" "$(cat $SPLIT)" $value
 done
+await "splitting has no worker" has_worker
 for value in 1 2 6 10 510 abc -4 '\n' 4k; do
 	refused EINVAL "$value"
 done

@@ -9,7 +9,7 @@
  *   kbtf_asserts.h    a static assertion for the size of each structure that compat/elevator.h and blkcg.h copy, and for the
  *                     offset and the exact C type of each member; the values of enum elv_merge; a declaration of each
  *                     function that we call. A difference is a compile error, never a crash at run time. Type information
- *                     has no macros: a test that depends on BLK_MQ_INSERT_AT_HEAD checks its value (tests/vm, order).
+ *                     has no macros: a test that depends on BLK_MQ_INSERT_AT_HEAD checks its value (tests/vm, returned).
  *
  * Distributions change these structures within a stable series, so nothing here looks at a version number. Needs only a
  * C compiler, so that DKMS can run it. BTF: Documentation/bpf/btf.rst. Memory is never freed: the program is short.

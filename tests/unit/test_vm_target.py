@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 from tailgate import main as cli
+from tailgate.base.paths import ROOT
 from tailgate.guest import kernels, kvm, machine, modules, programs
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.machine import Job, Outcome
 from tailgate.guest.qemu import VirtualMachine
 from tailgate.runs.folder import read_measurements, read_run
 from tailgate.runs.measurements import digits
+from tailgate.simulator.knobs import declared
 from tailgate.spec import drive, experiment, plan
+from tailgate.spec.scheduler import Knob, Scheduler
 from tailgate.targets import vm
 from tailgate.targets.resolve import resolve
+from tailgate.targets.vm_chunk import experiment_knobs, our_module
 
 OnRecord = Callable[[str, bytes], None]
 
@@ -479,3 +483,23 @@ def test_usage_errors(arguments: list[str], message: str, capsys: pytest.Capture
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["list"]) == 0
     assert "k2/fig8" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("knobs", "module"),
+    [
+        ({"inflight_max": 8, "rt_target_us": "auto"}, "k2"),
+        ({"ahead_lo_kib": 8}, "k2_experiments"),
+        ({"rt_target_us": "auto", "bound_mode": "placebo"}, "k2_experiments"),
+        ({"bound_mode": "ahead"}, "k2_experiments"),
+    ],
+)
+def test_k2_has_the_module_that_has_its_knobs(knobs: dict[str, Knob], module: str) -> None:
+    assert our_module(Scheduler(label="k2", name="k2", knobs=knobs)) == module
+
+
+def test_knobs_for_experiments_are_told_from_the_products() -> None:
+    """docs/k2/reference.md has one row for each knob of the product."""
+    rows = (ROOT / "docs/k2/reference.md").read_text().partition("\n| removed")[0]
+    product = {knob for knob in declared()["k2"] if f"| `{knob}`" in rows}
+    assert experiment_knobs() == declared()["k2"].keys() - product

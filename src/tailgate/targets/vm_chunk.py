@@ -4,13 +4,16 @@
 A chunk is one boot: one scheduler, its loads in a fixed order, the drive's module loaded anew before each.
 """
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from tailgate.base.errors import UsageError
+from tailgate.base.paths import ROOT
 from tailgate.guest import machine
 from tailgate.guest.kernels import Kernel
 from tailgate.guest.qemu import VirtualMachine
@@ -51,14 +54,19 @@ class Attempt:
 
 
 def our_module(scheduler: Scheduler) -> str | None:
-    """The name of a scheduler's module, if it is Tailgate's; for k2, of the experimental one if a knob needs
-    that.
+    """The name of a scheduler's module, if it is Tailgate's; for k2, of the experimental one if only that
+    has a knob.
     """
     if scheduler.name == "none" or scheduler.name in SCHEDULER_MODULES:
         return None
-    knobs = scheduler.knobs.items()
-    sets_more = any(knob.startswith("ahead_") or value == "placebo" for knob, value in knobs)
-    return "k2_experiments" if scheduler.name == "k2" and sets_more else scheduler.name
+    experimental = scheduler.name == "k2" and not experiment_knobs().isdisjoint(scheduler.knobs)
+    return "k2_experiments" if experimental else scheduler.name
+
+
+@lru_cache
+def experiment_knobs() -> frozenset[str]:
+    """K2's knobs that k2_experiments.ko has and k2.ko lacks, from their table in sched/."""
+    return frozenset(re.findall(r"\bknob\((\w+), \"", (ROOT / "sched/experiments.h").read_text()))
 
 
 def our_modules(run: Run, path: Path, folder: Path) -> dict[str, bytes]:

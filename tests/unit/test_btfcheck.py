@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.unit.programs import WATCHDOG_S
 
 from tailgate.guest.kernels import Kernel, cached_kernels
 
@@ -218,7 +219,7 @@ def check(btfcheck: Path, blob: bytes | None, folder: Path) -> Checked:
         [btfcheck, source, folder],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WATCHDOG_S,
         env={"ASAN_OPTIONS": "detect_leaks=0"},  # it never frees
     )
     if done.returncode:
@@ -395,7 +396,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     env["LANG"] = env["LC_ALL"] = "C.UTF-8"  # in which compilers quote with other characters
     command = ["make", "-s", "-C", str(KERNEL), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=WATCHDOG_S, env=env, check=False)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.unit.programs import WATCHDOG_S
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import cache_dir
@@ -247,7 +248,7 @@ def test_one_prepares_kernels_and_the_other_waits(tmp_path: Path, monkeypatch: p
     with kernels._locked(tmp_path, said.put):
         other = threading.Thread(target=lambda: enter(tmp_path, said))
         other.start()
-        assert said.get(timeout=60) == "kernels: waiting for another tailgate that prepares them"
+        assert said.get(timeout=WATCHDOG_S) == "kernels: waiting for another tailgate that prepares them"
         time.sleep(0.2)
         assert said.empty()
     other.join()

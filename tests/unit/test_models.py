@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.unit.programs import ROOT
+from tests.unit.programs import ROOT, WATCHDOG_S
 
 MODELS = ROOT / "tests/models"
 MEMORY_MIB = 2048
 DEPTH = 10_000
-LIMIT_S = 300
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ def search(case: Case, text: str, folder: Path) -> str:
     compile_pan = ["gcc", "-w", f"-DMEMLIM={MEMORY_MIB}", *flags, "pan.c", "-o", "pan"]
     subprocess.run(compile_pan, cwd=folder, check=True)
     run_pan = ["./pan", f"-m{DEPTH}", "-w22", *(["-a", "-f"] if case.claim else [])]
-    done = subprocess.run(run_pan, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(run_pan, cwd=folder, capture_output=True, text=True, timeout=WATCHDOG_S)
     answer = done.stdout + done.stderr
     complete = not re.search("not completed|max search depth|truncated", answer)
     return "" if done.returncode == 0 and complete and "errors: 0" in answer else answer

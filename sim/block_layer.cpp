@@ -126,7 +126,16 @@ BlockLayer::BlockLayer(Engine &engine, std::vector<Processor> &processors, const
 		make_elevator(config);
 	configure(config.scheduler.knobs);
 	if (config.check)
-		checker_.emplace(promises_of(config.scheduler));
+		start_checker();
+}
+
+void BlockLayer::start_checker()
+{
+	std::optional<sim_promises> promises;
+
+	if (scheduler_ && scheduler_->promises)
+		scheduler_->promises(elevator_.get(), &promises.emplace());
+	checker_.emplace(promises);
 }
 
 /// Applies the limits of the driver to the drive.
@@ -223,26 +232,6 @@ std::map<std::string, uint64_t> BlockLayer::state() const
 	for (uint32_t i = 0; scheduler_->state_names[i]; i++)
 		out[scheduler_->state_names[i]] = scheduler_->state(elevator_.get(), i);
 	return out;
-}
-
-Promises BlockLayer::promises_of(const Scheduler &scheduler) const
-{
-	if (!scheduler_ || !scheduler_->bounds)
-		return {};
-	auto knob = [&](const std::string &name) -> uint64_t {
-		auto set = scheduler.knobs.find(name);
-
-		if (set != scheduler.knobs.end())
-			return set->second;
-		for (uint32_t i = 0; i < scheduler_->knob_count; i++)
-			if (name == scheduler_->knobs[i].name)
-				return scheduler_->knobs[i].initial;
-		throw std::logic_error("the checker knows a knob " + name + " that there is not");
-	};
-	/* with bound_when active the bounds are not always in force */
-	uint64_t bounded = !knob("bound_when");
-	return { bounded * knob("inflight_max"), bounded * knob("inflight_kib_max"), true,
-		 !knob("be_floor_iops") };
 }
 
 // --- requests -------------------------------------------------------------------------------------------------------
@@ -569,7 +558,7 @@ bool BlockLayer::dispatch_some(Queue &queue)
 		return false;
 	}
 	if (checker_)
-		checker_->chosen(*rq);
+		checker_->chosen(*rq, engine_.now_ns);
 	Request *request = reinterpret_cast<Request *>(rq);
 	Queue &own = queues_[rq->queue];
 	if (issue(request))
@@ -593,7 +582,7 @@ bool BlockLayer::issue(Request *request)
 	request->command.sector = request->rq.sector;
 	request->command.sectors = request->rq.sectors;
 	if (checker_ && request->rq.op != SIM_FLUSH)
-		checker_->issued(request->rq, engine_.now_ns);
+		checker_->issued(engine_.now_ns);
 	sim_drive_submit(drive_.get(), queue.index, &request->command, engine_.now_ns);
 	return true;
 }

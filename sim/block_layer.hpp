@@ -169,7 +169,7 @@ class BlockLayer
 	static Drive make_drive(const flash_parameters &parameters);
 	void attach(const Device &device, flash_parameters &parameters);
 	void make_elevator(const Config &config);
-	Promises promises_of(const Scheduler &scheduler) const;
+	void start_checker();
 	sim_bio bio_of(const Queue &queue, const Io &io, uint64_t sector, uint32_t sectors) const;
 	bool accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors);
 	bool merge(const Queue &queue, Io *io, uint64_t sector, uint32_t sectors);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Invariants that hold at every step under any load: conservation of requests, the bounds, FIFO within a level and hardware
-// queue, strict order of levels, a monotone clock.
+// Invariants that hold at every step under any load: conservation of requests, a monotone clock, and for a scheduler with K2's
+// levels: FIFO within a level and hardware queue, the order of levels, the fixed bounds, and how often the floor may go against
+// the order and the bound on bytes.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,19 +16,11 @@
 namespace tailgate::sim
 {
 
-/// The promises of a scheduler that are checked; 0: no bound.
-struct Promises {
-	uint64_t inflight_max = 0; ///< most requests in the drive
-	uint64_t inflight_kib_max =
-		0; ///< most KiB in the drive when a background request is dispatched, unless it is alone
-	bool levels = false; ///< it has K2's levels
-	bool strict = true; ///< no request overtakes one of a more urgent level
-};
-
 class Checker
 {
     public:
-	explicit Checker(const Promises &promises) : promises_(promises)
+	/// Promises of a scheduler with K2's levels; of another, none.
+	explicit Checker(const std::optional<sim_promises> &promises) : promises_(promises)
 	{
 	}
 
@@ -34,51 +28,60 @@ class Checker
 	{
 		clock(now_ns);
 		made_++;
-		if (promises_.levels) {
-			order_[&rq] = sequence_++;
-			queued_[level(rq)]++;
-		}
+		if (!promises_)
+			return;
+		order_[&rq] = sequence_++;
+		/* from when background requests wait, none is due before an interval has passed */
+		if (!queued_[level(rq)]++ && level(rq) == BACKGROUND)
+			excepted_ns_[0] = excepted_ns_[1] = now_ns;
 	}
 
 	/// A queued request was taken back, and will be inserted again in pieces.
 	void withdrawn(const sim_request &rq)
 	{
 		made_--;
-		if (promises_.levels) {
-			order_.erase(&rq);
-			queued_[level(rq)]--;
-		}
+		if (!promises_)
+			return;
+		order_.erase(&rq);
+		queued_[level(rq)]--;
 	}
 
 	/// The scheduler has dispatched a request.
-	void chosen(const sim_request &rq)
+	void chosen(const sim_request &rq, uint64_t now_ns)
 	{
-		if (!promises_.levels)
+		clock(now_ns);
+		if (!promises_)
 			return;
-		check_order(rq);
-		/* the floor dispatches background requests in spite of bounds */
-		if (promises_.inflight_kib_max && promises_.strict && level(rq) == 8 &&
-		    sectors_in_drive_ && rq.sectors &&
-		    sectors_in_drive_ + rq.sectors > 2 * promises_.inflight_kib_max)
-			fail("more bytes in the drive than inflight_kib_max");
+		check_fifo(rq);
+		check_bounds(rq, now_ns);
+		queued_[level(rq)]--;
+		chosen_++;
+		chosen_sectors_ += rq.sectors;
+		if (level(rq) == BACKGROUND)
+			return;
+		real_time_chosen_++;
+		real_time_ns_ = now_ns;
+		overtook_ = false;
 	}
 
 	/// A request was issued to the drive.
-	void issued(const sim_request &rq, uint64_t now_ns)
+	void issued(uint64_t now_ns)
 	{
 		clock(now_ns);
-		sectors_in_drive_ += rq.sectors;
-		if (++in_drive_ > promises_.inflight_max && promises_.inflight_max)
-			fail("more requests in the drive than inflight_max");
+		in_drive_++;
 	}
 
 	void completed(const sim_request &rq, uint64_t now_ns)
 	{
 		clock(now_ns);
 		ended_++;
-		sectors_in_drive_ -= rq.sectors;
 		if (!in_drive_--)
 			fail("a request completed that was not in the drive");
+		if (!promises_)
+			return;
+		chosen_--;
+		chosen_sectors_ -= rq.sectors;
+		real_time_chosen_ -= level(rq) != BACKGROUND;
 	}
 
 	void end() const
@@ -91,10 +94,12 @@ class Checker
 	}
 
     private:
+	static constexpr uint32_t BACKGROUND = 8;
+
 	/// K2's level: 0 to 7 real-time, 8 background.
 	static uint32_t level(const sim_request &rq)
 	{
-		return SIM_IOPRIO_CLASS(rq.ioprio) == 1 ? rq.ioprio & 7 : 8;
+		return SIM_IOPRIO_CLASS(rq.ioprio) == 1 ? rq.ioprio & 7 : BACKGROUND;
 	}
 
 	[[noreturn]] static void fail(const std::string &what)
@@ -109,27 +114,71 @@ class Checker
 		now_ns_ = now_ns;
 	}
 
-	void check_order(const sim_request &rq)
+	void check_fifo(const sim_request &rq)
 	{
 		uint64_t &last = last_[{ level(rq), rq.queue }];
 		auto found = order_.find(&rq);
 
 		if (found == order_.end())
 			fail("a request was chosen that was not queued");
-		for (uint32_t above = 0; promises_.strict && above < level(rq); above++)
-			if (queued_[above])
-				fail("a request overtook a more urgent level");
 		if (last > found->second)
 			fail("requests of a level and hardware queue changed their order");
 		last = found->second;
 		order_.erase(found);
-		queued_[level(rq)]--;
 	}
 
-	Promises promises_;
-	uint64_t now_ns_ = 0, sectors_in_drive_ = 0, made_ = 0, ended_ = 0, in_drive_ = 0,
-		 sequence_ = 1;
-	uint64_t queued_[9] = {};
+	void check_bounds(const sim_request &rq, uint64_t now_ns)
+	{
+		bool background = level(rq) == BACKGROUND, overtakes = more_urgent_waits(level(rq));
+		bool bounded = bounds_in_force(now_ns);
+
+		if (bounded && promises_->inflight_max && chosen_ >= promises_->inflight_max)
+			fail("more requests in the drive than inflight_max");
+		if (overtakes && !(background && promises_->floor_ns))
+			fail("a request overtook a more urgent level");
+		if (overtakes && overtook_)
+			fail("be_floor_iops: two requests overtook a waiting real-time request");
+		bool too_large = bounded && background && promises_->inflight_kib_max &&
+				 chosen_sectors_ && rq.sectors &&
+				 chosen_sectors_ + rq.sectors > 2 * promises_->inflight_kib_max;
+		if (too_large && !promises_->floor_ns)
+			fail("more bytes in the drive than inflight_kib_max");
+		if (background)
+			overtook_ = overtakes;
+		if (overtakes || too_large)
+			check_floor(now_ns);
+	}
+
+	/// The floor catches up by one request at most: the second next one is dispatched an interval later.
+	void check_floor(uint64_t now_ns)
+	{
+		if (now_ns < excepted_ns_[0] + promises_->floor_ns)
+			fail("more exceptions from order and inflight_kib_max than be_floor_iops");
+		excepted_ns_[0] = excepted_ns_[1];
+		excepted_ns_[1] = now_ns;
+	}
+
+	bool more_urgent_waits(uint32_t level) const
+	{
+		return std::any_of(queued_, queued_ + level, [](uint64_t n) { return n > 0; });
+	}
+
+	bool bounds_in_force(uint64_t now_ns) const
+	{
+		return !promises_->grace_ns || more_urgent_waits(BACKGROUND) || real_time_chosen_ ||
+		       (real_time_ns_ && now_ns - real_time_ns_ <= promises_->grace_ns);
+	}
+
+	std::optional<sim_promises> promises_;
+	uint64_t now_ns_ = 0, made_ = 0, ended_ = 0, in_drive_ = 0, sequence_ = 1;
+	/// Chosen and not completed: as the scheduler counts what is in the drive.
+	uint64_t chosen_ = 0, chosen_sectors_ = 0, real_time_chosen_ = 0;
+	uint64_t real_time_ns_ = 0; ///< when a real-time request was last chosen
+	/// The latest background request overtook a real-time one, and no real-time request was chosen since.
+	bool overtook_ = false;
+	/// When the latest two background requests were chosen against order or bytes.
+	uint64_t excepted_ns_[2] = {};
+	uint64_t queued_[BACKGROUND + 1] = {};
 	std::map<const sim_request *, uint64_t> order_;
 	std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_;
 };

@@ -255,6 +255,22 @@ static u32 k2_piece_of(void *s, u8 op, u16 ioprio)
 	return op == SIM_FLUSH ? 0 : k2_piece_for(&d->k2, ioprio, op == SIM_DISCARD);
 }
 
+/* From the knobs alone, so that a fault in k2_apply() is noticed. */
+static void k2_promises(void *s, struct sim_promises *promises)
+{
+	struct k2_drive *d = s;
+	const unsigned int *knobs = d->k2.knobs;
+	unsigned int target_us = knobs[K2_KNOB_rt_target_us], iops = knobs[K2_KNOB_be_floor_iops];
+	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_us == KNOB_AUTO;
+
+	promises->inflight_max = knobs[K2_KNOB_inflight_max];
+	if (promises->inflight_max == KNOB_AUTO)
+		promises->inflight_max = target_us ? 0 : K2_INFLIGHT_MAX;
+	promises->inflight_kib_max = knobs[K2_KNOB_inflight_kib_max];
+	promises->grace_ns = when_active ? ACTIVITY_GRACE_NS_MIN : 0;
+	promises->floor_ns = iops ? 1000000000 / iops : 0;
+}
+
 static struct sim_request *k2_try_merge(void *s, const struct sim_bio *bio, u32 max_sectors)
 {
 	struct k2_drive *d = s;
@@ -282,7 +298,6 @@ const struct sim_scheduler sim_k2 = {
 	.name = "k2",
 	.runs_itself = true,
 	.device_wide = true,
-	.bounds = true,
 	.knob_count = K2_KNOB_COUNT,
 	.knobs = k2_knob_infos,
 	.create = k2_create,
@@ -294,6 +309,7 @@ const struct sim_scheduler sim_k2 = {
 	.finish = k2_finish_request,
 	.limit = k2_limit_tags,
 	.piece = k2_piece_of,
+	.promises = k2_promises,
 	.tick = k2_timer,
 	.try_merge = k2_try_merge,
 };

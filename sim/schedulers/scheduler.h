@@ -103,11 +103,26 @@ struct sim_device {
 };
 
 /**
+ * struct sim_promises - what a scheduler with K2's levels promises of each dispatch, with the present values of its knobs
+ * @inflight_max: most requests in the drive; 0: no bound
+ * @inflight_kib_max: most KiB in the drive when a background request is dispatched, unless it is alone; 0: no bound
+ * @grace_ns: the two bounds are in force while a real-time request is queued or in the drive, and this long after the latest
+ *	dispatch of one; 0: always
+ * @floor_ns: least time between two background requests that are dispatched in spite of a waiting real-time request or of
+ *	inflight_kib_max; 0: none is
+ */
+struct sim_promises {
+	u64 inflight_max;
+	u64 inflight_kib_max;
+	u64 grace_ns;
+	u64 floor_ns;
+};
+
+/**
  * struct sim_scheduler - a scheduler; the argument s of the functions is the return value of @create
  * @name: name in /sys/block/.../queue/scheduler
  * @runs_itself: it runs the queue after an insertion, even on kernels that leave this to a worker
  * @device_wide: its requests are those of all hardware queues (QUEUE_FLAG_SQ_SCHED)
- * @bounds: it has the knobs of K2, and their bounds are checked
  * @knob_count: number of @knobs
  * @knobs: its knobs
  * @create: creates a scheduler for a device, which outlives it; returns NULL without memory
@@ -126,6 +141,7 @@ struct sim_device {
  *	(limit_depth); NULL: all
  * @piece: most sectors in a request of this operation and priority; larger requests are split before insertion, and pieces
  *	are not merged again. 0: any number. NULL: it never splits
+ * @promises: what is checked of its dispatches; NULL: it has no levels, and nothing is
  * @tick: the timer has expired; NULL: not needed
  * @try_merge: merges a bio into a queued request that then has no more than @max_sectors, and returns the request, or NULL
  *	if there is none; NULL: the scheduler does not merge
@@ -134,7 +150,6 @@ struct sim_scheduler {
 	const char *name;
 	bool runs_itself;
 	bool device_wide;
-	bool bounds;
 	u32 knob_count;
 	const struct knob *knobs;
 	void *(*create)(struct sim_device *device);
@@ -150,6 +165,7 @@ struct sim_scheduler {
 	void (*finish)(void *s, struct sim_request *rq, u64 now_ns);
 	u32 (*limit)(void *s, const struct sim_bio *bio, u32 tags);
 	u32 (*piece)(void *s, u8 op, u16 ioprio);
+	void (*promises)(void *s, struct sim_promises *promises);
 	void (*tick)(void *s, u64 now_ns);
 	struct sim_request *(*try_merge)(void *s, const struct sim_bio *bio, u32 max_sectors);
 };

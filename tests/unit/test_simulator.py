@@ -33,6 +33,7 @@ DRIVE = {
     "transfer_ns": 0,
     "erase_kib": 0,
 }
+AUTO = (1 << 32) - 1  # the simulator's number for "auto"
 READER = Process(synchronous=True, ios_max=100, ends_all=True)
 
 
@@ -642,12 +643,13 @@ schedulers: st.SearchStrategy[tuple[str, dict[str, int]]] = st.one_of(
         st.just("k2"),
         st.fixed_dictionaries(
             {
-                "inflight_max": st.integers(1, 70),
+                "inflight_max": st.integers(1, 70) | st.just(AUTO),
                 "inflight_kib_max": st.sampled_from([0, 0, 1, 16, 200]),
                 "split_kib": st.sampled_from([0, 4, 12, 64]),
                 "bound_when": st.integers(0, 1),
-                "rt_target_us": st.sampled_from([0, 0, 200, 3000]),
-                "be_floor_iops": st.sampled_from([0, 0, 100, 100_000]),
+                "rt_target_us": st.sampled_from([0, 0, 200, 3000, AUTO]),
+                "write_debt_kib_max": st.sampled_from([0, 0, 64, AUTO]),
+                "be_floor_iops": st.sampled_from([0, 0, 10, 100, 100_000]),
                 "rt_tags": st.integers(0, 90),
             }
         ),
@@ -669,6 +671,14 @@ devices = st.fixed_dictionaries(
 costs = st.fixed_dictionaries(
     {name: st.sampled_from([0, 700, 5000]) for name in ("submit", "complete", "reap", "wake", "schedule")}
 )
+
+
+@pytest.mark.parametrize("when", [{"bound_when": 1}, {"rt_target_us": AUTO}])
+def test_bounds_that_need_real_time_activity_are_checked_only_then(when: dict[str, int]) -> None:
+    """The background has filled the drive when the reader comes."""
+    reader = dataclasses.replace(READER, ioprio=1 << 13, start_ns=2_000_000)
+    background = Process(flow=1, depth=32)
+    run(reader, background, scheduler="k2", knobs={"inflight_max": 8, **when})
 
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -700,7 +710,8 @@ def test_nothing_is_lost_and_no_law_is_broken(
     if "split_kib" in knobs:
         knobs["split_kib"] = min(knobs["split_kib"], drive["max_kib"])
     given = Simulation(flows, tuple(processes), drive, device, name, knobs, {"cpus": cpus}, cost, check=True)
-    words = {k: ("always", "active")[v] if k == "bound_when" else v for k, v in knobs.items()}
+    words = {k: "auto" if v == AUTO else v for k, v in knobs.items()}
+    words |= {"bound_when": ("always", "active")[knobs["bound_when"]]} if "bound_when" in knobs else {}
     settings_words = [f"--knob {k}={v}" for k, v in words.items()]
     settings_words += [f"--set {k}={v}" for k, v in (drive | device | cost).items()]
     command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --machine ideal --cpus {cpus}"

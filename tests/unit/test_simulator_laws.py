@@ -19,8 +19,8 @@ SEEDS = 500
 #: that has it.
 MISTAKES = {
     "a slot too many": (
-        "WRITE_ONCE(b->requests_max, requests_max);",
-        "WRITE_ONCE(b->requests_max, requests_max + 1);",
+        "inflight_change(&k2->inflight, on ? requests : BOUND_NONE,",
+        "inflight_change(&k2->inflight, on ? requests + (requests != BOUND_NONE) : BOUND_NONE,",
         "schedulers/k2.c",
     ),
     "a byte too many": (
@@ -28,9 +28,35 @@ MISTAKES = {
         "!r->met || r->met + r->sectors <= b->sectors_max + 8)",
         "schedulers/k2.c",
     ),
+    "a default bound that is missing": (
+        "requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;",
+        "requests = BOUND_NONE;",
+        "schedulers/k2.c",
+    ),
+    "bounds that real-time activity does not bring": (
+        "bool on = !when_active || k2->activity.active;",
+        "bool on = !when_active;",
+        "schedulers/k2.c",
+    ),
     "a floor that nobody asked for": (
         "if (!f->interval_ns)\n\t\treturn false;",
         "",
+        "schedulers/k2.c",
+    ),
+    "a floor that is too high": ("div_u64(1000000000, iops)", "div_u64(900000000, iops)", "schedulers/k2.c"),
+    "a floor that is due at once": (
+        "f->due_ns[kind] = now_ns + f->interval_ns;\n\treturn",
+        "f->due_ns[kind] = now_ns;\n\treturn",
+        "schedulers/k2.c",
+    ),
+    "a floor that catches up with everything": (
+        "max(due_ns + f->interval_ns, now_ns)",
+        "due_ns + f->interval_ns",
+        "schedulers/k2.c",
+    ),
+    "a real-time request that is passed twice": (
+        "now_ns >= f->due_ns[kind] && !(rt_waits && f->passed)",
+        "now_ns >= f->due_ns[kind]",
         "schedulers/k2.c",
     ),
     "last in, first out": (
@@ -111,4 +137,4 @@ def test_mistakes_are_noticed(mistake: str, objects: Path, tmp_path: Path) -> No
     mutate(tmp_path, right, wrong)
     broken = shutil.copytree(objects, tmp_path / "objects")
     compile_source(tmp_path, source, broken, "-O0")
-    assert complains(link(broken), 1, 1000)
+    assert complains(link(broken), 1, 3000)

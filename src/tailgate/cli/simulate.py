@@ -88,7 +88,7 @@ def simulate(
         ),
     ] = None,
     check: Annotated[
-        bool, flag("--check", "Test every invariant at every step, which takes longer.")
+        bool, flag("--check", "Test at every step that no request is lost, and K2's order, bounds and floor.")
     ] = False,
     direct: Annotated[
         bool, flag("--direct", "Take buffered I/O of the job (direct=0, fio's default) for direct I/O.")

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "c_interface.hpp"
 #include "random.hpp"
 #include "simulate.hpp"
 
@@ -13,6 +14,8 @@ using namespace tailgate::sim;
 
 namespace
 {
+
+constexpr uint64_t AUTO = KNOB_AUTO;
 
 template <class T> T one_of(Random &random, std::initializer_list<T> values)
 {
@@ -25,7 +28,7 @@ Process draw_process(Random &random, uint32_t flow)
 
 	p.flow = flow;
 	p.synchronous = random.below(3) == 0;
-	p.depth = 1 + random.below(40);
+	p.depth = 1 + random.below(random.below(4) ? 40 : 200);
 	p.ioprio = one_of<uint16_t>(random, { 0, 1 << 13, (1 << 13) | 3, 2 << 13, (3 << 13) | 7 });
 	p.share[READ] = one_of<uint32_t>(random, { 0, 30, 100 });
 	p.share[WRITE] = 100 - p.share[READ];
@@ -96,17 +99,20 @@ Config draw(Random &random)
 					 c.device.max_sectors_kb ? c.device.max_sectors_kb : 512);
 
 		c.scheduler.knobs = {
-			{ "inflight_max", 1 + random.below(70) },
+			{ "inflight_max", random.below(4) ? 1 + random.below(70) : AUTO },
 			{ "inflight_kib_max", one_of<uint32_t>(random, { 0, 0, 1, 16, 200 }) },
 			{ "split_kib",
 			  std::min<uint64_t>(one_of<uint32_t>(random, { 0, 4, 12, 64 }), most) },
 			{ "bound_when", random.below(2) },
 			{ "bound_mode", random.below(2) },
-			{ "write_debt_kib_max", one_of<uint32_t>(random, { 0, 0, 64 }) },
-			{ "rt_target_us", one_of<uint32_t>(random, { 0, 0, 200, 3000 }) },
-			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 100, 100000 }) },
+			{ "write_debt_kib_max", one_of<uint64_t>(random, { 0, 0, 64, AUTO }) },
+			{ "rt_target_us", one_of<uint64_t>(random, { 0, 0, 200, 3000, AUTO }) },
+			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 10, 100, 100000 }) },
 			{ "rt_tags", random.below(91) }
 		};
+		if (random.below(3) == 0) /* about half of the knobs keep their defaults */
+			std::erase_if(c.scheduler.knobs,
+				      [&](const auto &) { return random.below(2); });
 	}
 	if (c.scheduler.name == "mqfq")
 		c.scheduler.knobs = { { "d", 1 + random.below(70) },

@@ -288,7 +288,7 @@ static bool mqfq_join_fair(struct mqfq_queue *q, struct request_queue *rq_queue,
 	return is_done;
 }
 
-/* bio_merge: true if the bio was merged into a request of its CPU's queue. Polled bios are merged only in the plug. */
+/* bio_merge: true if the bio was merged into a request of its CPU's queue. */
 static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
 {
 	struct instance *instance = instance_of(rq_queue);
@@ -296,7 +296,7 @@ static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsi
 	unsigned int level = mqfq_level(bio->bi_ioprio, false);
 	bool is_done;
 
-	if (!recent_ends_may_be_at(&q->ends, bio->bi_iter.bi_sector) || bio->bi_opf & REQ_POLLED)
+	if (!recent_ends_may_be_at(&q->ends, bio->bi_iter.bi_sector))
 		return false;
 	mqfq_merge_begin(q);
 	q->joined = NULL;

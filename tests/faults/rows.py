@@ -276,8 +276,8 @@ static struct elevator_type this_type = {
         "the simulator's own check took real-time requests for bound in bytes, which they are not",
         (
             (
-                "if (promises_.inflight_kib_max && promises_.strict && level(rq) == 8 &&",
-                "if (promises_.inflight_kib_max &&",
+                "too_large = bounded && background && promises_->inflight_kib_max &&",
+                "too_large = bounded && promises_->inflight_kib_max &&",
             ),
         ),
         ("tests/unit/test_simulator_laws.py::test_laws_hold",),

@@ -108,9 +108,10 @@ static noinline bool merge_try(struct instance *instance, struct bio *bio, unsig
  * The block layer polls no bio without REQ_POLLED: its bi_cookie remains BLK_QC_T_NONE, and bio_poll() returns 0. A task that polls
  * for it spins until the interrupt has called bi_end_io. The block layer relies on this when it splits a polled bio.
  *
- * Clearing REQ_POLLED is not enough. The caller may have chosen the request's hardware queue from the flags before (the cached
- * request of a plug, and cmd_flags in 6.1): a queue without interrupts, on which nobody would poll for the bio. So the bio begins
- * anew, at the head of the bios that this task is submitting. It was throttled and counted already, so not by submit_bio_noacct().
+ * Clearing REQ_POLLED is not enough. The block layer may have chosen the hardware queue by this flag before it called us: the queue of
+ * the request that a plug has in store, and in 6.1 the queue by cmd_flags. That is a queue for polling, which has no interrupts. So the
+ * bio is put at the head of the bios that this task is submitting, and the block layer takes it as a new one. It was throttled and
+ * counted already, so it does not go through submit_bio_noacct() again.
  *
  * REQ_NOMERGE keeps other polled bios out of the request. A plug would merge them without calling us, and on 6.1 a bio with
  * REQ_ALLOC_CACHE must not end in an interrupt; bio_clear_polled() clears that flag there.

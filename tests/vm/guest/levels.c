@@ -10,14 +10,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <linux/io_uring.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "uring.h"
 
 enum { BLOCK = 4096, BATCH = 64, LEVELS = 9, VALUES = 65536, CLASS_SHIFT = 13, CLASS_RT = 1 };
 
@@ -25,12 +21,6 @@ static char *buffer;
 static int disk;
 static long expected[LEVELS], accepted, refused_invalid, refused_permission;
 static int own;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static void account(unsigned int value, long result)
 {
@@ -93,43 +83,17 @@ static void submit_aio(unsigned int step)
 	}
 }
 
-static void *map_ring(int ring, size_t size, long long offset)
-{
-	void *at =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, offset);
-
-	if (at == MAP_FAILED)
-		die("mmap of a ring");
-	return at;
-}
-
 static void submit_uring(unsigned int step, unsigned int setup, unsigned int sqe_flags)
 {
-	struct io_uring_params p = { .flags = setup | IORING_SETUP_SUBMIT_ALL };
-	int ring = syscall(SYS_io_uring_setup, BATCH, &p);
-	unsigned int value = 0, count, i, *sq_tail, *sq_array, *cq_head, *cq_tail;
-	struct io_uring_cqe *cqes;
-	struct io_uring_sqe *sqes;
-	char *sq, *cq;
+	unsigned int value = 0, count, i;
+	struct uring ring;
+	uint64_t data;
+	int result;
 
-	if (ring < 0)
-		die("io_uring_setup");
-	sq = map_ring(ring, p.sq_off.array + p.sq_entries * sizeof(*sq_array), IORING_OFF_SQ_RING);
-	cq = map_ring(ring, p.cq_off.cqes + p.cq_entries * sizeof(*cqes), IORING_OFF_CQ_RING);
-	sqes = map_ring(ring, p.sq_entries * sizeof(*sqes), IORING_OFF_SQES);
-	sq_tail = (unsigned int *)(sq + p.sq_off.tail);
-	sq_array = (unsigned int *)(sq + p.sq_off.array);
-	cq_head = (unsigned int *)(cq + p.cq_off.head);
-	cq_tail = (unsigned int *)(cq + p.cq_off.tail);
-	cqes = (struct io_uring_cqe *)(cq + p.cq_off.cqes);
-
+	uring_open(&ring, BATCH, setup | IORING_SETUP_SUBMIT_ALL);
 	while (value < VALUES) {
-		unsigned int tail = *sq_tail;
-
-		for (count = 0; count < BATCH && value < VALUES; count++, value += step) {
-			unsigned int slot = tail++ & (p.sq_entries - 1);
-
-			sqes[slot] = (struct io_uring_sqe){
+		for (count = 0; count < BATCH && value < VALUES; count++, value += step)
+			*uring_slot(&ring, count) = (struct io_uring_sqe){
 				.opcode = IORING_OP_READ,
 				.flags = sqe_flags,
 				.ioprio = value,
@@ -139,23 +103,11 @@ static void submit_uring(unsigned int step, unsigned int setup, unsigned int sqe
 				.len = BLOCK,
 				.user_data = value,
 			};
-			sq_array[slot] = slot;
-		}
-		__atomic_store_n(sq_tail, tail, __ATOMIC_RELEASE);
 		/* one system call, one plug: requests of many levels are inserted together */
-		if (syscall(SYS_io_uring_enter, ring, count, count,
-			    IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP, NULL, 0) < 0)
-			die("io_uring_enter");
+		uring_submit(&ring, count, count);
 		for (i = 0; i < count; i++) {
-			struct io_uring_cqe *cqe;
-
-			while (*cq_head == __atomic_load_n(cq_tail, __ATOMIC_ACQUIRE))
-				if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS,
-					    NULL, 0) < 0)
-					die("io_uring_enter");
-			cqe = &cqes[*cq_head & (p.cq_entries - 1)];
-			account(cqe->user_data, cqe->res);
-			__atomic_store_n(cq_head, *cq_head + 1, __ATOMIC_RELEASE);
+			result = uring_end(&ring, &data);
+			account(data, result);
 		}
 	}
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that a task that submits more polled requests than the scheduler's bound, and does not poll, holds up nobody: its requests end
-# without it, and it finds their results when it polls.
+# Tests that polled requests hold up nobody. A task submits more of them than the scheduler's bound, and does not poll: they must end
+# all the same, so that another task can read. When the first task polls, it must find the results. null_blk lets a request fail that
+# stays polled and that nobody polls for 5 s.
 null irqmode=2 completion_nsec=20000 queue_mode=2 poll_queues=1
 attach nullb0 8
 for step in 2 1; do # 1: adjacent reads, which a plug may merge
@@ -10,6 +11,6 @@ for step in 2 1; do # 1: adjacent reads, which a plug may merge
 	load nullb0 --name=other --rw=randread --bs=4k --ioengine=psync --number_ios=100
 	account nullb0
 	touch /tmp/poll
-	end poller # null_blk lets a polled request fail if nobody polls for 5 s
+	end poller
 	cat /tmp/poller.out
 done

@@ -41,6 +41,11 @@ class Fault:
 
 K2_FAULTS = (
     Fault(
+        "a request that is due by the floor and split loses its turn",
+        "	k2->floor.due_ns[FLOOR_REQUESTS] = due_ns;",
+        "	(void)due_ns;",
+    ),
+    Fault(
         "a discard that is due by the floor goes beside one in the drive",
         "return k2->discard_sectors && atomic_read(&k2->discard.inflight);",
         "return false;",

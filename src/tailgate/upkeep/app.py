@@ -159,7 +159,7 @@ def draw(seed: Annotated[int, typer.Argument(metavar="SEED", help="Any whole num
     """Print the file of a random drive: every number drawn from a stated range."""
     from tailgate.upkeep import draw
 
-    print("\n".join(draw.lines(seed)))
+    print(draw.text(seed), end="")
     return OK
 
 

@@ -61,7 +61,7 @@ def drawn(seed: int) -> dict[str, int]:
     return found | {"admission": int(rng.random() < 0.5)}
 
 
-def lines(seed: int, name: str = "") -> list[str]:
+def text(seed: int, name: str = "") -> str:
     """The drive file of a seed; by default its name is that of the files in drives/."""
     ranges = {r.key: r for r in RANGES}
     parameters = {}
@@ -78,4 +78,4 @@ def lines(seed: int, name: str = "") -> list[str]:
     ]
     title = f"A drive drawn by chance, seed {seed}"
     drive = Drive(name=name or f"unseen-{seed}", title=title, parameters=parameters)
-    return drive_file.text(comments, drive).splitlines()
+    return drive_file.text(comments, drive)

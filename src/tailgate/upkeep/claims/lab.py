@@ -202,7 +202,7 @@ class Lab:
             name = f"held-out-{i}"
             path = KEPT / "drives" / commit[:12] / f"{name}.toml"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(draw.lines(held_out_seed(commit, i), name)) + "\n")
+            path.write_text(draw.text(held_out_seed(commit, i), name))
             yield name, path, (law, commit[:12])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.programs import running, wait_for
+from tests.unit.test_own_experiment import EXPERIMENT, JOB
 
 from tailgate.base.errors import UsageError
 from tailgate.base.paths import ROOT
@@ -17,60 +18,13 @@ from tailgate.main import main as tailgate
 from tailgate.upkeep.claims import lab
 from tailgate.upkeep.claims.lab import Lab, Options, command_line
 
-TINY = """
-title = "Two readers"
-drive = "970evo"
-job = "tiny.fio"
-[[sweeps]]
-access = "random"
-op = "read"
-block_size_kib = 4
-full_rate_mib_s = 300
-[flows]
-rt = { section = "rt", role = "real-time" }
-background = { section = "background", role = "background" }
-[machine]
-iops_max = 140000
-[queue]
-nr_requests = 256
-nomerges = 0
-wbt_lat_usec = 0
-[[schedulers]]
-label = "none"
-name = "none"
-[[schedulers]]
-label = "k2-8"
-name = "k2"
-knobs = { inflight_max = 8 }
-[modes.quick]
-rt_samples = 20
-background_rates = [0.0, 1.0]
-seeds = [1, 2]
-limit_s = 30
-"""
-JOB = """
-[global]
-filename=/dev/vflash0
-direct=1
-rw=randread
-norandommap
-bs=4k
-[rt]
-ioengine=psync
-thinktime=2000
-prioclass=1
-[background]
-ioengine=libaio
-iodepth=32
-"""
-
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     """An experiment that is simulated in a moment."""
-    (tmp_path / "tiny.fio").write_text(JOB)
+    (tmp_path / "own.fio").write_text(JOB)
     path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
+    path.write_text(EXPERIMENT.replace("rt_samples = 400", "rt_samples = 20").replace("[1]", "[1, 2]"))
     return path
 
 

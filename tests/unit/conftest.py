@@ -4,7 +4,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.unit.k2_programs import Script, compile_program
-from tests.unit.programs import SANITIZED
+from tests.unit.k2_programs import compile_library
+from tests.unit.programs import UNDEFINED_SANITIZED
+from tests.unit.scripts import Script
 
 from tailgate.runs import evidence
 from tailgate.runs import folder as folders
@@ -178,12 +179,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def script(programs: Path) -> Iterator[Script]:
+def script(programs: Path) -> Script:
     """K2, driven by commands."""
-    script = Script(compile_program("script", programs, *SANITIZED))
-    yield script
-    said = script.stop()
-    assert not said, said
+    return Script(compile_library(programs, *UNDEFINED_SANITIZED))
 
 
 @pytest.fixture

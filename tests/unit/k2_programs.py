@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The compiled programs of tests/unit/k2, the one that takes commands, and mutations that break K2."""
+"""The compiled programs of tests/unit/k2, K2 before simulated drives, and mutations that break K2."""
 
 import heapq
 import itertools
-import select
-import shlex
 import shutil
 import subprocess
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-import pytest
-from tests.unit.programs import GCC, ROOT, cpu_s_of, mutate
+from tests.unit.programs import GCC, ROOT, mutate
+from tests.unit.scripts import Script, fails
 
 
 def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Path:
@@ -29,66 +25,9 @@ def compile_program(name: str, out: Path, *flags: str, root: Path = ROOT) -> Pat
     return program
 
 
-class Script:
-    """The program `script`, asked line by line; it counts as hung after `patience_s` of CPU time for an
-    answer.
-    """
-
-    def __init__(self, program: Path, patience_s: float = 20) -> None:
-        self.program = program
-        self.patience_s = patience_s
-        self.lines: list[str] = []
-        self.process = self.start()
-
-    def start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def stop(self) -> str:
-        if self.process.stdin is not None and not self.process.stdin.closed:
-            self.process.stdin.close()
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        said = self.process.stderr.read().decode()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return said
-
-    def ask(self, line: str) -> str:
-        if line.startswith("new "):
-            self.lines = []
-        self.lines.append(line)
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(line.encode() + b"\n")
-        stdin.flush()
-        ready = self._answers(stdout)
-        answer = stdout.readline() if ready else b""
-        if not answer:
-            self.process.kill()
-            said = self.stop()
-            self.process = self.start()
-            raise AssertionError(f"the program {'died' if ready else 'hangs'} at {line!r}:\n{said}")
-        return answer.decode().strip()
-
-    def _answers(self, stdout: IO[bytes]) -> bool:
-        """Whether an answer comes. A busy host may delay it, but does not raise its CPU time."""
-        begin, end = cpu_s_of(self.process.pid), time.monotonic() + 600
-        while not select.select([stdout], [], [], 1)[0]:
-            if cpu_s_of(self.process.pid) - begin > self.patience_s or time.monotonic() > end:
-                return False
-        return True
-
-    def replay(self) -> str:
-        """A shell command that repeats the session."""
-        return f"printf '%s\\n' {' '.join(shlex.quote(line) for line in self.lines)} | {self.program}"
+def compile_library(out: Path, *flags: str, root: Path = ROOT) -> Path:
+    """Compile tests/unit/k2/script.c of a tree into the folder `out`."""
+    return compile_program("script", out, "-shared", "-fPIC", *flags, root=root)
 
 
 RT, BACKGROUND = 0, 8
@@ -241,17 +180,12 @@ def mutated(root: Path, mutation: Mutation) -> Path:
     shutil.copytree(ROOT / "sched", root / "sched")
     for folder in ("interleave", "k2"):
         shutil.copytree(ROOT / "tests/unit" / folder, root / "tests/unit" / folder)
+    shutil.copy(ROOT / "tests/unit/answer.h", root / "tests/unit")
     mutate(root / "sched", mutation.old, mutation.new)
     return root
 
 
 def assert_noticed(mutation: Mutation, checks: Mapping[str, Callable[[Script], None]], root: Path) -> None:
     """Assert that one of these checks of `script` fails with the mutation; `root` gets the compiled files."""
-    program = compile_program("script", root, "-O0", "-w", root=mutated(root, mutation))
-    script = Script(program, patience_s=3)
-    try:
-        with pytest.raises(AssertionError):
-            checks[mutation.noticed_by](script)
-    finally:
-        script.process.kill()
-        script.stop()
+    library = compile_library(root, "-O0", "-w", root=mutated(root, mutation))
+    assert fails(checks[mutation.noticed_by], library), "the check does not notice it"

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 GCC = ("gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
 THREAD_SANITIZED = ("-fsanitize=thread", "-Wno-tsan")
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+#: For a library that Python loads: the address sanitizer would have to be loaded before Python.
+UNDEFINED_SANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 #: The first seed of this run of the tests; TAILGATE_SEED repeats the seed that a failed run printed.
 SEED = int(os.environ.get("TAILGATE_SEED", secrets.randbelow(1 << 31)))
 
@@ -78,12 +80,6 @@ def cpu_s() -> float:
     """CPU time of programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def cpu_s_of(pid: int) -> float:
-    """CPU time so far of a process of ours, which may be a zombie."""
-    user, system = _stat(pid)[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def running(pid: str) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import Mutation, Script, assert_noticed, compile_program, mutated
+from tests.unit.k2_programs import Mutation, assert_noticed, compile_library, compile_program, mutated
 from tests.unit.programs import (
     ROOT,
     SANITIZED,
@@ -25,6 +25,7 @@ from tests.unit.programs import (
     fixed_addresses,
     run_program,
 )
+from tests.unit.scripts import Script
 
 RT_LEVELS = 8
 LEVELS = RT_LEVELS + 1
@@ -871,7 +872,7 @@ def knobs(script: Script) -> list[Knob]:
 
 
 def test_page_describes_the_knobs_of_the_code(tmp_path: Path) -> None:
-    script = Script(compile_program("script", tmp_path, "-DK2_PRODUCT"))
+    script = Script(compile_library(tmp_path, "-DK2_PRODUCT"))
     page = (ROOT / "docs/k2/reference.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
     documented = []
@@ -883,18 +884,6 @@ def test_page_describes_the_knobs_of_the_code(tmp_path: Path) -> None:
         )
         documented.append((name, unit, least, most, default))
     assert documented == [(k.name, k.unit, k.least, k.most, k.initial) for k in knobs(script)]
-    script.stop()
-
-
-def test_a_program_hangs_that_uses_the_cpu_and_not_one_that_waits_for_it(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nwhile read line; do $line; echo answer; done\n")
-    program.chmod(0o755)
-    script = Script(program, patience_s=0.5)
-    assert script.ask("sleep 2") == "answer"
-    with pytest.raises(AssertionError, match="hangs"):
-        script.ask("eval while :; do :; done")
-    script.stop()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.k2_programs import Drive, EventLoop, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import Drive, EventLoop, Mutation, assert_noticed
+from tests.unit.scripts import Script
 
 BACKGROUND = 8
 #: A knob's value that stands for `auto`.

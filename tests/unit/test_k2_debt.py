@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import EventLoop, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import EventLoop, Mutation, assert_noticed
+from tests.unit.scripts import Script
 
 BACKGROUND = 8
 SECTORS = 128  # size of a write

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.unit import k2_programs
-from tests.unit.k2_programs import BACKGROUND, RT, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import BACKGROUND, RT, Mutation, assert_noticed
+from tests.unit.scripts import Script
 
 #: ACTIVITY_GRACE_NS_MIN of sched/activity.h.
 GRACE_MS = 100.0

@@ -2,7 +2,8 @@
 """Faults that K2 had where two of its features meet, each by a script that shows it. Times are in ms."""
 
 import pytest
-from tests.unit.k2_programs import BACKGROUND, RT, Drive, Script
+from tests.unit.k2_programs import BACKGROUND, RT, Drive
+from tests.unit.scripts import Script
 from tests.unit.test_k2_ahead import Flow, thinks
 from tests.unit.test_k2_target import TargetLab
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import Mutation, Script, assert_noticed
+from tests.unit.k2_programs import Mutation, assert_noticed
+from tests.unit.scripts import Script
 
 BACKGROUND = 8
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.k2_programs import BACKGROUND, RT, Drive, Mutation, Script, assert_noticed
+from tests.unit.k2_programs import BACKGROUND, RT, Drive, Mutation, assert_noticed
+from tests.unit.scripts import Script
 from tests.unit.test_k2_ahead import AUTO, HI_KIB, SECTORS, Flow, Lab, thinks, ticks
 
 #: Service time of seven background requests and the request itself, 40 us each.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * K2 under a script: reads commands from standard input, one a line, and answers each with a line. It has one thread, so that a test knows
- * what must hold after every step. Entries have numbers.
+ * K2 under a script: a shared library that obeys commands. It has one thread, so that a test knows what must hold after every step. Entries
+ * have numbers.
  *
  * A timer that is armed comes first in an answer: arm:NS. During a session of observation, the observed events follow:
  * hold:REASON:SECTORS:LIMIT, release:REASON:NS, arrival:FLOW:NS:ERROR_NS:IN_TIME (ERROR_NS is - without a prediction),
@@ -39,9 +39,9 @@
  *   end                           -> 1 if nothing is left, else 0
  *   knobs                         -> name|unit|least|most|step|initial|scale|what, joined by tabs
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../answer.h"
 
 #define K2_OBSERVED
 #ifndef K2_PRODUCT
@@ -86,7 +86,7 @@ static bool k2_draining(const struct k2 *k2)
 static void k2_arm(struct k2 *k2, u64 at_ns)
 {
 	(void)k2;
-	printf("arm:%llu ", (unsigned long long)at_ns);
+	say("arm:%llu ", (unsigned long long)at_ns);
 }
 
 static u64 k2_now(const struct k2 *k2)
@@ -107,8 +107,8 @@ static void k2_observe_hold(const struct k2 *k2, const struct bound_request *r)
 	static const char *const whys[] = { "count", "bytes", "debt", "ahead", "target", "discard" };
 
 	(void)k2;
-	printf("hold:%s:%llu:%llu ", whys[r->why], (unsigned long long)r->sectors,
-	       (unsigned long long)r->limit);
+	say("hold:%s:%llu:%llu ", whys[r->why], (unsigned long long)r->sectors,
+	    (unsigned long long)r->limit);
 }
 
 static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 held_ns)
@@ -116,7 +116,7 @@ static void k2_observe_release(const struct k2 *k2, enum k2_release why, u64 hel
 	static const char *const whys[] = { "completion", "timer", "knob", "run" };
 
 	(void)k2;
-	printf("release:%s:%llu ", whys[why], (unsigned long long)held_ns);
+	say("release:%s:%llu ", whys[why], (unsigned long long)held_ns);
 }
 
 static const char *error_text(s64 error_ns)
@@ -133,16 +133,16 @@ static void k2_observe_arrival(const struct k2 *k2, unsigned int flow, u64 arriv
 			       bool in_time)
 {
 	(void)k2;
-	printf("arrival:%u:%llu:%s:%d ", flow, (unsigned long long)arrived_ns, error_text(error_ns),
-	       in_time);
+	say("arrival:%u:%llu:%s:%d ", flow, (unsigned long long)arrived_ns, error_text(error_ns),
+	    in_time);
 }
 
 static void k2_observe_rt_end(const struct k2 *k2, struct k2_entry *e, const struct k2_note *note,
 			      u64 now)
 {
 	(void)k2, (void)now;
-	printf("end:%u:%llu:%s ", ((struct io *)e)->id, (unsigned long long)note->met_sectors,
-	       error_text(note->error_ns));
+	say("end:%u:%llu:%s ", ((struct io *)e)->id, (unsigned long long)note->met_sectors,
+	    error_text(note->error_ns));
 }
 
 #include "../../../sched/k2.c"
@@ -163,7 +163,7 @@ static void visit(struct k2_entry *e, void *argument)
 	const struct merge *merge = argument;
 	unsigned int id = ((struct io *)e)->id;
 
-	printf("%u ", id);
+	say("%u ", id);
 	if (id % 100 < merge->percent)
 		k2_remove(k2, e);
 }
@@ -203,7 +203,7 @@ static void set_up(unsigned int count)
 	}
 }
 
-static void insert(char *list)
+static void insert(const char *list)
 {
 	unsigned int ctx, id, level, urgent, sectors;
 	LIST_HEAD(entries);
@@ -220,7 +220,7 @@ static void insert(char *list)
 		list_add_tail(&ios[id].node, &entries);
 	}
 	levels_insert(&k2->levels, ctxs[ctx], &entries);
-	printf("ok");
+	say("ok");
 }
 
 static void counters(void)
@@ -229,18 +229,18 @@ static void counters(void)
 
 	unsigned int rt = atomic_read(&k2->rt_inflight_all), all = inflight_requests(&k2->inflight);
 
-	printf("%u %u %ld", all, (unsigned int)inflight_sectors(&k2->inflight),
-	       atomic_long_read(&k2->bound_held));
+	say("%u %u %ld", all, (unsigned int)inflight_sectors(&k2->inflight),
+	    atomic_long_read(&k2->bound_held));
 	for (level = 0; level < K2_LEVELS; level++) {
 		u64 inserted = 0;
 
 		for (i = 0; i < k2->levels.ctx_count; i++)
 			inserted += ctxs[i]->inserted[level];
-		printf(" %d %llu %llu %llu",
-		       level < K2_RT_LEVELS ? (unsigned int)atomic_read(&k2->rt_inflight[level]) :
-					      all - rt,
-		       (unsigned long long)inserted, (unsigned long long)k2->dispatched[level],
-		       (unsigned long long)k2->removed[level]);
+		say(" %d %llu %llu %llu",
+		    level < K2_RT_LEVELS ? (unsigned int)atomic_read(&k2->rt_inflight[level]) :
+					   all - rt,
+		    (unsigned long long)inserted, (unsigned long long)k2->dispatched[level],
+		    (unsigned long long)k2->removed[level]);
 	}
 }
 
@@ -253,14 +253,14 @@ static void flows(void)
 
 		if (!k2->ahead.flows[i].arrivals.origin_ns[ARRIVALS_FROM_ARRIVAL])
 			continue;
-		printf("%u:%llu:%d:%s ", k2->ahead.flows[i].level,
-		       (unsigned long long)k2->ahead.flows[i].key,
-		       atomic_read(&k2->ahead.flows[i].inflight),
-		       k2->ahead.predicted & bit ? "p" : "u");
+		say("%u:%llu:%d:%s ", k2->ahead.flows[i].level,
+		    (unsigned long long)k2->ahead.flows[i].key,
+		    atomic_read(&k2->ahead.flows[i].inflight),
+		    k2->ahead.predicted & bit ? "p" : "u");
 	}
 }
 
-static void obey(char *line)
+static void obey(const char *line)
 {
 	unsigned int a, b, c;
 	unsigned long long value = 0;
@@ -269,40 +269,40 @@ static void obey(char *line)
 
 	if (sscanf(line, "new %u", &a) == 1) {
 		set_up(a);
-		printf("ok");
+		say("ok");
 	} else if (!strncmp(line, "insert ", 7)) {
 		insert(line + 7);
 	} else if (!strncmp(line, "work", 4)) {
 		if (sscanf(line, "work %llu", &value) == 1)
 			now_ns = value;
-		printf("%d", k2_has_work(k2));
+		say("%d", k2_has_work(k2));
 	} else if (sscanf(line, "tick %llu", &value) == 1) {
 		now_ns = value;
-		printf("%s", k2_tick(k2) ? "run" : "ok");
+		say("%s", k2_tick(k2) ? "run" : "ok");
 	} else if (sscanf(line, "key %u %llu", &a, &value) == 2) {
 		ios[a].key = value;
-		printf("ok");
-	} else if (!strcmp(line, "flows\n")) {
+		say("ok");
+	} else if (!strcmp(line, "flows")) {
 		flows();
-	} else if (!strcmp(line, "predicted\n")) {
-		printf("%lu", k2->ahead.predicted);
+	} else if (!strcmp(line, "predicted")) {
+		say("%lu", k2->ahead.predicted);
 	} else if (sscanf(line, "observe %u", &session) == 1) {
-		printf("ok");
-	} else if (!strcmp(line, "rate\n")) {
-		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
-	} else if (!strcmp(line, "drain\n")) {
-		printf("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->debt.rate, 32));
-	} else if (!strcmp(line, "target\n")) {
-		printf("%s", target_is_missed(&k2->target)	 ? "missed" :
-			     k2->target.kind == TARGET_PREDICTED ? "predicted" :
-								   "unpredicted");
-	} else if (!strcmp(line, "way\n")) {
-		printf("%u", k2->ahead.flows[0].arrivals.way);
-	} else if (!strcmp(line, "idle\n")) {
-		printf("%llu", (unsigned long long)k2->target.idle[k2->target.latest].typical_ns);
-	} else if (!strcmp(line, "owed\n")) {
-		printf("%llu", (unsigned long long)(inflight_sectors(&k2->inflight) +
-						    debt_owed(&k2->debt, now_ns)));
+		say("ok");
+	} else if (!strcmp(line, "rate")) {
+		say("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->ahead.rate, 32));
+	} else if (!strcmp(line, "drain")) {
+		say("%llu", (unsigned long long)mul_u64_u32_shr(500000000, k2->debt.rate, 32));
+	} else if (!strcmp(line, "target")) {
+		say("%s", target_is_missed(&k2->target)	      ? "missed" :
+			  k2->target.kind == TARGET_PREDICTED ? "predicted" :
+								"unpredicted");
+	} else if (!strcmp(line, "way")) {
+		say("%u", k2->ahead.flows[0].arrivals.way);
+	} else if (!strcmp(line, "idle")) {
+		say("%llu", (unsigned long long)k2->target.idle[k2->target.latest].typical_ns);
+	} else if (!strcmp(line, "owed")) {
+		say("%llu", (unsigned long long)(inflight_sectors(&k2->inflight) +
+						 debt_owed(&k2->debt, now_ns)));
 	} else if (sscanf(line, "dispatch %llu", &value) == 1) {
 		LIST_HEAD(large);
 		struct io *io, *next;
@@ -311,85 +311,71 @@ static void obey(char *line)
 		now_ns = value;
 		e = k2_dispatch(k2, now_ns, &large);
 		if (e)
-			printf("%u", ((struct io *)e)->id);
+			say("%u", ((struct io *)e)->id);
 		else
-			printf("-");
+			say("-");
 		list_for_each_entry_safe(io, next, &large, node) {
-			printf(" %u", io->id);
+			say(" %u", io->id);
 			list_del_init(&io->node);
 		}
 	} else if (sscanf(line, "finish %u %u %llu", &a, &b, &value) >= 2) {
 		now_ns = value;
 		if (k2_finish(k2, &ios[a].entry, false))
-			printf("%u ", b);
+			say("%u ", b);
 	} else if (sscanf(line, "whole %u", &a) == 1) {
 		ios[a].whole = true;
-		printf("ok");
+		say("ok");
 	} else if (sscanf(line, "writes %u", &a) == 1) {
 		ios[a].writes = true;
-		printf("ok");
+		say("ok");
 	} else if (sscanf(line, "drain %u", &a) == 1) {
 		drains = a;
-		printf("ok");
+		say("ok");
 	} else if (sscanf(line, "discards %u", &a) == 1) {
 		ios[a].discards = true;
-		printf("ok");
+		say("ok");
 	} else if (sscanf(line, "piece %u", &a) == 1) {
-		printf("%u", k2_piece(k2, a, false));
+		say("%u", k2_piece(k2, a, false));
 	} else if (sscanf(line, "requeue %u %u %u", &a, &b, &c) == 3) {
 		if (c && k2_finish(k2, &ios[a].entry, true))
-			printf("%u ", b);
+			say("%u ", b);
 	} else if (sscanf(line, "merge %u %u", &a, &b) == 2) {
 		struct merge merge = { .percent = b };
 
 		k2_merge_begin(k2);
 		k2_visit_new(k2, a, visit, &merge);
 		if (k2_merge_end(k2))
-			printf("run");
+			say("run");
 	} else if (sscanf(line, "set %31s %llu%n", name, &value, &used) == 2 && used) {
 		for (a = 0; a < K2_KNOB_COUNT && strcmp(k2_knob_infos[a].name, name); a++)
 			;
-		if (a == K2_KNOB_COUNT) {
-			fprintf(stderr, "there is no knob %s\n", name);
-			exit(2);
-		}
-		printf("%d ", k2_configure(k2, a, value));
-		printf("%u", k2->knobs[a]);
+		if (a == K2_KNOB_COUNT)
+			refuse(line);
+		say("%d ", k2_configure(k2, a, value));
+		say("%u", k2->knobs[a]);
 	} else if (sscanf(line, "limit %u", &a) == 1) {
-		printf("%u", k2_limit(k2, a, false));
-	} else if (!strcmp(line, "enough\n")) {
-		printf("%llu", (unsigned long long)k2->tags_enough);
+		say("%u", k2_limit(k2, a, false));
+	} else if (!strcmp(line, "enough")) {
+		say("%llu", (unsigned long long)k2->tags_enough);
 	} else if (sscanf(line, "limits %u", &a) == 1) {
-		printf("%d", k2_limits_tags(k2, false, a));
-	} else if (!strcmp(line, "counters\n")) {
+		say("%d", k2_limits_tags(k2, false, a));
+	} else if (!strcmp(line, "counters")) {
 		counters();
 	} else if (sscanf(line, "wait %u", &a) == 1) {
 		for (b = 0; b < K2_WAIT_BUCKETS; b++)
-			printf("%llu ", (unsigned long long)k2->wait[a][b]);
-	} else if (!strcmp(line, "end\n")) {
-		printf("%d", k2_deinit(k2));
-	} else if (!strcmp(line, "knobs\n")) {
+			say("%llu ", (unsigned long long)k2->wait[a][b]);
+	} else if (!strcmp(line, "end")) {
+		say("%d", k2_deinit(k2));
+	} else if (!strcmp(line, "knobs")) {
 		for (a = 0; a < K2_KNOB_COUNT; a++) {
 			const struct knob *i = &k2_knob_infos[a];
 
-			printf("%s%s|%s|%llu|%llu|%llu|%llu|%s|%s", a ? "\t" : "", i->name, i->unit,
-			       (unsigned long long)i->least, (unsigned long long)i->most,
-			       (unsigned long long)i->step, (unsigned long long)i->initial,
-			       i->scale, i->what);
+			say("%s%s|%s|%llu|%llu|%llu|%llu|%s|%s", a ? "\t" : "", i->name, i->unit,
+			    (unsigned long long)i->least, (unsigned long long)i->most,
+			    (unsigned long long)i->step, (unsigned long long)i->initial, i->scale,
+			    i->what);
 		}
 	} else {
-		fprintf(stderr, "not a command: %s", line);
-		exit(2);
+		refuse(line);
 	}
-	printf("\n");
-	fflush(stdout);
-}
-
-int main(void)
-{
-	static char line[1 << 16];
-
-	while (fgets(line, sizeof(line), stdin))
-		obey(line);
-	return 0;
 }

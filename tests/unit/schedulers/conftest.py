@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The program `script`: schedulers of the simulator, compiled as there, obey a script."""
+"""The library `script`: schedulers of the simulator, compiled as there, obey a script."""
 
-import shlex
 import shutil
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.programs import GCC, ROOT, SANITIZED, mutate
+from tests.unit.programs import GCC, ROOT, UNDEFINED_SANITIZED, mutate
+from tests.unit.scripts import Script, fails
 
-LIMIT_S = 20.0
-#: (command, answer), in order
+#: (command, answer), in order; it begins with `new` and ends with `end`
 Conversation = list[tuple[str, str]]
 Play = Callable[[Conversation], None]
 Notice = Callable[[str, str, str, Callable[[Play], None]], None]
@@ -22,91 +20,41 @@ def compile_c(source: Path, out: Path, *flags: str) -> Path:
     """Compile one file as the simulator does; the object lands in the folder `out`."""
     into = out / f"{source.stem}.o"
     includes = [f"-I{ROOT / 'sim/single'}", f"-I{ROOT / 'sim/include'}"]
-    subprocess.run([*GCC, *flags, *includes, "-c", str(source), "-o", str(into)], check=True)
+    subprocess.run([*GCC, "-fPIC", *flags, *includes, "-c", str(source), "-o", str(into)], check=True)
     return into
 
 
 def compile_all(out: Path, *flags: str) -> list[Path]:
-    """Compile the program's own file and all schedulers."""
+    """Compile the library's own file and all schedulers."""
     out.mkdir()
     sources = [ROOT / "tests/unit/schedulers/script.c", *(ROOT / "sim/schedulers").glob("*.c")]
     return [compile_c(source, out, *flags) for source in sorted(sources)]
 
 
-def link(objects: list[Path], program: Path, *flags: str) -> Path:
-    subprocess.run(["gcc", *flags, *map(str, objects), "-o", str(program)], check=True)
-    return program
+def link(objects: list[Path], library: Path, *flags: str) -> Path:
+    subprocess.run(["gcc", "-shared", *flags, *map(str, objects), "-o", str(library)], check=True)
+    return library
 
 
-class Script:
-    """The program, kept running; each conversation begins with `new` and ends with `end`."""
+def playing(script: Script) -> Play:
+    """A function that plays a conversation with the library; a wrong answer raises AssertionError."""
 
-    def __init__(self, program: Path) -> None:
-        self.program = program
-        self.process = self.start()
+    def play(conversation: Conversation) -> None:
+        for command, expected in conversation:
+            answer = script.ask(command)
+            assert answer == expected, (
+                f"{command!r} answers {answer!r} instead of {expected!r}\nreplay: {script.replay()}"
+            )
 
-    def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [self.program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def stop(self) -> str:
-        """End the program and return what it complained of."""
-        said = self.process.communicate()[1]
-        return f"{said}exit status {self.process.returncode}" if self.process.returncode else said
-
-    def play(self, conversation: Conversation) -> None:
-        """Say it all and compare the answers; a program that loops is killed."""
-        timer = threading.Timer(LIMIT_S, self.process.kill)
-        timer.start()
-        try:
-            wrong = self.first_wrong(conversation)
-        finally:
-            timer.cancel()
-        if wrong is None:
-            return
-        number, answer = wrong
-        if answer:
-            self.process.kill()
-            self.stop()
-        else:
-            answer = self.stop()
-        self.process = self.start()
-        command, expected = conversation[number]
-        lines = " ".join(shlex.quote(line) for line, _ in conversation[: number + 1])
-        raise AssertionError(
-            f"{command!r} answers {answer.strip()!r} instead of {expected!r}\n"
-            f"replay: printf '%s\\n' {lines} | {self.program}"
-        )
-
-    def first_wrong(self, conversation: Conversation) -> tuple[int, str] | None:
-        """The number of the first wrong answer and the answer; empty if the program died."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        # in parts that fit into a pipe
-        for first in range(0, len(conversation), 500):
-            part = conversation[first : first + 500]
-            self.process.stdin.write("".join(f"{command}\n" for command, _ in part))
-            self.process.stdin.flush()
-            for number, (_, expected) in enumerate(part, first):
-                answer = self.process.stdout.readline()
-                if not answer or answer.strip() != expected:
-                    return number, answer
-        return None
+    return play
 
 
 @pytest.fixture(scope="session")
-def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    """Play a conversation with the program; a wrong answer raises AssertionError."""
+def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Plays a conversation with the schedulers."""
     out = tmp_path_factory.mktemp("script")
-    script = Script(link(compile_all(out / "objects", "-O1", *SANITIZED), out / "script", *SANITIZED))
-    yield script.play
-    said = script.stop()
-    assert not said, said
+    objects = compile_all(out / "objects", "-O1", *UNDEFINED_SANITIZED)
+    return playing(Script(link(objects, out / "script", *UNDEFINED_SANITIZED)))
 
 
 @pytest.fixture(scope="session")
@@ -124,12 +72,7 @@ def assert_noticed(plain_objects: list[Path], tmp_path: Path) -> Notice:
         mutate(tmp_path / "sched", old, new)
         broken = compile_c(tmp_path / "sim/schedulers" / name, tmp_path, "-w")
         objects = [broken if o.name == broken.name else o for o in plain_objects]
-        script = Script(link(objects, tmp_path / "script"))
-        try:
-            with pytest.raises(AssertionError):
-                check(script.play)
-        finally:
-            script.process.kill()
-            script.stop()
+        library = link(objects, tmp_path / "script")
+        assert fails(lambda script: check(playing(script)), library), "the check does not notice it"
 
     return assert_noticed

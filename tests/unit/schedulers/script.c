@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A scheduler of the simulator under a script: reads commands from standard input, one a line, and answers each with a line. What the
- * scheduler asks of its device comes first in the answer: run:QUEUE, arm:NS, split:REQUEST. Requests have numbers.
+ * A scheduler of the simulator under a script: a shared library that obeys commands. What the scheduler asks of its device comes first in
+ * the answer: run:QUEUE, arm:NS, split:REQUEST. Requests have numbers.
  *
  *   new NAME QUEUES TAGS
  *   as PROCESS CGROUP THROUGH    process and cgroup of the following commands; 1: written through the drive's cache
@@ -17,10 +17,9 @@
  *   knobs                        -> name:least:most:initial ...
  *   end                          -> 1 if nothing is left, else 0
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../answer.h"
 #include "../../../sim/schedulers/scheduler.h"
 
 #define REQUESTS 4096
@@ -41,19 +40,19 @@ static unsigned int process, cgroup, through;
 static void run(struct sim_device *d, u32 queue)
 {
 	(void)d;
-	printf("run:%u ", queue);
+	say("run:%u ", queue);
 }
 
 static void arm(struct sim_device *d, u64 at_ns)
 {
 	(void)d;
-	printf("arm:%llu ", (unsigned long long)at_ns);
+	say("arm:%llu ", (unsigned long long)at_ns);
 }
 
 static void split(struct sim_device *d, struct sim_request *rq)
 {
 	(void)d;
-	printf("split:%td ", rq - requests);
+	say("split:%td ", rq - requests);
 }
 
 static void set_up(const char *name, u32 queues, u32 tags)
@@ -83,11 +82,11 @@ static void set_up(const char *name, u32 queues, u32 tags)
 static void say_request(const struct sim_request *rq, bool place)
 {
 	if (!rq)
-		printf("-");
+		say("-");
 	else
-		printf("%td", rq - requests);
+		say("%td", rq - requests);
 	if (rq && place)
-		printf(" %llu %u", (unsigned long long)rq->sector, rq->sectors);
+		say(" %llu %u", (unsigned long long)rq->sector, rq->sectors);
 }
 
 static void insert(u64 now, u32 id, u32 queue, u32 op, u64 sector, u32 sectors, u32 ioprio,
@@ -122,7 +121,7 @@ static struct sim_bio bio_of(u64 sector, u32 sectors, u32 op, u32 ioprio)
 	};
 }
 
-static void obey(char *line)
+static void obey(const char *line)
 {
 	unsigned long long v, w;
 	unsigned int a, b, c, d, e, f;
@@ -143,7 +142,7 @@ static void obey(char *line)
 			rq->issue_ns = v;
 		say_request(rq, false);
 	} else if (sscanf(line, "work %u", &a) == 1) {
-		printf("%d", scheduler->has_work(s, a));
+		say("%d", scheduler->has_work(s, a));
 	} else if (sscanf(line, "complete %llu %u", &v, &a) == 2) {
 		if (scheduler->complete)
 			scheduler->complete(s, &requests[a], v);
@@ -156,35 +155,23 @@ static void obey(char *line)
 	} else if (sscanf(line, "set %31s %llu", name, &v) == 2) {
 		for (a = 0; a < scheduler->knob_count; a++)
 			if (!strcmp(scheduler->knobs[a].name, name))
-				printf("%d", scheduler->configure(s, a, v));
+				say("%d", scheduler->configure(s, a, v));
 	} else if (sscanf(line, "limit %u %u %u %u", &a, &b, &c, &d) == 4) {
 		bio = bio_of(0, 8, a, c);
 		bio.sync = b;
-		printf("%u", scheduler->limit(s, &bio, d));
+		say("%u", scheduler->limit(s, &bio, d));
 	} else if (sscanf(line, "merge %llu %u %u %u %u", &v, &a, &b, &c, &d) == 5) {
 		bio = bio_of(v, a, b, c);
 		say_request(scheduler->try_merge(s, &bio, d), true);
-	} else if (!strcmp(line, "knobs\n")) {
+	} else if (!strcmp(line, "knobs")) {
 		for (a = 0; a < scheduler->knob_count; a++)
-			printf("%s:%llu:%llu:%llu ", scheduler->knobs[a].name,
-			       (unsigned long long)scheduler->knobs[a].least,
-			       (unsigned long long)scheduler->knobs[a].most,
-			       (unsigned long long)scheduler->knobs[a].initial);
-	} else if (!strcmp(line, "end\n")) {
-		printf("%d", scheduler->destroy(s));
+			say("%s:%llu:%llu:%llu ", scheduler->knobs[a].name,
+			    (unsigned long long)scheduler->knobs[a].least,
+			    (unsigned long long)scheduler->knobs[a].most,
+			    (unsigned long long)scheduler->knobs[a].initial);
+	} else if (!strcmp(line, "end")) {
+		say("%d", scheduler->destroy(s));
 	} else {
-		fprintf(stderr, "not a command: %s", line);
-		exit(2);
+		refuse(line);
 	}
-	printf("\n");
-	fflush(stdout);
-}
-
-int main(void)
-{
-	static char line[256];
-
-	while (fgets(line, sizeof(line), stdin))
-		obey(line);
-	return 0;
 }

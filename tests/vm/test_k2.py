@@ -81,46 +81,35 @@ INJECTING = ("nomem", "failures", "mqfq nomem")
 ENCRYPTING = ("encrypted", "mqfq encrypted")
 #: On kernels that look for memory that is overwritten.
 SLAB = ("resize", "mqfq resize")
-#: Of these a kernel with PREEMPT_RT shows nothing that one without has not.
-ORDINARY_ONLY = {
-    "sysfs",
-    "passthrough",
-    "neighbours",
-    "polled",
-    "paged",
-    *of("mqfq", "sysfs", "flush", "polled"),
-    *of("fifo", "sysfs", "polled", "data vflash0"),
-}
-#: Parts in which a machine with one CPU finds nothing that those with several do not find too.
-SEVERAL_CPUS_ONLY = {"sysfs", "loads", "flush", "neighbours", "data nullb0"}
-#: Parts that take most of a minute and depend on no kernel: `make check` runs them on one.
-LONG = {"found"}
-#: Of kernels with PREEMPT_RT: what their locks could break. The newer one has all parts by the host's clock.
-OLD_RT_CONDITIONS = (
-    *("levels", "order", "unplug", "hotplug", "data vflash0"),
-    *of("mqfq", "order", "data vflash0"),
-)
-RT_TIMES = ("bounds", "debt", "starve", "returned", *of("mqfq", "returned", "latecomer"))
 ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS)
 ALL_TIMES = (*TIMES, *OTHER_TIMES)
 #: By machine: each kernel by the host's clock (smp) and in virtual time (icount), with the number of CPUs.
-#: k2 on every kernel; what another module has of its own on an older and a newer one, of which one has
-#: PREEMPT_RT.
+#: Each part runs once, but for those in which the version of the kernel, PREEMPT_RT or the number of CPUs is
+#: known to matter; the part that does all at random (`data vflash0`) runs on every kernel.
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    "stable-smp4": ALL_CONDITIONS,
-    "backports-smp1": (*(p for p in CONDITIONS if p not in SEVERAL_CPUS_ONLY), "multipath"),
-    "stable-rt-smp2": OLD_RT_CONDITIONS,
-    "backports-rt-smp2": tuple(p for p in ALL_CONDITIONS if p not in ORDINARY_ONLY),
-    "stable-icount2": tuple(p for p in ALL_TIMES if p not in LONG),
+    "stable-smp4": (
+        *("sysfs", "levels", "order", "loads", "merges", "flush", "split", "iocost", "stack", "neighbours"),
+        *("hotplug", "paged", "data vflash0", "data nullb0"),
+        *of("mqfq", "sysfs", "paths", "flush", "scsi", "churn", "polled", "data nullb0"),
+        *of("fifo", "sysfs", "polled", "data vflash0"),
+    ),
+    "backports-smp1": (
+        *("order", "inherit", "paths", "merges", "scsi", "split", "pieces", "stack", "both", "polled"),
+        *("unplug", "multipath", "data vflash0"),
+    ),
+    "stable-rt-smp2": ("levels", "order", "unplug", "data vflash0"),
+    "backports-rt-smp2": (
+        *("levels", "order", "loads", "hotplug", "data vflash0"),
+        *of("mqfq", "order", "loads", "merges", "unplug", "hotplug", "data vflash0"),
+    ),
+    "stable-icount2": (
+        *("bounds", "debt", "observe", "reserve", "returned", "passthrough"),
+        *of("mqfq", "returned", "policies"),
+    ),
     "backports-icount1": (*ALL_TIMES, "tags", "back"),
-    "backports-icount2": ("back",),
-    "stable-rt-icount2": RT_TIMES,
-    "backports-rt-icount2": RT_TIMES,
-    "backports-rt-icount1": ("tags",),
+    "backports-rt-icount2": ("bounds", "starve", "returned", *of("mqfq", "returned", "latecomer")),
     "stable-slab2": SLAB,
-    "stable-rt-slab2": ("resize",),
     "backports-slab2": ("resize",),
-    "backports-rt-slab2": SLAB,
 }
 #: What a kind of machine adds to the kernel's command line.
 APPEND = {"slab": "slub_debug=FZP"}

@@ -15,7 +15,7 @@ DEBUG_KERNELS := stable-kasan backports-kasan stable-kcsan backports-kcsan
 C_SOURCES = $(shell find sched flash kernel sim src tests -name '*.[ch]' -o -name '*.[ch]pp')
 
 .PHONY: help demo check check-debug claims docs bench blktests setup-demo setup-check venv venv-dev kernel-demo kernels \
-	kernels-debug modules modules-debug lint format build-test unit swarm swarm-faults faults vm-test vm-test-all \
+	kernels-debug modules modules-debug lint format build-test unit models swarm swarm-faults faults vm-test vm-test-all \
 	vm-test-repeat vm-test-debug lock clean clean-host sim
 
 help: ## these lines
@@ -49,6 +49,7 @@ Not tested by make check:
   MQFQ's parts neighbours and paged in guests (K2's only)        make vm-test-all
   kernels with KASAN, lockdep, KCSAN and failing allocations     make check-debug
   the kernel developers' tests                                   make blktests BLKTESTS=DIR
+  the large searches of MQFQ's models (no C code)                make models
   the swarm beyond 2000 scenarios of each scheduler              make swarm SCHEDULER=k2
   faults put back in the swarm (those found soon only)           make swarm-faults
   faults of the past put back in virtual machines (some only)    make faults
@@ -137,6 +138,9 @@ build-test: ## the modules build without a warning, on all kernels, at W=1 and u
 
 unit: sim ## everything that needs no virtual machine
 	$(PYTEST) --ignore=tests/vm --ignore=tests/kernel
+
+models: ## all searches of MQFQ's models, the large ones too (minutes)
+	TAILGATE_LARGE_MODELS=1 $(PYTEST) tests/unit/test_models.py
 
 swarm: ## random knobs, loads and faults against the laws of SCHEDULER, until stopped; SEED=N begins there
 	$(BIN)/python -m tests.swarm play $(SCHEDULER) $(SEED)

@@ -65,12 +65,15 @@ TIMES = (
     *("bounds", "ahead", "flows", "debt", "target", "found", "observe", "reserve", "starve", "returned"),
     *("auto", "discard", "passthrough"),
 )
-#: The same for mqfq and for the example: what their own code does with requests. Of what modules share
+#: Modules that are examples.
+EXAMPLES = ("fifo",)
+EXAMPLE_CONDITIONS = tuple(part for name in EXAMPLES for part in of(name, "sysfs", "polled", "data vflash0"))
+#: The same for mqfq and the examples: what their own code does with requests. Of what modules share
 #: (kernel/elevator) k2's parts show most.
 OTHER_CONDITIONS = (
     *of("mqfq", "sysfs", "order", "loads", "paths", "merges", "flush", "scsi", "unplug", "hotplug", "churn"),
     *of("mqfq", "polled", "data vflash0", "data nullb0"),
-    *of("fifo", "sysfs", "polled", "data vflash0"),
+    *EXAMPLE_CONDITIONS,
 )
 OTHER_TIMES = of("mqfq", "bounds", "returned", "weights", "latecomer", "tags", "policies")
 #: Parts that any module takes and that only `make vm-test-all` runs for mqfq.
@@ -91,7 +94,7 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
         *("sysfs", "levels", "order", "loads", "merges", "flush", "split", "iocost", "stack", "neighbours"),
         *("hotplug", "paged", "data vflash0", "data nullb0"),
         *of("mqfq", "sysfs", "paths", "flush", "scsi", "churn", "polled", "data nullb0"),
-        *of("fifo", "sysfs", "polled", "data vflash0"),
+        *EXAMPLE_CONDITIONS,
     ),
     "backports-smp1": (
         *("order", "inherit", "paths", "merges", "scsi", "split", "pieces", "stack", "both", "polled"),

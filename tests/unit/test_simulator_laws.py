@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.programs import ROOT, SANITIZED, SEED, built_once, complains, mutate, run_program
 
-SEEDS = 250
+SEEDS = 500
 
 #: Mistakes that some law must notice: what stands there, what stands there instead, and the source of sim/
 #: that has it.
@@ -119,9 +119,7 @@ def compile_all(folder: Path) -> None:
     laws = os.path.relpath(ROOT / "tests/unit/simulator/laws.cpp", sim)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(
-            pool.map(
-                lambda name: compile_source(ROOT, name, folder, "-O0", "-g1", *SANITIZED), [*names, laws]
-            )
+            pool.map(lambda name: compile_source(ROOT, name, folder, "-O1", "-g", *SANITIZED), [*names, laws])
         )
 
 

@@ -4,7 +4,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from tests.unit.k2_programs import compile_library
 from tests.unit.programs import UNDEFINED_SANITIZED
-from tests.unit.scripts import Script
+from tests.unit.scripts import Script, watched
 
 from tailgate.runs import evidence
 from tailgate.runs import folder as folders
@@ -179,9 +179,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def script(programs: Path) -> Script:
+def k2_library(programs: Path) -> Path:
+    """K2 as a library that obeys commands."""
+    return compile_library(programs, *UNDEFINED_SANITIZED)
+
+
+@pytest.fixture
+def script(k2_library: Path) -> Iterator[Script]:
     """K2, driven by commands."""
-    return Script(compile_library(programs, *UNDEFINED_SANITIZED))
+    with watched():
+        yield Script(k2_library)
 
 
 @pytest.fixture

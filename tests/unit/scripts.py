@@ -14,8 +14,11 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.unit.programs import WATCHDOG_S
 
 #: CPU time in which any check ends: several times what the longest one takes.
 LIMIT_S = 60
@@ -42,7 +45,7 @@ class Script:
     def replay(self) -> str:
         """A shell command that repeats the commands since `new`."""
         lines = " ".join(shlex.quote(line) for line in self.lines)
-        return f"printf '%s\\n' {lines} | python -m tests.unit.scripts {self.library}"
+        return f"printf '%s\\n' {lines} | {sys.executable} -m tests.unit.scripts {self.library}"
 
 
 def fails(check: Callable[[Script], None], library: Path) -> bool:
@@ -71,6 +74,16 @@ def fails(check: Callable[[Script], None], library: Path) -> bool:
     if status == BROKEN:
         raise RuntimeError("the check itself is broken: see its traceback")
     return status != 0
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Ends this process, with a traceback, if the block does not end: a library that loops cannot be left."""
+    faulthandler.dump_traceback_later(WATCHDOG_S, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

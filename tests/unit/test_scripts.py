@@ -2,12 +2,13 @@
 """A check fails with a library that answers wrongly, crashes or loops; not with one that answers."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from tests.unit import scripts
 from tests.unit.programs import GCC, ROOT
-from tests.unit.scripts import Script, fails
+from tests.unit.scripts import Script, fails, watched
 
 SOURCE = f"""
 #include <string.h>
@@ -41,6 +42,17 @@ def test_a_library_that_does_not_answer_fails(
         script.ask(line)
 
     monkeypatch.setattr(scripts, "LIMIT_S", 1)
+    assert fails(check, library)
+
+
+def test_what_does_not_end_is_ended(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock: it uses no CPU time, and would end as a success."""
+
+    def check(_: Script) -> None:
+        with watched():
+            time.sleep(60)
+
+    monkeypatch.setattr(scripts, "WATCHDOG_S", 1)
     assert fails(check, library)
 
 

@@ -3,12 +3,12 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.programs import GCC, ROOT, UNDEFINED_SANITIZED, mutate
-from tests.unit.scripts import Script, fails
+from tests.unit.scripts import Script, fails, watched
 
 #: (command, answer), in order; it begins with `new` and ends with `end`
 Conversation = list[tuple[str, str]]
@@ -50,11 +50,18 @@ def playing(script: Script) -> Play:
 
 
 @pytest.fixture(scope="session")
-def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """Plays a conversation with the schedulers."""
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All schedulers."""
     out = tmp_path_factory.mktemp("script")
     objects = compile_all(out / "objects", "-O1", *UNDEFINED_SANITIZED)
-    return playing(Script(link(objects, out / "script", *UNDEFINED_SANITIZED)))
+    return link(objects, out / "script", *UNDEFINED_SANITIZED)
+
+
+@pytest.fixture
+def play(library: Path) -> Iterator[Play]:
+    """Plays a conversation with the schedulers."""
+    with watched():
+        yield playing(Script(library))
 
 
 @pytest.fixture(scope="session")

@@ -87,8 +87,8 @@ SLAB = ("resize", "mqfq resize")
 ALL_CONDITIONS = (*CONDITIONS, *OTHER_CONDITIONS)
 ALL_TIMES = (*TIMES, *OTHER_TIMES)
 #: By machine: each kernel by the host's clock (smp) and in virtual time (icount), with the number of CPUs.
-#: Each part runs once, but for those in which the version of the kernel, PREEMPT_RT or the number of CPUs is
-#: known to matter; the part that does all at random (`data vflash0`) runs on every kernel.
+#: A part runs on one of them, and on several if the kernel's version, PREEMPT_RT or the number of CPUs is
+#: known to matter to it. `data vflash0`, which does everything at random, and `resize` run on every kernel.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": (
         *("sysfs", "levels", "order", "loads", "merges", "flush", "split", "iocost", "stack", "neighbours"),
@@ -112,7 +112,9 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
     "backports-icount1": (*ALL_TIMES, "tags", "back"),
     "backports-rt-icount2": ("bounds", "starve", "returned", *of("mqfq", "returned", "latecomer")),
     "stable-slab2": SLAB,
+    "stable-rt-slab2": ("resize",),
     "backports-slab2": ("resize",),
+    "backports-rt-slab2": ("resize",),
 }
 #: What a kind of machine adds to the kernel's command line.
 APPEND = {"slab": "slub_debug=FZP"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Tests that polled requests hold up nobody. A task submits more of them than the scheduler's bound, and does not poll: they must end
-# all the same, so that another task can read. When the first task polls, it must find the results. null_blk lets a request fail that
-# stays polled and that nobody polls for 5 s.
+# Tests that polled requests do not keep the drive from others. One task submits more polled reads than the scheduler's bound, and does
+# not poll. The reads must complete all the same: only then is there room for the reads of a second task. When the first task polls at
+# last, its reads must have succeeded. (If the scheduler left them to be polled, null_blk would fail them after 5 s.)
 null irqmode=2 completion_nsec=20000 queue_mode=2 poll_queues=1
 attach nullb0 8
 for step in 2 1; do # 1: adjacent reads, which a plug may merge

@@ -63,7 +63,8 @@ def test_what_failed_is_run_again_and_stays_red(tmp_path: Path, workers: int) ->
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = vm\n")
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "--numprocesses", str(workers), str(tmp_path)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    env = {**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     said = done.stdout
     assert done.returncode == 1, said
     assert re.search(r"^4 failed, 1 passed, 1 skipped", said, re.MULTILINE), said

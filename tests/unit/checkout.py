@@ -51,9 +51,10 @@ class Checkout:
 
         AssertionError, with the output, if a command fails.
         """
-        # An outer make sets flags and a job server, an outer pytest its worker's name; the copy must not see
-        # them.
-        own = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
+        # The copy must not see an outer make's flags and job server, an outer pytest's worker's name, and its
+        # caller's options.
+        make = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+        own = (*make, "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS")
         environment = {k: v for k, v in os.environ.items() if k not in own}
         done = subprocess.run(
             ["sh", "-euc", commands],

@@ -23,7 +23,7 @@ Key = tuple[str, str, float]
 
 def frontier(lab: Lab) -> Iterator[Figure]:
     """K2: bounds that look ahead beside none, the bound of 8, fixed bounds on bytes and the idle drive."""
-    found = lab.run("k2/frontier", mode="full", target="sim")
+    found = lab.run("k2/frontier", mode="claims", target="sim")
     yield from looking_ahead(found, "sim", "p99.9")
     points: dict[Key, Point] = found.by("label", "load", "rate")
     for load in ("4k-clock", "4k-poisson"):

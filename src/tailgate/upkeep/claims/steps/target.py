@@ -58,7 +58,7 @@ def target_in_guest(lab: Lab) -> Iterator[Figure]:
     """Three of its points in a guest, each beside the fixed bound with about the same p99."""
     fixed, ours, target_us = "k2-40kib", "target-300", 300
     loads = ("clock", "poisson", "changing")
-    found = lab.run("k2/target", mode="quick", loads=loads, schedulers=(fixed, ours))
+    found = lab.run("k2/target", mode="full", loads=loads, schedulers=(fixed, ours))
     points = found.by("load", "label")
     for load in dict.fromkeys(load for load, _ in points):
         start = f"target/vm/970evo/{load}/{ours}"

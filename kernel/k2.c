@@ -59,9 +59,7 @@ static inline u64 k2_key(struct k2_entry *e)
 
 static inline bool k2_may_split(struct k2_entry *e)
 {
-	struct request *rq = k2_request(e);
-
-	return split_may_take(instance_of(rq->q)->split, rq, 0);
+	return split_may_take(k2_request(e), 0);
 }
 
 static inline void k2_picked(struct k2_entry *e)

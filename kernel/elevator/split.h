@@ -4,8 +4,7 @@
  *
  * - The submitting task splits a bio in bio_merge, before it becomes a request (split_submitted()).
  * - Other requests are taken apart at insertion, for example one that grew in a plug (split_inserted()), or when they are next
- *   to be dispatched and have become too large (split_may_take(), split_take()). A worker, which may wait for memory, splits their
- *   bios and submits the pieces.
+ *   to be dispatched and have become too large (split_may_take(), split_take()). A worker splits their bios and submits the pieces.
  *
  * Both keep the order of the pieces. A bio completes once, with the first error of its pieces. Pieces carry REQ_NOMERGE, so
  * that they are not merged again.
@@ -29,6 +28,7 @@
 #include <linux/blk-integrity.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -44,7 +44,6 @@
  * @lock: protects @bios and @sectors
  * @bios: bios taken from requests and not yet submitted again
  * @sectors: most sectors of a piece, for @work
- * @fails: a split has failed for a reason other than memory: requests of this drive are no longer taken apart
  * @work: splits @bios
  * @workers: the drive's workqueue; NULL: not created yet
  * @is_wanted: the creation of @workers has begun
@@ -58,7 +57,6 @@ struct split {
 	spinlock_t lock;
 	struct bio_list bios;
 	unsigned int sectors;
-	bool fails;
 	struct work_struct work;
 	struct workqueue_struct *workers;
 	atomic_t is_wanted;
@@ -197,48 +195,64 @@ static inline unsigned int split_point(struct bio *bio, unsigned int sectors)
 	return bio_sectors(bio) > sectors ? sectors : 0;
 }
 
-/* Makes @piece a piece of @bio: @bio does not complete before it. */
-static inline void split_adopt(struct bio *piece, struct bio *bio)
+/* Makes @piece, a clone of @bio, the piece with the first @sectors, which @bio then lacks. */
+static inline void split_cut(struct bio *piece, struct bio *bio, unsigned int sectors)
 {
+	piece->bi_iter.bi_size = sectors << SECTOR_SHIFT;
 	piece->bi_opf |= REQ_NOMERGE;
 	/* @bio was charged for all of its bytes: do not charge the piece again */
 	if (bio_flagged(bio, BIO_BPS_THROTTLED))
 		bio_set_flag(piece, BIO_BPS_THROTTLED);
 	if (bio_flagged(bio, BIO_CGROUP_ACCT))
 		bio_set_flag(piece, BIO_CGROUP_ACCT);
-	bio_chain(piece, bio);
+	bio_advance(bio, piece->bi_iter.bi_size);
+	trace_block_split(piece, bio->bi_iter.bi_sector);
 }
 
-/* Splits the first piece off @bio. Return: the piece, or NULL without memory. */
-static inline struct bio *split_front(struct bio *bio, unsigned int sectors, gfp_t gfp)
+/* Submits the first @sectors of @bio as a piece; @bio does not complete before it. Does not sleep. Return: false without memory. */
+static inline bool split_submit(struct bio *bio, unsigned int sectors)
 {
-	struct bio *piece = bio_split(bio, sectors, gfp, &bio->bi_bdev->bd_disk->bio_split);
+	struct bio *piece = bio_alloc_clone(bio->bi_bdev, bio, GFP_NOWAIT | __GFP_NOWARN,
+					    &bio->bi_bdev->bd_disk->bio_split);
 
-	if (IS_ERR_OR_NULL(piece))
-		return NULL;
-	split_adopt(piece, bio);
-	trace_block_split(piece, bio->bi_iter.bi_sector);
-	return piece;
+	if (!piece)
+		return false;
+	split_cut(piece, bio, sectors);
+	bio_chain(piece, bio);
+	submit_bio_noacct(piece);
+	return true;
+}
+
+static void split_awaited(struct bio *piece)
+{
+	complete(piece->bi_private);
 }
 
 /*
- * Submits the last piece, as a clone of @bio. If @bio itself were the last piece, its success would hide the error of an earlier
- * piece. Without memory for a clone, @bio itself is submitted nevertheless.
+ * As split_submit(), for the worker. It must not wait for a bio of the disk's pool: bios that the block layer has split are of this pool,
+ * too, and may be waiting for the worker. While the pool is empty, the piece is on the stack, and the worker waits for its end.
  */
-static inline void split_submit_rest(struct bio *bio, gfp_t gfp)
+static void split_submit_anyway(struct bio *bio, unsigned int sectors)
 {
-	struct bio *piece =
-		bio_alloc_clone(bio->bi_bdev, bio, gfp, &bio->bi_bdev->bd_disk->bio_split);
+	DECLARE_COMPLETION_ONSTACK(ended);
+	struct bio piece;
 
-	if (!piece) {
-		bio->bi_opf |= REQ_NOMERGE;
-		submit_bio_noacct(bio);
+	if (split_submit(bio, sectors))
+		return;
+	if (WARN_ON_ONCE(bio_init_clone(bio->bi_bdev, &piece, bio, GFP_NOIO))) {
+		bio->bi_status =
+			BLK_STS_RESOURCE; /* cannot happen: the bio has no key and no protection information */
+		bio_advance(bio, sectors << SECTOR_SHIFT);
 		return;
 	}
-	split_adopt(piece, bio);
-	submit_bio_noacct(piece);
-	bio_advance(bio, bio->bi_iter.bi_size); /* as when a bio completes */
-	bio_endio(bio);
+	split_cut(&piece, bio, sectors);
+	piece.bi_end_io = split_awaited;
+	piece.bi_private = &ended;
+	submit_bio_noacct(&piece);
+	wait_for_completion_io(&ended);
+	if (piece.bi_status)
+		bio->bi_status = piece.bi_status;
+	bio_uninit(&piece);
 }
 
 /**
@@ -255,7 +269,6 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 {
 	blk_opf_t opf = bio->bi_opf;
 	unsigned int first;
-	struct bio *piece;
 
 	if (!split_may(bio))
 		return false;
@@ -277,20 +290,22 @@ static inline bool split_bio(struct split *s, struct bio *bio, unsigned int sect
 		bio->bi_opf &= ~REQ_NOWAIT;
 	}
 	bio_clear_polled(bio);
-	piece = split_front(bio, first, GFP_NOWAIT | __GFP_NOWARN);
-	if (!piece) {
+	if (!split_submit(bio, first)) {
 		bio->bi_opf = opf;
 		return false;
 	}
 	atomic_long_inc(&s->pieces);
-	submit_bio_noacct(piece);
 	if (!split_point(bio, sectors)) { /* that was the last split */
 		atomic_long_inc(&s->pieces);
 		atomic_long_inc(&s->requests);
-		split_submit_rest(bio, GFP_NOWAIT | __GFP_NOWARN);
-	} else {
-		submit_bio_noacct(bio);
+		/* if the bio itself were the last piece, its success would hide the error of an earlier one: only without memory */
+		if (split_submit(bio, bio_sectors(bio))) {
+			bio_endio(bio);
+			return true;
+		}
+		bio->bi_opf |= REQ_NOMERGE;
 	}
+	submit_bio_noacct(bio);
 	return true;
 }
 
@@ -313,21 +328,14 @@ static void split_work(struct work_struct *work)
 		bool is_cut = false;
 
 		while ((first = split_point(bio, sectors))) {
-			struct bio *piece = split_front(bio, first, GFP_NOIO);
-
-			if (!piece) { /* not for want of memory: GFP_NOIO waits for it */
-				pr_warn_once("%s: a request cannot be split\n",
-					     this_scheduler.name);
-				WRITE_ONCE(s->fails, true); /* or this would repeat for ever */
-				break;
-			}
 			atomic_long_inc(&s->pieces);
-			submit_bio_noacct(piece);
+			split_submit_anyway(bio, first);
 			is_cut = true;
 		}
 		atomic_long_inc(&s->pieces);
 		if (is_cut) {
-			split_submit_rest(bio, GFP_NOIO);
+			split_submit_anyway(bio, bio_sectors(bio));
+			bio_endio(bio);
 		} else {
 			bio->bi_opf |= REQ_NOMERGE;
 			submit_bio_noacct(bio);
@@ -365,15 +373,14 @@ static inline bool split_may_take_discard(struct request *rq, unsigned int secto
  * May this request, which was never dispatched, be taken apart into pieces of @sectors each? Not one with a key for inline
  * encryption: split_take() ends the request with no data completed, and the block layer puts the keyslot only when data complete.
  */
-static inline bool split_may_take(const struct split *s, struct request *rq, unsigned int sectors)
+static inline bool split_may_take(struct request *rq, unsigned int sectors)
 {
 	if (req_op(rq) == REQ_OP_DISCARD && !split_may_take_discard(rq, sectors))
 		return false;
 	return rq->bio && !blk_rq_is_passthrough(rq) && !rq->end_io &&
 	       !blk_mq_request_started(rq) &&
 	       !(rq->rq_flags & (RQF_FLUSH_SEQ | RQF_SPECIAL_PAYLOAD | RQF_DONTPREP)) &&
-	       rq->rq_flags & ELV_RQF_PREPARED && split_may(rq->bio) &&
-	       !bio_has_crypt_ctx(rq->bio) && !READ_ONCE(s->fails);
+	       rq->rq_flags & ELV_RQF_PREPARED && split_may(rq->bio) && !bio_has_crypt_ctx(rq->bio);
 }
 
 /*
@@ -482,7 +489,7 @@ static void split_inserted_of(struct instance *instance, struct list_head *list,
 			continue;
 		piece = this_scheduler.piece(&instance->algorithm, req_get_ioprio(rq), discards);
 		if (!piece_is_exceeded(piece, blk_rq_sectors(rq)) || !this_scheduler.is_new(rq) ||
-		    !split_may_take(s, rq, piece))
+		    !split_may_take(rq, piece))
 			continue;
 		smallest = min(smallest, piece);
 		list_move_tail(&rq->queuelist, &large);

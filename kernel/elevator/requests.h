@@ -4,8 +4,8 @@
  *
  * A scheduler's count of requests in the drive is exact if it increments at dispatch() and decrements at ended() of requests
  * that it dispatched. This holds even if a request is prepared and never inserted (plug merges, unused cached requests), and if
- * the block layer holds a request back because the driver is busy. Passthrough commands bypass the scheduler. So do FUA and
- * flush requests on some kernels.
+ * the block layer holds a request back because the driver is busy. Passthrough commands bypass the scheduler, at the latest in
+ * requests_dispatch(). So do FUA and flush requests on some kernels.
  */
 #ifndef TAILGATE_ELEVATOR_REQUESTS_H
 #define TAILGATE_ELEVATOR_REQUESTS_H
@@ -33,10 +33,30 @@ static inline void requests_run(struct blk_mq_hw_ctx *hctx)
 		blk_mq_run_hw_queue(hctx, false);
 }
 
+/*
+ * Kernels before 6.4 insert passthrough commands that a task has plugged. They go before all other requests, whatever their priority is,
+ * which is not even set if they carry no data. Return: false if there was nothing else in the list.
+ */
+static inline bool requests_insert_commands(struct instance *instance, void *queue,
+					    struct list_head *list)
+{
+	struct request *rq, *next;
+	LIST_HEAD(commands);
+
+	list_for_each_entry_safe(rq, next, list, queuelist)
+		if (unlikely(blk_rq_is_passthrough(rq)))
+			list_move_tail(&rq->queuelist, &commands);
+	if (likely(list_empty(&commands)))
+		return true;
+	this_scheduler.insert(instance, queue, &commands, true);
+	return !list_empty(list);
+}
+
 /* insert_requests: may be called from schedule(), so must not sleep. */
 static void requests_insert(struct blk_mq_hw_ctx *hctx, struct list_head *list, elv_insert_t flags)
 {
 	struct instance *instance = instance_of(hctx->queue);
+	void *queue = instance_queue(instance, hctx);
 	bool at_head = elv_insert_at_head(flags);
 	bool inserts = true;
 
@@ -47,11 +67,13 @@ static void requests_insert(struct blk_mq_hw_ctx *hctx, struct list_head *list, 
 	 */
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		rcu_read_lock();
-	if (this_scheduler.splits && unlikely(this_scheduler.splits(&instance->algorithm)) &&
-	    !at_head)
+	if (!KAPI_INSERT_FLAGS)
+		inserts = requests_insert_commands(instance, queue, list);
+	if (inserts && !at_head && this_scheduler.splits &&
+	    unlikely(this_scheduler.splits(&instance->algorithm)))
 		inserts = split_inserted(instance, list);
 	if (inserts)
-		this_scheduler.insert(instance, instance_queue(instance, hctx), list, at_head);
+		this_scheduler.insert(instance, queue, list, at_head);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		rcu_read_unlock();
 	requests_run(hctx);
@@ -83,10 +105,10 @@ static struct request *requests_dispatch(struct blk_mq_hw_ctx *hctx)
 	rq = this_scheduler.dispatch(&instance->algorithm, instance_queue(instance, hctx));
 	/*
 	 * On kernels where FUA writes bypass the scheduler, one that the driver returns is still inserted here. The block layer
-	 * does not call us when it ends, so for the scheduler it ends now.
+	 * does not call us when it ends. For the scheduler it leaves the drive now, as if it came back: no time is learned from it.
 	 */
-	if (rq && unlikely(!(rq->rq_flags & ELV_RQF_PREPARED)))
-		requests_ended(rq, false);
+	if (rq && unlikely(!(rq->rq_flags & ELV_RQF_PREPARED) || blk_rq_is_passthrough(rq)))
+		requests_ended(rq, true);
 	return rq;
 }
 

@@ -42,7 +42,10 @@ STOCK_MODULES: tuple[str, ...] = (
     "loop",
 )
 #: By machine, what no other one needs, or has.
-MORE_MODULES: Mapping[str, tuple[str, ...]] = {"backports-smp1": ("nvme-loop",)}
+MORE_MODULES: Mapping[str, tuple[str, ...]] = {
+    "backports-smp1": ("nvme-loop",),
+    "stable-smp4": ("nvme-tcp", "nvmet-tcp"),
+}
 PROGRAMS = ("fio", "mke2fs", "mkfs.xfs", "mkfs.f2fs", "chrt", "blkdiscard")
 
 
@@ -92,7 +95,7 @@ ALL_TIMES = (*TIMES, *OTHER_TIMES)
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "stable-smp4": (
         *("sysfs", "levels", "order", "loads", "merges", "flush", "split", "iocost", "stack", "neighbours"),
-        *("hotplug", "paged", "data vflash0", "data nullb0"),
+        *("hotplug", "paged", "commands", "data vflash0", "data nullb0"),
         *of("mqfq", "sysfs", "paths", "flush", "scsi", "churn", "polled", "data nullb0"),
         *EXAMPLE_CONDITIONS,
     ),

@@ -69,6 +69,37 @@ scsi_disk() {
 	DISK=$(cd /sys/block && ls -d sd* 2> /dev/null)
 	[ -b /dev/$DISK ]
 }
+nvme() { # loop|tcp: /dev/nvme0n1, a multipath drive. Its only path, NVME_PATH, leads to /dev/nullb0 by this transport
+	modprobe nvme-$1 && { [ $1 = loop ] || modprobe nvmet-$1; } || fail "NVMe over $1 does not load"
+	mount -t configfs none /sys/kernel/config 2> /dev/null
+	nvmet=/sys/kernel/config/nvmet
+	trap no_nvme EXIT
+	mkdir $nvmet/subsystems/test $nvmet/ports/1 || fail "no NVMe target"
+	echo 1 > $nvmet/subsystems/test/attr_allow_any_host
+	mkdir $nvmet/subsystems/test/namespaces/1
+	echo /dev/nullb0 > $nvmet/subsystems/test/namespaces/1/device_path
+	echo 1 > $nvmet/subsystems/test/namespaces/1/enable || fail "no namespace"
+	echo $1 > $nvmet/ports/1/addr_trtype
+	address=
+	if [ $1 = tcp ]; then
+		ip link set lo up
+		echo ipv4 > $nvmet/ports/1/addr_adrfam
+		echo 127.0.0.1 > $nvmet/ports/1/addr_traddr
+		echo 4420 > $nvmet/ports/1/addr_trsvcid
+		address=,traddr=127.0.0.1,trsvcid=4420
+	fi
+	ln -s $nvmet/subsystems/test $nvmet/ports/1/subsystems/test || fail "no port"
+	echo transport=$1,nqn=test$address > /dev/nvme-fabrics || fail "no connection"
+	await "no NVMe drive" test -b /dev/nvme0n1
+	NVME_PATH=$(cd /sys/block && ls -d nvme0c*n1) || fail "no multipath"
+	expect "$NVME_PATH is hidden" $(cat /sys/block/$NVME_PATH/hidden) 1
+}
+no_nvme() {
+	for deletes in /sys/class/nvme/nvme*/delete_controller; do [ ! -e $deletes ] || echo 1 > $deletes; done
+	rm -f $nvmet/ports/1/subsystems/test
+	rmdir $nvmet/ports/1 $nvmet/subsystems/test/namespaces/1 $nvmet/subsystems/test
+	modprobe -r nvme-loop nvme-tcp nvmet-tcp 2> /dev/null
+}
 scheduler() { # DISK NAME
 	echo "$2" > /sys/block/$1/queue/scheduler || fail "$1: cannot set $2"
 	grep -q "\[$2\]" /sys/block/$1/queue/scheduler || fail "$1 has not taken $2"

@@ -10,6 +10,7 @@
 #define TAILGATE_ELEVATOR_MODULE_H
 
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 
 #include "hotplug.h"
 #include "instance.h"
@@ -85,6 +86,7 @@ exit_split:
 static void __exit scheduler_module_exit(void)
 {
 	elv_unregister(&this_type);
+	synchronize_rcu_tasks(); /* a preempted task may still be in requests_insert() */
 	if (this_scheduler.cpu_changes)
 		hotplug_module_exit();
 	statistics_module_exit();

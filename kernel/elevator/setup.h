@@ -100,11 +100,14 @@ static int setup_init_sched(struct request_queue *q, struct elevator_queue *eq)
 static int setup_init_sched(struct request_queue *q, struct elevator_type *type)
 {
 	struct elevator_queue *eq;
+	unsigned int noio;
 	int err;
 
 	if (type != &this_type)
 		return -EINVAL;
+	noio = memalloc_noio_save();
 	eq = elevator_alloc(q, type);
+	memalloc_noio_restore(noio);
 	if (!eq)
 		return -ENOMEM;
 	err = setup_queue(q, eq);

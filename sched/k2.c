@@ -227,7 +227,9 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		return discard_allows(&k2->discard, r, k2->activity.active);
 	until_ns = debt_allows(&k2->debt, r) ?: inflight_allows(&k2->inflight, r);
 	until_ns = until_ns ?: target_allows(&k2->target, r) ?: ahead_allows(&k2->ahead, r);
-	if (until_ns && k2->target.on && r->why != K2_HOLD_BYTES)
+	if (until_ns && k2->target.on &&
+	    (r->why == K2_HOLD_AHEAD ||
+	     (r->why == K2_HOLD_DEBT && r->limit == k2->debt.cap_sectors)))
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
 	if (owed && (until_ns == BOUND_AT_END || (until_ns && r->why == K2_HOLD_AHEAD)))

@@ -49,6 +49,7 @@
 /*
  * The background is held again after this many requests that met something, which costs it little; always for this long at most. If that
  * showed no request alone, as real-time requests never leave the drive, it is not held for twenty times as long: that costs it a twentieth.
+ * For the first samples, it is held again at once as long as each time has shown one.
  */
 #define TARGET_PROBE_EVERY 512
 #define TARGET_PROBE_NS 50000000ULL
@@ -113,7 +114,7 @@ struct target_point {
 /**
  * struct target_idle - what requests of one class take in the idle drive
  * @count: samples so far, at most TARGET_IDLE_SAMPLES
- * @tries: times that the background was held for the first samples
+ * @tries: times that the background was held, or was to be held, before there were TARGET_PROBES_FIRST samples
  * @typical_ns: their upper quartile
  * @least_ns: the least that one took, of late
  */
@@ -183,6 +184,7 @@ static inline unsigned int target_class(u64 sectors, bool writes)
 static inline u64 target_allows(const struct target *t, struct bound_request *r)
 {
 	r->why = K2_HOLD_TARGET;
+	r->limit = 0;
 	return t->on && r->sectors && r->now_ns < t->probe_until_ns ? t->probe_until_ns : BOUND_YES;
 }
 
@@ -194,28 +196,27 @@ static inline u64 target_idle_ns(const struct target_idle *idle)
 }
 
 /*
- * A real-time request goes to the drive. @alone: it meets nothing there. @waited_ns: since it arrived. Return: it will show what a request
- * takes in the idle drive, as it meets nothing and has hardly waited.
+ * A real-time request goes to the drive. @alone: it meets nothing there. @waited_ns: since it arrived, which may be
+ * negative, as a dispatcher looks at the clock first. Return: it will show what a request takes in the idle drive, as it meets nothing and has
+ * hardly waited.
  */
-static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alone, u64 waited_ns,
+static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alone, s64 waited_ns,
 			   u64 now_ns)
 {
 	unsigned int class = target_class(sectors, writes);
 	struct target_idle *idle = &t->idle[class];
-	bool is_known = READ_ONCE(idle->count) >= TARGET_PROBES_FIRST;
+	unsigned int count = READ_ONCE(idle->count);
+	bool is_known = count >= TARGET_PROBES_FIRST, rests = is_known || idle->tries > count;
 
 	WRITE_ONCE(t->latest, class);
-	alone = alone && (!target_idle_ns(idle) || 4 * waited_ns <= target_idle_ns(idle));
+	alone = alone && (!target_idle_ns(idle) || 4 * waited_ns <= (s64)target_idle_ns(idle));
 	if (alone && is_known)
 		t->since_probe = t->probe_until_ns = 0;
-	if (t->target_ns != TARGET_AUTO ||
-	    now_ns < t->probe_until_ns + (is_known ? 20 * TARGET_PROBE_NS : 0))
-		return alone;
-	if (!is_known && idle->tries < TARGET_PROBES_FIRST)
-		idle->tries++;
-	else if (++t->since_probe % TARGET_PROBE_EVERY)
-		return alone;
-	t->probe_until_ns = now_ns + TARGET_PROBE_NS;
+	if (t->target_ns == TARGET_AUTO &&
+	    now_ns >= t->probe_until_ns + (rests ? 20 * TARGET_PROBE_NS : 0) &&
+	    ((!is_known && idle->tries++ < TARGET_PROBES_FIRST) ||
+	     ++t->since_probe % TARGET_PROBE_EVERY == 0))
+		t->probe_until_ns = now_ns + TARGET_PROBE_NS;
 	return alone;
 }
 

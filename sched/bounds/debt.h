@@ -240,17 +240,17 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 }
 
 /*
- * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, and the buffer was full,
- * or no rate is known. If reads are slow next, writes pause twice as long as the window took, at least.
+ * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, or nearly always one that
+ * the limit lets go alone, and if the buffer was full, or no rate is known. If reads are slow next, writes pause twice as long as the window took, at least.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {
-	u64 sectors = atomic_xchg(&d->acked, 0), ack_ns = 1000ULL * atomic_xchg(&d->ack_us, 0);
-	u64 least_ns = atomic_xchg(&d->acks, 0) * READ_ONCE(d->least_write_ns);
+	u64 sectors = atomic_xchg(&d->acked, 0), acks = atomic_xchg(&d->acks, 0);
+	u64 ack_ns = 1000ULL * (u32)atomic_xchg(&d->ack_us, 0);
 	u64 took_ns = d->window_ns ? now_ns - d->window_ns : 0;
-	bool held = d->held;
+	bool held = d->held, go_alone = d->on && 2 * sectors > acks * d->limit_sectors;
 
-	d->spare = DEBT_SPARE * d->spare_ns > took_ns;
+	d->spare = took_ns ? DEBT_SPARE * d->spare_ns > took_ns : d->spare;
 	d->spare_ns = 0;
 	d->window_ns = now_ns;
 	d->held = false;
@@ -258,8 +258,9 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 		return;
 	if (held && !d->spare && now_ns > READ_ONCE(d->read_ended_ns) + DEBT_PAUSE_NS_MAX)
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
-	if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
-	    (d->spare || !d->rate || (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * least_ns))) {
+	if ((go_alone ? 4 : 2) * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
+	    (d->spare || !d->rate ||
+	     (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * acks * READ_ONCE(d->least_write_ns)))) {
 		/* what was assumed while no rate was known is over */
 		d->empty_ns = d->rate ? d->empty_ns : now_ns;
 		d->seen = max(rate_of(sectors, took_ns), 1U);
@@ -277,7 +278,7 @@ static void debt_went(struct debt *d, u64 sectors, u64 now_ns)
 	atomic_add(sectors, &d->written);
 	if (atomic_read(&d->reads) >= DEBT_READS || 2 * atomic_read(&d->slow_reads) >= DEBT_READS)
 		debt_judge_reads(d, now_ns);
-	else if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
+	if (atomic_read(&d->acked) >= DEBT_WINDOW_SECTORS)
 		debt_end_window(d, now_ns);
 	if (d->rate)
 		debt_charge(d, rate_ns(d->rate, sectors), now_ns);
@@ -292,7 +293,8 @@ static void debt_ended(struct debt *d, u64 sectors, bool acked, u64 took_ns)
 	if (!acked)
 		return;
 	recent_min(&d->least_write_ns, took_ns, DEBT_LEAST_MEMORY);
-	atomic_add(min_t(u64, div_u64(took_ns, 1000), 1000000), &d->ack_us);
+	/* so little that a window of the shortest writes does not overflow */
+	atomic_add(min_t(u64, div_u64(took_ns, 1000), INT_MAX / DEBT_WINDOW_SECTORS), &d->ack_us);
 	atomic_inc(&d->acks);
 	atomic_add(sectors, &d->acked);
 }

@@ -215,6 +215,37 @@ def check_what_is_larger_goes_alone(script: Script) -> None:
     assert lab.share(100_000, 600_000) > 0.5
 
 
+def check_the_rate_of_writes_that_go_alone_is_learned(script: Script) -> None:
+    """Until the buffer is full the drive takes writes faster than it programs them."""
+    lab = Lab(script, 1.0, {"write_debt_kib_max": 32}, depth=4, buffer_sectors=16 * BUFFER_SECTORS)
+    lab.play(10_000)
+    assert lab.drain() > 3
+    lab.play(600_000)
+    assert 0.8 < lab.drain() < 1.1
+
+
+def check_many_reads_hide_no_slower_drive(script: Script) -> None:
+    """Between two writes more reads end than are judged together."""
+    lab = Lab(script, 0.1, {"inflight_max": 1000}, reads_every_us=100)
+    lab.play(700_000)
+    lab.rate = 0.05
+    lab.play(2_000_000)
+    assert 0.8 < lab.drain() < 1.2
+
+
+def check_its_own_limit_raises_no_target(script: Script) -> None:
+    """All reads are in time, and write_debt_kib_max alone refuses writes: the target does not let go more."""
+    lab = Lab(script, 1.0, {"inflight_max": 1000, "rt_target_us": 5_000})
+    for number in range(2000, 4000):
+        lab.ask(f"whole {number}")
+    lab.play(2_000_000)
+    lab.background_reads = 1.0
+    for _ in range(200):
+        lab.insert(BACKGROUND)
+    lab.play(2_010_000)
+    assert lab.in_drive < 2 * DEBT_KIB // 8 + 20
+
+
 def check_few_writes_teach_nothing(script: Script) -> None:
     """One write at a time, with a pause after each; the drive is slow with some of them."""
     lab = Lab(script, 1.0, depth=1, pause_us=2_000, slow_acks=0.3, reads_every_us=0)
@@ -323,6 +354,9 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "held-elsewhere": check_writes_that_are_held_elsewhere_teach_nothing,
     "rare-reads": check_rare_reads_are_not_no_reads,
     "nothing": check_writes_of_nothing_do_not_wait,
+    "alone": check_the_rate_of_writes_that_go_alone_is_learned,
+    "many-reads": check_many_reads_hide_no_slower_drive,
+    "own-limit": check_its_own_limit_raises_no_target,
 }
 
 
@@ -356,11 +390,16 @@ MUTATIONS = [
         "pause_ns = min(rate_ns(d->rate, d->limit_sectors), 2 * d->pause_ns);",
     ),
     Mutation("never-rises", "faster", "d->rate / (d->rate < low ? DEBT_RISE : DEBT_RISE_SLOWLY)", "0"),
-    Mutation("idle-counts", "idle", "if (2 * ack_ns >= DEBT_WAITING_HALVES * took_ns &&", "if (took_ns &&"),
+    Mutation(
+        "idle-counts",
+        "idle",
+        "if ((go_alone ? 4 : 2) * ack_ns >= DEBT_WAITING_HALVES * took_ns &&",
+        "if (took_ns &&",
+    ),
     Mutation("first-rate-stays", "first-rate", "(d->spare || !d->rate ||", "(!d->rate ||"),
     Mutation("a-pause-counts", "first-rate", "now_ns);\n\td->window_ns = 0;\n", "now_ns);\n"),
     Mutation("windows-mix", "one-kind", "if (on != d->on || !set_sectors)", "if (!set_sectors)"),
-    Mutation("needs-room-once", "full-before", "!d->rate || (!held", "(!held"),
+    Mutation("needs-room-once", "full-before", "(d->spare || !d->rate ||", "(d->spare ||"),
     Mutation("rises-while-empty", "held-elsewhere", "4 * slow > reads || d->spare", "4 * slow > reads"),
     Mutation(
         "rises-between-reads",
@@ -374,6 +413,11 @@ MUTATIONS = [
         "inflight_sectors(&k2->inflight) + owed,",
         "inflight_sectors(&k2->inflight),",
     ),
+    Mutation("never-alone", "alone", "(go_alone ? 4 : 2) * ack_ns", "2 * ack_ns"),
+    Mutation(
+        "reads-first", "many-reads", "\tif (atomic_read(&d->acked) >=", "\telse if (atomic_read(&d->acked) >="
+    ),
+    Mutation("any-debt-counts", "own-limit", " && r->limit == k2->debt.cap_sectors", ""),
     Mutation("discards-wait", "nothing", "!r->writes || !r->sectors ||", "!r->writes ||"),
 ]
 

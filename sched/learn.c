@@ -95,7 +95,7 @@ static noinline void k2_untrack(struct k2 *k2, struct k2_entry *e)
 	if (e->list == K2_LIST_DISCARDS)
 		discard_ended(&k2->discard);
 	if (e->flow)
-		ahead_ended(&k2->ahead, e->flow - 1, done, now);
+		ahead_ended(&k2->ahead, e->flow - 1, done && !k2_writes(e), now);
 	if (!background) {
 		atomic_dec(&k2->rt_inflight[e->level]);
 		atomic_dec(&k2->rt_inflight_all);

@@ -76,7 +76,7 @@
  * @key: identity of the cgroup
  * @inflight: its requests in the drive
  * @began_ns: when the latest one went to the drive
- * @least_ns: d: least time in the drive of a request that was the flow's only one there, of late
+ * @least_ns: d: least time in the drive of a read that was the flow's only request there, of late
  * @present_until_ns: it counts as present until then
  * @arrivals: what is known of its arrivals
  */
@@ -269,13 +269,13 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 	return expected ? (s64)(arrived_ns - due_ns) : K2_UNPREDICTED;
 }
 
-/* A real-time request left the drive. @done: it has completed, and was not returned by the driver. Any context. */
-static void ahead_ended(struct ahead *a, unsigned int number, bool done, u64 now_ns)
+/* A real-time request left the drive. @read: it is a read that has completed: its time shows d. Any context. */
+static void ahead_ended(struct ahead *a, unsigned int number, bool read, u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
 	u64 took_ns = now_ns - smp_load_acquire(&flow->began_ns);
 
-	if (done && atomic_read(&flow->inflight) == 1)
+	if (read && atomic_read(&flow->inflight) == 1)
 		recent_min(&flow->least_ns, took_ns, AHEAD_DEVICE_MEMORY);
 	WRITE_ONCE(flow->arrivals.origin_ns[ARRIVALS_FROM_END], now_ns);
 	atomic_dec_return_release(&flow->inflight); /* pairs with ahead_is_idle() */
@@ -313,7 +313,7 @@ static u64 ahead_limit(const struct ahead *a, u64 now_ns, u64 *until_ns)
 
 static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 {
-	u64 until_ns, held_until_ns, others_ns = BOUND_AT_END;
+	u64 until_ns, held_until_ns, others_ns;
 
 	if (!a->on || !r->sectors)
 		return BOUND_YES;
@@ -325,8 +325,7 @@ static u64 ahead_allows(struct ahead *a, struct bound_request *r)
 	if (until_ns != BOUND_AT_END)
 		a->full_sectors = 0;
 	/* the limit may rise then, as no flow is present any more that is not predicted */
-	if (r->now_ns < a->others_until_ns)
-		others_ns = a->others_until_ns;
+	others_ns = r->now_ns < a->others_until_ns ? a->others_until_ns : BOUND_AT_END;
 	if (r->requests || r->met)
 		return min(until_ns, others_ns);
 	if (until_ns == BOUND_AT_END || r->sectors > a->hi_sectors)
@@ -370,8 +369,7 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 	if (a->served_sectors < AHEAD_RATE_BOUNDS * inflight_sectors || !a->served_ns)
 		return;
 	a->rate = recent_max(a->rate, rate_of(a->served_sectors, a->served_ns), AHEAD_RATE_MEMORY);
-	a->served_sectors = 0;
-	a->served_ns = 0;
+	a->served_sectors = a->served_ns = 0;
 	ahead_apply(a);
 }
 

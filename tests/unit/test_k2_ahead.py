@@ -476,7 +476,21 @@ def check_a_hold_ends_when_the_unpredicted_are_gone(script: Script) -> None:
     assert any(gone_us <= us < gone_us + 100 for us in went)
 
 
+def check_a_write_shows_no_time_of_the_drive(script: Script) -> None:
+    """A flow writes at times, and the drive acknowledges that at once."""
+    drive = Drive(script, rt_target_us=AUTO)
+    for number in range(20):
+        writes = number % 5 == 4
+        request = drive.insert(0, 8, *(["writes"] if writes else []))
+        assert drive.dispatch() == request
+        drive.now_ms += 0.005 if writes else 0.04
+        drive.finish(request)
+        drive.now_ms += 2
+    assert int(script.ask("least")) == pytest.approx(40_000, rel=0.05)
+
+
 CHECKS: dict[str, Callable[[Script], None]] = {
+    "mixed": check_a_write_shows_no_time_of_the_drive,
     "thinks": lambda script: check_little_is_in_the_drive(script, thinks(2_000)),
     "ticks": lambda script: check_little_is_in_the_drive(script, ticks(2_000)),
     "several": check_several_flows_each_find_little,
@@ -554,6 +568,7 @@ def test_the_background_is_back_whichever_flow_leaves(
 
 
 MUTATIONS = [
+    Mutation("writes-show-it", "mixed", "done && !k2_writes(e), now);", "done, now);"),
     Mutation("no-lead", "steep", "ns = due_ns - now_ns - a->lead_ns;", "ns = due_ns - now_ns;"),
     Mutation(
         "expected-at-the-mean", "varies", "gaps->mean - min(2 * gaps->scatter, gaps->mean);", "gaps->mean;"

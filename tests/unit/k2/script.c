@@ -29,6 +29,7 @@
  *   wait LEVEL                    -> histogram
  *   tick NOW                      the timer is due -> run if a hardware queue should be run
  *   flows                         -> for each known flow LEVEL:KEY:UNDER_WAY:STATE; p predicted, u unpredicted
+ *   least                         -> least time of a request of the first flow, in ns
  *   predicted                     -> bitmap of the flows that are predicted
  *   rate                          -> learned rate of the drive, in KiB/s
  *   target                        -> the operating point in force, or that the target was given up
@@ -284,6 +285,8 @@ static void obey(const char *line)
 		say("ok");
 	} else if (!strcmp(line, "flows")) {
 		flows();
+	} else if (!strcmp(line, "least")) {
+		say("%llu", (unsigned long long)k2->ahead.flows[0].least_ns);
 	} else if (!strcmp(line, "predicted")) {
 		say("%lu", k2->ahead.predicted);
 	} else if (sscanf(line, "observe %u", &session) == 1) {

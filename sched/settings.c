@@ -71,8 +71,8 @@ static void k2_apply(struct k2 *k2)
 	k2_apply_tags(k2);
 
 	k2->activity.watched = when_active || k2->discard_sectors;
-	if (!k2->activity.watched)
-		k2->activity.seen_ns = 0; /* what arrives unwatched is no gap */
+	if (!k2->activity.watched) /* what arrives unwatched is no gap */
+		k2->activity = (struct activity){ .begun = k2->activity.begun };
 	k2->bounded = k2->inflight.sectors_max != BOUND_NONE || k2->ahead.on || k2->debt.on ||
 		      k2->discard_sectors;
 	k2->extended = k2->bounded || k2->piece_sectors || k2->activity.watched || looks_ahead;

@@ -20,18 +20,18 @@
 /* Weights set with the module parameter, by cgroup id. */
 static DEFINE_XARRAY(weights);
 
-static bool weight_is_valid(unsigned int weight)
+static bool weight_is_valid(unsigned long weight)
 {
 	return weight >= 1 && weight <= SHARES_WEIGHT_MAX;
 }
 
 static int weights_set_parameter(const char *line, const struct kernel_param *parameter)
 {
-	unsigned long id;
-	unsigned int weight;
+	unsigned long id, weight;
 	char more;
 
-	if (sscanf(line, "%lu %u %c", &id, &weight, &more) != 2 || !id)
+	/* so few digits that no number overflows */
+	if (sscanf(line, "%19lu %19lu %c", &id, &weight, &more) != 2 || !id)
 		return -EINVAL;
 	if (!weight_is_valid(weight))
 		return -ERANGE;

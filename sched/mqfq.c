@@ -219,8 +219,11 @@ static inline struct mqfq_entry *mqfq_next(struct mqfq *m, struct mqfq_queue *q)
 	unsigned int level, urgency;
 
 	while (q->filled) {
-		level = __ffs(q->filled);
-		urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;
+		level = urgency = __ffs(q->filled);
+		if (unlikely(q->leaves)) {
+			urgency = MQFQ_URGENT;
+			mqfq_break(m); /* its requests do not go by share */
+		}
 		if (mqfq_idle_is_due(m, q)) {
 			level = MQFQ_IDLE;
 			urgency = MQFQ_URGENT;

@@ -179,8 +179,6 @@ static void mqfq_collect(struct mqfq *m, unsigned int looks)
 		if (q->throttled != FLOWS_NONE)
 			mqfq_account_throttled(m, q);
 		mqfq_look(m, q, looks);
-		if (q->leaves)
-			mqfq_break(m);
 		spin_unlock(&q->lock);
 	}
 }
@@ -209,10 +207,11 @@ static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 v
 		.end = atomic64_read(&flow->end),
 		.price = READ_ONCE(flow->price),
 		.largest = READ_ONCE(flow->largest),
-		.breaks = READ_ONCE(flow->breaks) | (u64)READ_ONCE(m->breaks) << 32,
 	};
 	u64 start;
 
+	smp_rmb(); /* pairs with flow_charge(): whoever sees an end after a gap sees the gap */
+	now.breaks = READ_ONCE(flow->breaks) | (u64)READ_ONCE(m->breaks) << 32;
 	now.passed = mqfq_waits(m, place, &start) && tag_after(vt, start);
 	/* sectors are not a measure of service if reads and writes cost differently: the window does not count */
 	if (READ_ONCE(m->knobs[MQFQ_KNOB_write_cost_pct]) != 100)
@@ -242,6 +241,8 @@ static noinline void mqfq_account(struct mqfq *m)
 		most = !most || a->served > most->served ? a : most;
 		least = !least || a->served < least->served ? a : least;
 	}
+	/* requests went on while the flows' service was read */
+	unsure = atomic64_read(&m->vt) - vt;
 	for (place = most == least ? FLOWS_NONE : mqfq_next_active(m, 0); place != FLOWS_NONE;
 	     place = mqfq_next_active(m, place + 1)) {
 		a = &m->accounts[place];

@@ -250,5 +250,4 @@ static void mqfq_leave(struct mqfq *m, unsigned int hctx, bool leaves)
 		if (leaves)
 			mqfq_kick(m, q->number);
 	}
-	mqfq_break(m); /* its requests do not go by share */
 }

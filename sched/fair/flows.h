@@ -145,9 +145,10 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 	do {
 		now = atomic64_read(vt);
 		start = tag_after(end, now) ? (u64)end : now;
+		/* before the end moves: pairs with mqfq_end_window() */
+		if (unlikely(start != (u64)end))
+			flow_break(flow);
 	} while (!atomic64_try_cmpxchg(&flow->end, &end, start + cost));
-	if (unlikely(start != (u64)end))
-		flow_break(flow);
 	return start;
 }
 

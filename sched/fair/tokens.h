@@ -112,8 +112,11 @@ static inline void tokens_add(struct tokens *t, int more)
 		if (!tokens_take_one(&t->excess))
 			atomic_inc(&t->nodes[t->count - 1].tokens);
 	for (; more < 0; more++)
-		if (!tokens_steal(t))
-			atomic_inc(&t->excess);
+		if (!tokens_steal(t)) {
+			/* the others are in use, and are destroyed when they are returned */
+			atomic_sub(more, &t->excess);
+			return;
+		}
 }
 
 #endif

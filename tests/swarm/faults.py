@@ -62,7 +62,7 @@ K2_FAULTS = (
     ),
     Fault(
         "a request that waited is taken for one in the idle drive",
-        "4 * waited_ns <= target_idle_ns(idle)",
+        "4 * waited_ns <= (s64)target_idle_ns(idle)",
         "true",
     ),
     Fault(
@@ -423,8 +423,8 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "requests whose CPU is to go offline wait for their turn",
-        "urgency = unlikely(q->leaves) ? MQFQ_URGENT : level;",
-        "urgency = level;",
+        "			urgency = MQFQ_URGENT;\n			mqfq_break(m);",
+        "			mqfq_break(m);",
         found_soon=True,
     ),
     Fault(

@@ -78,7 +78,7 @@ faults requeue_pct=4 busy_pct=0 merge_pct=0
     Found(
         "mqfq",
         "requests that go first because their CPU is to go offline count as unfair",
-        "	mqfq_break(m); /* its requests do not go by share */\n",
+        "			mqfq_break(m); /* its requests do not go by share */\n",
         "",
         """\
 seed number=0

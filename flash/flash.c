@@ -348,8 +348,11 @@ static u64 flash_program_ns(struct flash *f)
 	if (!f->slc_programs)
 		return f->program_ns;
 	if (f->slc_drain_ns && f->idle_ns >= f->slc_drain_ns) {
-		f->slc_used -= min(f->slc_used, div64_u64(f->idle_ns, f->slc_drain_ns));
-		f->idle_ns = 0;
+		u64 drained = min(f->slc_used, div64_u64(f->idle_ns, f->slc_drain_ns));
+
+		f->slc_used -= drained;
+		/* an empty cache has no use for the rest */
+		f->idle_ns = f->slc_used ? f->idle_ns - drained * f->slc_drain_ns : 0;
 	}
 	if (f->slc_used == f->slc_programs)
 		return f->slc_full_program_ns;
@@ -381,11 +384,14 @@ static u64 flash_drain(struct flash *f, u64 start_ns, u64 programmed_ns)
 	return max(f->drained_ns, programmed_ns);
 }
 
-/* Gives the open units, full program or not, to the die that will be free first. Return: the time at which they are programmed. */
-static u64 flash_program(struct flash *f, u64 start_ns)
+/*
+ * Gives the open units, full program or not, to the die that will be free first, once the link has brought their data. Return: the time at
+ * which they are programmed.
+ */
+static u64 flash_program(struct flash *f)
 {
+	u64 start_ns = max(f->now_ns, f->link_in_free_ns), end;
 	struct flash_die *d;
-	u64 end;
 
 	flash_wake(f, start_ns);
 	f->open_die = flash_first_free(f);
@@ -446,11 +452,11 @@ static void flash_write(struct flash *f, struct flash_command *c)
 	for (; units; units--, unit++) {
 		f->places[unit] = flash_place(f, unit);
 		if (++f->open_units == f->program_units)
-			programmed = max(programmed, flash_program(f, f->link_in_free_ns));
+			programmed = max(programmed, flash_program(f));
 	}
 	if (c->op == FLASH_WRITE_THROUGH) {
 		if (f->open_units)
-			programmed = max(programmed, flash_program(f, f->link_in_free_ns));
+			programmed = max(programmed, flash_program(f));
 		end = max(end, programmed);
 	}
 	flash_complete_at(f, &f->others, end, c);
@@ -473,7 +479,7 @@ static void flash_discard(struct flash *f, struct flash_command *c)
 static void flash_flush(struct flash *f, struct flash_command *c)
 {
 	if (f->open_units)
-		flash_program(f, f->now_ns);
+		flash_program(f);
 	flash_complete_at(f, &f->others, max(f->programmed_ns, f->now_ns) + f->flush_ns, c);
 }
 
@@ -524,7 +530,7 @@ static void flash_fetch(struct flash *f)
 		f->statistics.held++;
 		/* only the end of a program frees room: if none is under way, program the open units now, even if few */
 		if (!f->programs.count)
-			flash_program(f, f->now_ns);
+			flash_program(f);
 	}
 }
 
@@ -539,7 +545,7 @@ static void flash_admit(struct flash *f)
 			continue;
 		list_add(&c->node, &f->held);
 		if (!f->programs.count)
-			flash_program(f, f->now_ns);
+			flash_program(f);
 		return;
 	}
 }

@@ -87,9 +87,28 @@ module_param(bad_sectors, uint, 0644);
 MODULE_PARM_DESC(
 	bad_sectors,
 	"number of bad sectors; a read or write that touches one gets a medium error (0: none)");
+
+/* Sets one of the following numbers. Not to 1: no request would ever complete, and the drive could not be removed. */
+static int vf_set_every(const char *value, const struct kernel_param *parameter)
+{
+	unsigned int every;
+	int err = kstrtouint(value, 0, &every);
+
+	if (err || every == 1)
+		return err ?: -EINVAL;
+	WRITE_ONCE(*(unsigned int *)parameter->arg, every);
+	return 0;
+}
+
+static const struct kernel_param_ops vf_every_ops = {
+	.set = vf_set_every,
+	.get = param_get_uint,
+};
+
 static unsigned int requeue_every;
-module_param(requeue_every, uint, 0644);
-MODULE_PARM_DESC(requeue_every, "one in this many is requeued by the driver (0: none; not 1)");
+module_param_cb(requeue_every, &vf_every_ops, &requeue_every, 0644);
+MODULE_PARM_DESC(requeue_every,
+		 "one in this many is requeued by the driver (0: none; 1 is refused)");
 static bool dontprep;
 module_param(dontprep, bool, 0644);
 MODULE_PARM_DESC(
@@ -103,8 +122,8 @@ static bool timeout_requeue;
 module_param(timeout_requeue, bool, 0644);
 MODULE_PARM_DESC(timeout_requeue, "requeue a lost request instead of failing it");
 static unsigned int busy_every;
-module_param(busy_every, uint, 0644);
-MODULE_PARM_DESC(busy_every, "one in this many gets BLK_STS_RESOURCE (0: none; not 1)");
+module_param_cb(busy_every, &vf_every_ops, &busy_every, 0644);
+MODULE_PARM_DESC(busy_every, "one in this many gets BLK_STS_RESOURCE (0: none; 1 is refused)");
 static unsigned int devbusy_every;
 module_param(devbusy_every, uint, 0644);
 MODULE_PARM_DESC(
@@ -412,7 +431,7 @@ static blk_status_t vf_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 	c->again = fault == VF_REQUEUE;
 	c->lost = fault == VF_LOSE;
 	blk_mq_start_request(rq);
-	if (unlikely(c->lost))
+	if (unlikely(fault == VF_LOSE)) /* not c->lost: it may have timed out by now */
 		return BLK_STS_OK;
 	if (unlikely(attachment == VF_MMC))
 		vf_wait_until_idle();
@@ -782,7 +801,7 @@ static int __init vf_check(void)
 
 static int __init vf_make_flash(void)
 {
-	struct flash *flash = kvzalloc(flash_size(&vf_parameters), GFP_KERNEL);
+	struct flash *flash = kvzalloc(flash_size(&vf_parameters), GFP_KERNEL | __GFP_NOWARN);
 
 	if (!flash) {
 		pr_err("capacity_mib=%u: no memory for the drive's map\n",

@@ -31,7 +31,7 @@ MISTAKES = {
     ),
     "a full buffer": ("<= f->buffer_units ||", "< f->buffer_units ||"),
     "nobody programs what waits": (
-        "if (!f->programs.count)\n\t\t\tflash_program(f, f->now_ns);\n\t\treturn;",
+        "if (!f->programs.count)\n\t\t\tflash_program(f);\n\t\treturn;",
         "return;",
     ),
     "a flush that does not wait": (
@@ -82,7 +82,7 @@ MISTAKES = {
     "trimmed units that are read": ("if (!die) /* trimmed */", "if (0)"),
     "neighbours that cost nothing": ("ns += f->read_unit_ns", "ns += 0"),
     "a cache without end": ("f->slc_used++;", ""),
-    "a cache that is never emptied": ("f->slc_used -= min(", "f->slc_used -= 0 * min("),
+    "a cache that is never emptied": ("f->slc_used -= drained;", ";"),
     "an erase too few": ("!d->programs_left--", "!d->programs_left-- && f->statistics.programs & 1"),
     "a heap out of order": ("heap[child + 1].at_ns < heap[child].at_ns", "0"),
 }

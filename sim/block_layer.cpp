@@ -358,7 +358,7 @@ bool BlockLayer::accept(Queue &queue, Io *io, uint64_t sector, uint32_t sectors)
 		return true;
 	if (queue.tags_used >= tags_)
 		return false;
-	if (scheduler_ && scheduler_->limit) {
+	if (scheduler_ && scheduler_->limit && io->op != SIM_FLUSH) {
 		sim_bio bio = bio_of(queue, *io, sector, sectors);
 
 		if (queue.tags_used >= scheduler_->limit(elevator_.get(), &bio, tags_))
@@ -492,6 +492,8 @@ void BlockLayer::end_flush(Queue &queue)
 /// blk_mq_run_hw_queue(async = true)
 void BlockLayer::run_later(Queue &queue)
 {
+	/* the same work: a run at once takes the place of a delayed one */
+	queue.delayed_until_ns = 0;
 	if (queue.run_pending)
 		return;
 	queue.run_pending = true;
@@ -513,17 +515,20 @@ void BlockLayer::run_after_delay(const Queue &present)
 	uint64_t at_ns = (engine_.now_ns / tick + (DELAY_NS + tick - 1) / tick + 1) * tick;
 
 	for (Queue &queue : queues_) {
-		if (queue.delayed || queue.run_pending)
+		if (queue.delayed_until_ns || queue.run_pending)
 			continue;
 		if (scheduler_->device_wide && &queue != &present && queue.dispatch.empty())
 			continue;
-		queue.delayed = true;
+		queue.delayed_until_ns = at_ns;
 		queue.delayed_by = engine_.present;
 		engine_.at(at_ns, { [](void *q) {
 					   Queue *queue = static_cast<Queue *>(q);
 
-					   queue->delayed = false;
-					   queue->layer->engine_.present = queue->delayed_by;
+					   Engine &engine = queue->layer->engine_;
+
+					   if (queue->delayed_until_ns != engine.now_ns)
+						   return; /* its place was taken */
+					   engine.present = queue->delayed_by;
 					   queue->layer->run_later(*queue);
 				   },
 				    &queue });
@@ -543,28 +548,36 @@ void BlockLayer::run(Queue &queue)
 		;
 }
 
-/// __blk_mq_do_dispatch_sched(): returns true if it should be called again.
+/// __blk_mq_do_dispatch_sched(): dispatches until there is nothing more, or no tag of the drive. Returns true if it is called again:
+/// if all requests of another hardware queue than the full one have gone.
 bool BlockLayer::dispatch_some(Queue &queue)
 {
-	if (!scheduler_->has_work(elevator_.get(), queue.index))
-		return false;
-	if (budget_ && queue.in_drive == taken_) {
-		queue.restart = true; /* as SCSI does for a queue without budget */
-		return false;
+	const Queue *went = nullptr;
+	bool several_went = false;
+
+	while (scheduler_->has_work(elevator_.get(), queue.index)) {
+		if (budget_ && queue.in_drive == taken_) {
+			queue.restart = true; /* as SCSI does for a queue without budget */
+			return false;
+		}
+		sim_request *rq =
+			scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
+		if (!rq) {
+			run_after_delay(queue);
+			return false;
+		}
+		if (checker_)
+			checker_->chosen(*rq, engine_.now_ns);
+		Request *request = reinterpret_cast<Request *>(rq);
+		Queue &own = queues_[rq->queue];
+		if (!issue(request)) {
+			own.dispatch.push_back(request);
+			own.restart = true;
+			return several_went || (went && went != &own);
+		}
+		several_went = several_went || (went && went != &own);
+		went = &own;
 	}
-	sim_request *rq = scheduler_->dispatch(elevator_.get(), queue.index, engine_.now_ns);
-	if (!rq) {
-		run_after_delay(queue);
-		return false;
-	}
-	if (checker_)
-		checker_->chosen(*rq, engine_.now_ns);
-	Request *request = reinterpret_cast<Request *>(rq);
-	Queue &own = queues_[rq->queue];
-	if (issue(request))
-		return true;
-	own.dispatch.push_back(request);
-	own.restart = true;
 	return false;
 }
 
@@ -709,13 +722,16 @@ void BlockLayer::tick()
 	scheduler_->tick(elevator_.get(), engine_.now_ns);
 }
 
-void BlockLayer::check_end() const
+void BlockLayer::check_end()
 {
 	checker_->end();
 	for (const Queue &queue : queues_)
 		if (queue.tags_used || queue.in_drive || !queue.waiters.empty() ||
-		    !queue.dispatch.empty())
+		    !queue.dispatch.empty() || !queue.flushes.empty() || !queue.flushing.empty())
 			throw std::logic_error("a hardware queue still holds something");
+	if (scheduler_ && !scheduler_->destroy(elevator_.release()))
+		throw std::logic_error(
+			"the scheduler still counts something as queued or in flight");
 }
 
 } // namespace tailgate::sim

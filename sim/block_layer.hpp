@@ -119,8 +119,8 @@ class BlockLayer
 	{
 		return drive_->statistics;
 	}
-	/// Throws std::logic_error if a request is left or an invariant was broken.
-	void check_end() const;
+	/// Ends the scheduler. Throws std::logic_error if a request is left or an invariant was broken.
+	void check_end();
 
     private:
 	struct Waiter {
@@ -145,7 +145,7 @@ class BlockLayer
 		std::vector<Request *> flushes; ///< flushes that wait for the one in the drive
 		std::vector<Request *> flushing; ///< flushes that the one in the drive stands for
 		bool run_pending = false; ///< an asynchronous run is scheduled
-		bool delayed = false; ///< a delayed run is scheduled
+		uint64_t delayed_until_ns = 0; ///< a delayed run is scheduled; 0: none is
 		Processor *delayed_by = nullptr; ///< by this processor
 		bool restart = false; ///< run the queue when a request completes
 	};

@@ -762,7 +762,11 @@ Task FioProcess::replay()
 	for (const TracedIo &io : process_.trace) {
 		uint64_t at_ns = started_ns_ + io.at_ns;
 
-		REAP_UNTIL(at_ns);
+		while (stage_.engine.now_ns < at_ns && !stopped_) { /* iolog_delay() */
+			uint64_t nap_ns = std::min(at_ns, stage_.engine.now_ns + SECOND_NS / 2);
+
+			REAP_UNTIL(nap_ns);
+		}
 		while (full())
 			REAP_ONE();
 		if (over())

@@ -83,6 +83,11 @@ class FioProcess
 	{
 		return ended_;
 	}
+	/// Whether it has begun, and its ramp is over.
+	bool counted() const
+	{
+		return counting_;
+	}
 	/// Whether requests that complete now are counted.
 	bool counts() const
 	{

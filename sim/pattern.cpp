@@ -41,18 +41,41 @@ uint32_t most_of(const Process &process, unsigned direction)
 
 } // namespace
 
-/// Chooses the drawn zone, or an open one if no more zones may be opened. Returns the offset behind the zone's written bytes.
+void WriteZones::check(const Process &process)
+{
+	if (!process.zone_bytes)
+		return;
+	if (!zone_bytes_)
+		zone_bytes_ = process.zone_bytes;
+	if (zone_bytes_ != process.zone_bytes)
+		throw UsageError("zonesize: expected the same for all jobs, got " +
+				 std::to_string(zone_bytes_) + " and " +
+				 std::to_string(process.zone_bytes));
+}
+
+/// Chooses the drawn zone. If no more zones may be opened, an open one of this part, or the drawn one if none of this part is open.
+/// Returns the offset behind the zone's written bytes.
 uint64_t WriteZones::place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
 			   uint32_t bytes)
 {
 	uint64_t zone_bytes = process.zone_bytes, zones = size / zone_bytes;
-	uint64_t zone = begin / zone_bytes + std::min(at / zone_bytes, zones - 1);
+	uint64_t first = begin / zone_bytes, zone = first + std::min(at / zone_bytes, zones - 1);
+	auto ours = [first, zones](uint64_t other) { return other - first < zones; };
 
 	if (std::find(open_.begin(), open_.end(), zone) == open_.end()) {
+		uint64_t choices = 0;
+
 		if (process.zones_open_most && open_.size() >= process.zones_open_most)
-			zone = open_[at * open_.size() / size];
-		else
+			choices = std::count_if(open_.begin(), open_.end(), ours);
+		if (choices) {
+			auto chosen = std::find_if(open_.begin(), open_.end(), ours);
+
+			for (uint64_t skip = at * choices / size; skip; skip--)
+				chosen = std::find_if(chosen + 1, open_.end(), ours);
+			zone = *chosen;
+		} else {
 			open_.push_back(zone);
+		}
 	}
 	uint64_t &written = written_[zone];
 	if (written + bytes > zone_bytes)
@@ -68,6 +91,7 @@ Pattern::Pattern(const Process &process, uint64_t drive_bytes, WriteZones &write
     : process_(process), write_zones_(write_zones), random_(process.seed), offset_(process.offset),
       bytes_(process.size), position_{}, scatter_(random_.next())
 {
+	write_zones.check(process);
 	if (offset_ >= drive_bytes || (bytes_ && bytes_ > drive_bytes - offset_))
 		throw UsageError("offset and size: expected a part of the drive's " +
 				 std::to_string(drive_bytes) + " bytes");
@@ -231,7 +255,7 @@ Access Pattern::next_stepped(Direction direction)
 		if (at >= bytes_)
 			at = process_.step > 0 ? 0 : bytes_ + uint64_t(process_.step);
 	}
-	if (at + bytes > bytes_)
+	if (at > bytes_ || bytes > bytes_ - at)
 		at = 0;
 	position_[direction] = at + bytes;
 	return { direction, offset_ + at, bytes };

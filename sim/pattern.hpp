@@ -23,6 +23,8 @@ struct Access {
 class WriteZones
 {
     public:
+	/// Throws UsageError if zones of the process are not as large as those of others.
+	void check(const Process &process);
 	/// Returns the offset of a write whose drawn position is `at`, within `size` bytes from `begin`.
 	uint64_t place(const Process &process, uint64_t begin, uint64_t size, uint64_t at,
 		       uint32_t bytes);
@@ -30,6 +32,7 @@ class WriteZones
     private:
 	std::map<uint64_t, uint64_t> written_; ///< bytes written, by zone that was ever open
 	std::vector<uint64_t> open_;
+	uint64_t zone_bytes_ = 0;
 };
 
 class Pattern

@@ -226,9 +226,6 @@ Result simulate(const Config &config, uint64_t every_ns, const Watcher &watcher)
 		if (drive_ns <= engine.now_ns)
 			layer.advance();
 	}
-	if (config.check && !stage.running)
-		layer.check_end();
-
 	Result result;
 	result.flows.resize(flows);
 	for (uint32_t flow = 0; flow < flows; flow++) {
@@ -241,9 +238,11 @@ Result simulate(const Config &config, uint64_t every_ns, const Watcher &watcher)
 		for (const FioProcess &process : processes) {
 			if (process.process().flow != flow)
 				continue;
-			n++;
-			uint64_t end = process.ended() ? process.ended_ns() : engine.now_ns;
-			out.runtime_ns += double(end - std::min(end, process.began_ns()));
+			if (process.counted()) {
+				uint64_t end = process.ended() ? process.ended_ns() : engine.now_ns;
+				n++;
+				out.runtime_ns += double(end - process.began_ns());
+			}
 			for (unsigned d = 0; d < DIRECTIONS; d++) {
 				latencies[d].add(process.latencies()[d]);
 				bytes[d] += process.bytes()[d];
@@ -278,6 +277,8 @@ Result simulate(const Config &config, uint64_t every_ns, const Watcher &watcher)
 		{ "die_reads", drive.die_reads }, { "programs", drive.programs },
 		{ "erases", drive.erases },	  { "held", drive.held }
 	};
+	if (config.check && !stage.running)
+		layer.check_end();
 	return result;
 }
 

@@ -234,6 +234,43 @@ def test_open_zones_are_written_in_order(tmp_path: Path) -> None:
     assert in_order.drive["commands"] < 2048 / 4
 
 
+def test_zones_of_jobs(tmp_path: Path) -> None:
+    """Each job writes its own part of the drive, and all have zones of one size."""
+    empty = DRIVE | {"trimmed_percent": 100}
+    job_of = "[{}]\nrw=randwrite\nzonemode=zbd\nzonesize=1m\nmax_open_zones=1\nsize=8m\nstonewall\n"
+    first = GLOBAL + job_of.format("first") + "number_ios=1\n"
+    second = job_of.format("second") + "offset=32m\nnumber_ios=256\n"
+    read = "[read]\nrw=read\noffset=32m\nsize=8m\nstonewall\n"
+    assert job(tmp_path, first + second + read, empty).drive["die_reads"] > 0
+    with pytest.raises(UsageError, match="zonesize: expected the same for all jobs, got 1048576 and 2097152"):
+        job(tmp_path, first + second.replace("zonesize=1m", "zonesize=2m"), empty)
+
+
+def test_a_step_back_beyond_the_begin_stays_within_the_area(tmp_path: Path) -> None:
+    outcome = job(tmp_path, f"{GLOBAL}[a]\nrw=read:-12k\nbs=4k\nsize=8k\nio_size=80k\n")
+    assert counts(outcome)["a"] == (20, 0)
+
+
+def test_a_flush_waits_for_no_limit_on_tags(tmp_path: Path) -> None:
+    """The block layer asks no scheduler for its tag, so a flush costs little beside the write before it."""
+    others = "[others]\nrw=randread\nioengine=libaio\niodepth=400\nruntime=4\ntime_based\n"
+    writer = "[writer]\nrw=randwrite\nruntime=4\ntime_based\n"
+    plain, synchronous = (
+        counts(job(tmp_path, GLOBAL + others + writer + more, SLOW | {"write_cache": 2}, "k2"))["writer"][1]
+        for more in ("", "sync=dsync\n")
+    )
+    assert synchronous > 0.75 * plain
+
+
+def test_a_job_that_did_not_begin_has_no_rate(tmp_path: Path) -> None:
+    """Of two processes of a flow one begins after the other, and too late to count."""
+    text = f"{GLOBAL}[a]\nrw=randread\nruntime=1\ntime_based\n[b]\nrw=randread\nruntime=1\ntime_based\n"
+    alone = job(tmp_path, text)
+    ends = job(tmp_path, text.replace("[b]\n", "[b]\nstartdelay=3\n").replace("[b]", "exitall\n[b]"))
+    assert alone.flows["b"][0] == pytest.approx(10**9, rel=0.01)
+    assert ends.flows["b"][0] == 0
+
+
 def test_priorities_of_requests(tmp_path: Path) -> None:
     """K2 serves the real-time share first, at its own latency; without a scheduler all wait alike."""
     text = f"{GLOBAL}[a]\nrw=randread\nioengine=libaio\niodepth=32\nnumber_ios=8000\ncmdprio_percentage=10\n"

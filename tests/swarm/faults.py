@@ -485,7 +485,7 @@ MQFQ_FAULTS = (
     ),
     Fault(
         "a flow that left a part of its share is taken for one that was refused it",
-        "	if (unlikely(start != (u64)end))\n		flow_break(flow);\n",
+        "		if (unlikely(start != (u64)end))\n			flow_break(flow);\n",
         "",
     ),
     Fault(

@@ -87,28 +87,11 @@ module_param(bad_sectors, uint, 0644);
 MODULE_PARM_DESC(
 	bad_sectors,
 	"number of bad sectors; a read or write that touches one gets a medium error (0: none)");
-
-/* Sets one of the following numbers. Not to 1: no request would ever complete, and the drive could not be removed. */
-static int vf_set_every(const char *value, const struct kernel_param *parameter)
-{
-	unsigned int every;
-	int err = kstrtouint(value, 0, &every);
-
-	if (err || every == 1)
-		return err ?: -EINVAL;
-	WRITE_ONCE(*(unsigned int *)parameter->arg, every);
-	return 0;
-}
-
-static const struct kernel_param_ops vf_every_ops = {
-	.set = vf_set_every,
-	.get = param_get_uint,
-};
-
 static unsigned int requeue_every;
-module_param_cb(requeue_every, &vf_every_ops, &requeue_every, 0644);
-MODULE_PARM_DESC(requeue_every,
-		 "one in this many is requeued by the driver (0: none; 1 is refused)");
+module_param(requeue_every, uint, 0644);
+MODULE_PARM_DESC(
+	requeue_every,
+	"one in this many is requeued by the driver (0: none; with 1 the drive cannot be removed)");
 static bool dontprep;
 module_param(dontprep, bool, 0644);
 MODULE_PARM_DESC(
@@ -122,8 +105,10 @@ static bool timeout_requeue;
 module_param(timeout_requeue, bool, 0644);
 MODULE_PARM_DESC(timeout_requeue, "requeue a lost request instead of failing it");
 static unsigned int busy_every;
-module_param_cb(busy_every, &vf_every_ops, &busy_every, 0644);
-MODULE_PARM_DESC(busy_every, "one in this many gets BLK_STS_RESOURCE (0: none; 1 is refused)");
+module_param(busy_every, uint, 0644);
+MODULE_PARM_DESC(
+	busy_every,
+	"one in this many gets BLK_STS_RESOURCE (0: none; with 1 the drive cannot be removed)");
 static unsigned int devbusy_every;
 module_param(devbusy_every, uint, 0644);
 MODULE_PARM_DESC(

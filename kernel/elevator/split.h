@@ -205,8 +205,12 @@ static inline void split_cut(struct bio *piece, struct bio *bio, unsigned int se
 		bio_set_flag(piece, BIO_BPS_THROTTLED);
 	if (bio_flagged(bio, BIO_CGROUP_ACCT))
 		bio_set_flag(piece, BIO_CGROUP_ACCT);
+	/* its submission was traced */
+	if (bio_flagged(bio, BIO_TRACE_COMPLETION))
+		bio_set_flag(piece, BIO_TRACE_COMPLETION);
 	bio_advance(bio, piece->bi_iter.bi_size);
-	trace_block_split(piece, bio->bi_iter.bi_sector);
+	if (bio->bi_iter.bi_size)
+		trace_block_split(piece, bio->bi_iter.bi_sector);
 }
 
 /* Submits the first @sectors of @bio as a piece; @bio does not complete before it. Does not sleep. Return: false without memory. */

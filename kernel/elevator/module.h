@@ -86,7 +86,8 @@ exit_split:
 static void __exit scheduler_module_exit(void)
 {
 	elv_unregister(&this_type);
-	synchronize_rcu_tasks(); /* a preempted task may still be in requests_insert() */
+	/* a preempted task may still be in requests_insert(); needs CONFIG_TASKS_RCU, which distributions' preemptible kernels have */
+	synchronize_rcu_tasks();
 	if (this_scheduler.cpu_changes)
 		hotplug_module_exit();
 	statistics_module_exit();

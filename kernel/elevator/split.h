@@ -9,7 +9,7 @@
  * Both keep the order of the pieces. A bio completes once, with the first error of its pieces. Pieces carry REQ_NOMERGE, so
  * that they are not merged again.
  *
- * The worker waits for scheduler tags of its disk. Disks can be stacked, such as a loop device on a file: then the upper disk's
+ * The worker waits for scheduler tags of its disk, and for pieces to end if memory is short. Disks can be stacked, such as a loop device on a file: then the upper disk's
  * worker waits for I/O of the lower disk, which may wait for the lower disk's worker. When memory is short, a workqueue has only
  * one thread, its rescuer. So each disk that splits has a workqueue of its own. Its creation begins when a knob switches splitting on
  * (split_expect()), or else, if the pieces come from a latency target, with the first bio that may have to be split. Disks that
@@ -152,12 +152,20 @@ static inline void split_expect(struct instance *instance)
 		split_workers(instance->discard_split);
 }
 
+/* The end of a piece that the worker awaits. */
+static void split_awaited(struct bio *piece)
+{
+	complete(piece->bi_private);
+}
+
 /*
- * May a bio be split? Not if that would break an atomic write, the order of writes to a zone, or protection information. Nor on a path of a
+ * May a bio be split? Not if the worker awaits its end, as nothing would take it apart meanwhile. Not if that would break an atomic write, the order of writes to a zone, or protection information. Nor on a path of a
  * multipath drive: requests move to another path when this one goes away, and pieces would still need its memory.
  */
 static inline bool split_may(struct bio *bio)
 {
+	if (bio->bi_end_io == split_awaited)
+		return false;
 	if (bio_op(bio) != REQ_OP_READ && bio_op(bio) != REQ_OP_WRITE &&
 	    bio_op(bio) != REQ_OP_DISCARD)
 		return false;
@@ -227,11 +235,6 @@ static inline bool split_submit(struct bio *bio, unsigned int sectors)
 	return true;
 }
 
-static void split_awaited(struct bio *piece)
-{
-	complete(piece->bi_private);
-}
-
 /*
  * As split_submit(), for the worker. It must not wait for a bio of the disk's pool: bios that the block layer has split are of this pool,
  * too, and may be waiting for the worker. While the pool is empty, the piece is on the stack, and the worker waits for its end.
@@ -254,7 +257,7 @@ static void split_submit_anyway(struct bio *bio, unsigned int sectors)
 	piece.bi_private = &ended;
 	submit_bio_noacct(&piece);
 	wait_for_completion_io(&ended);
-	if (piece.bi_status)
+	if (piece.bi_status && !bio->bi_status)
 		bio->bi_status = piece.bi_status;
 	bio_uninit(&piece);
 }

@@ -9,7 +9,7 @@
  * request is in the drive restricts nothing until that request ends, and an overdue flow is not waited for. While a flow is present that
  * cannot be predicted, the limit is at most the fallback; where none is expected, it is the fallback, and at most hi if one was predicted.
  *
- * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time request takes in
+ * The target (target.h) sets lo and the fallback. The others follow from the rate and from d, the time that a real-time read takes in
  * an idle drive: lead is d, and hi is what keeps the drive busy, lo plus what it serves in 3 d. If the target asks for less than
  * AHEAD_LEAD_SECTORS, lo is AHEAD_LEAD_SECTORS, none of the background is let go within the lead, and lead grows as the target asks for less.
  *
@@ -35,7 +35,7 @@
 #define AHEAD_PRESENT_GAPS 8
 #define AHEAD_PRESENT_NS_MIN 100000000ULL
 
-/* d is the least time of about 2^AHEAD_DEVICE_MEMORY requests. */
+/* d is the least time of about 2^AHEAD_DEVICE_MEMORY reads. */
 #define AHEAD_DEVICE_MEMORY 10
 /*
  * A flow is not predicted before the rate is known: held back, the drive would not show it. Nor, with a target, if the time from the end of

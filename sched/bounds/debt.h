@@ -93,9 +93,9 @@
  * @written: sectors of writes in the drive
  * @acked: sectors of background writes acknowledged in this window
  * @acks: number of background writes acknowledged in this window
- * @ack_us: total time of the writes in @acks
  * @reads: real-time reads not judged yet
  * @slow_reads: slow ones among @reads
+ * @ack_ns: total time of the writes in @acks
  */
 struct debt {
 	u64 set_sectors, limit_sectors, cap_sectors;
@@ -103,7 +103,8 @@ struct debt {
 	u64 empty_ns, held_until_ns, pause_ns;
 	u64 read_ns, least_write_ns, window_ns, spare_ns, read_ended_ns;
 	bool on, settled, were_slow, held, held_reads, spare;
-	atomic_t written, acked, acks, ack_us, reads, slow_reads;
+	atomic_t written, acked, acks, reads, slow_reads;
+	atomic64_t ack_ns;
 };
 
 /* Recomputes the limit from the parameters and the learned rate. */
@@ -240,15 +241,15 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 }
 
 /*
- * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, or nearly always one that
- * the limit lets go alone, and if the buffer was full, or no rate is known. If reads are slow next, writes pause twice as long as the window took, at least.
+ * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, and the buffer was full,
+ * or no rate is known. Writes that the limit lets go one at a time must be in it nearly always, and wait for room. If reads are slow next, writes pause twice as long as the window took, at least.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {
-	u64 sectors = atomic_xchg(&d->acked, 0), acks = atomic_xchg(&d->acks, 0);
-	u64 ack_ns = 1000ULL * (u32)atomic_xchg(&d->ack_us, 0);
-	u64 took_ns = d->window_ns ? now_ns - d->window_ns : 0;
-	bool held = d->held, go_alone = d->on && 2 * sectors > acks * d->limit_sectors;
+	u64 sectors = atomic_xchg(&d->acked, 0), ack_ns = atomic64_xchg(&d->ack_ns, 0);
+	u64 acks = atomic_xchg(&d->acks, 0), took_ns = d->window_ns ? now_ns - d->window_ns : 0;
+	bool wait = 2 * ack_ns >= DEBT_WAITING_HALVES * acks * READ_ONCE(d->least_write_ns);
+	bool held = d->held, go_alone = d->on && d->rate && 2 * sectors > acks * d->limit_sectors;
 
 	d->spare = took_ns ? DEBT_SPARE * d->spare_ns > took_ns : d->spare;
 	d->spare_ns = 0;
@@ -259,8 +260,7 @@ static void debt_end_window(struct debt *d, u64 now_ns)
 	if (held && !d->spare && now_ns > READ_ONCE(d->read_ended_ns) + DEBT_PAUSE_NS_MAX)
 		debt_set_rate(d, (u64)d->rate + d->rate / DEBT_RISE_BLINDLY + 1);
 	if ((go_alone ? 4 : 2) * ack_ns >= DEBT_WAITING_HALVES * took_ns &&
-	    (d->spare || !d->rate ||
-	     (!held && 2 * ack_ns >= DEBT_WAITING_HALVES * acks * READ_ONCE(d->least_write_ns)))) {
+	    (!d->rate || (d->spare ? wait || !go_alone : wait && !held))) {
 		/* what was assumed while no rate was known is over */
 		d->empty_ns = d->rate ? d->empty_ns : now_ns;
 		d->seen = max(rate_of(sectors, took_ns), 1U);
@@ -293,8 +293,7 @@ static void debt_ended(struct debt *d, u64 sectors, bool acked, u64 took_ns)
 	if (!acked)
 		return;
 	recent_min(&d->least_write_ns, took_ns, DEBT_LEAST_MEMORY);
-	/* so little that a window of the shortest writes does not overflow */
-	atomic_add(min_t(u64, div_u64(took_ns, 1000), INT_MAX / DEBT_WINDOW_SECTORS), &d->ack_us);
+	atomic64_add(min_t(u64, took_ns, 1000000000), &d->ack_ns);
 	atomic_inc(&d->acks);
 	atomic_add(sectors, &d->acked);
 }

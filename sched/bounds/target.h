@@ -49,7 +49,7 @@
 /*
  * The background is held again after this many requests that met something, which costs it little; always for this long at most. If that
  * showed no request alone, as real-time requests never leave the drive, it is not held for twenty times as long: that costs it a twentieth.
- * For the first samples, it is held again at once as long as each time has shown one.
+ * For the first samples, it is held again at once as long as all but one time have shown one.
  */
 #define TARGET_PROBE_EVERY 512
 #define TARGET_PROBE_NS 50000000ULL
@@ -206,7 +206,7 @@ static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 	unsigned int class = target_class(sectors, writes);
 	struct target_idle *idle = &t->idle[class];
 	unsigned int count = READ_ONCE(idle->count);
-	bool is_known = count >= TARGET_PROBES_FIRST, rests = is_known || idle->tries > count;
+	bool is_known = count >= TARGET_PROBES_FIRST, rests = is_known || idle->tries > count + 1;
 
 	WRITE_ONCE(t->latest, class);
 	alone = alone && (!target_idle_ns(idle) || 4 * waited_ns <= (s64)target_idle_ns(idle));

@@ -312,7 +312,7 @@ def check_holds_that_show_nothing_are_rare(script: Script) -> None:
 
 def check_holds_before_the_first_sample_are_rare(script: Script) -> None:
     """Only the first read was alone: its time is not known well, and one hold a second must do."""
-    assert 10 < never_alone(Drive(script, rt_target_us=AUTO), 1_900, 1, known=False) < 0.09 * 1_900
+    assert 10 < never_alone(Drive(script, rt_target_us=AUTO), 1_900, 1, known=False) < 0.12 * 1_900
 
 
 def check_a_hold_raises_nothing(script: Script) -> None:
@@ -407,7 +407,7 @@ MUTATIONS = [
     Mutation("a-number-is-auto", "rare", "t->target_ns == TARGET_AUTO &&", "true &&"),
     Mutation("any-hold-counts", "another", "(r->why == K2_HOLD_AHEAD ||", "(true ||"),
     Mutation("a-hold-counts", "hold", "(r->why == K2_HOLD_AHEAD ||", "(r->why != K2_HOLD_BYTES ||"),
-    Mutation("holds-in-vain", "unknown", " || idle->tries > count", ""),
+    Mutation("holds-in-vain", "unknown", " || idle->tries > count + 1", ""),
     Mutation("never-gone", "gone", "present_until_ns < arrived_ns &&", "present_until_ns < 0 &&"),
     Mutation(
         "forgets-in-a-pause",

@@ -210,7 +210,7 @@ static struct account *mqfq_end_window(struct mqfq *m, unsigned int place, u64 v
 	};
 	u64 start;
 
-	smp_rmb(); /* pairs with flow_charge(): whoever sees an end after a gap sees the gap */
+	smp_rmb(); /* breaks after the end: flow_charge() counts a gap before it moves the end */
 	now.breaks = READ_ONCE(flow->breaks) | (u64)READ_ONCE(m->breaks) << 32;
 	now.passed = mqfq_waits(m, place, &start) && tag_after(vt, start);
 	/* sectors are not a measure of service if reads and writes cost differently: the window does not count */

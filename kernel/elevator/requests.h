@@ -104,10 +104,12 @@ static struct request *requests_dispatch(struct blk_mq_hw_ctx *hctx)
 
 	rq = this_scheduler.dispatch(&instance->algorithm, instance_queue(instance, hctx));
 	/*
-	 * On kernels where FUA writes bypass the scheduler, one that the driver returns is still inserted here. The block layer
-	 * does not call us when it ends. For the scheduler it leaves the drive now, as if it came back: no time is learned from it.
+	 * On kernels where FUA writes bypass the scheduler, one that the driver returns is still inserted here, and the block layer
+	 * does not call us when it ends. For the scheduler it leaves the drive now, and so do passthrough commands. It is told that
+	 * they come back, so that no time is learned from them.
 	 */
-	if (rq && unlikely(!(rq->rq_flags & ELV_RQF_PREPARED) || blk_rq_is_passthrough(rq)))
+	if (rq && unlikely(!(rq->rq_flags & ELV_RQF_PREPARED) ||
+			   (!KAPI_INSERT_FLAGS && blk_rq_is_passthrough(rq))))
 		requests_ended(rq, true);
 	return rq;
 }

@@ -9,12 +9,13 @@
  * Both keep the order of the pieces. A bio completes once, with the first error of its pieces. Pieces carry REQ_NOMERGE, so
  * that they are not merged again.
  *
- * The worker waits for scheduler tags of its disk, and for pieces to end if memory is short. Disks can be stacked, such as a loop device on a file: then the upper disk's
- * worker waits for I/O of the lower disk, which may wait for the lower disk's worker. When memory is short, a workqueue has only
- * one thread, its rescuer. So each disk that splits has a workqueue of its own. Its creation begins when a knob switches splitting on
- * (split_expect()), or else, if the pieces come from a latency target, with the first bio that may have to be split. Disks that
- * never split have none. A work item (upkeep) creates and destroys it, because a thread cannot be created while a queue is frozen,
- * and because the last reference may be dropped by the workqueue's own worker.
+ * The worker waits for scheduler tags of its disk and, if memory is short, for pieces to end. Disks can be stacked, such as a
+ * loop device on a file: then the upper disk's worker waits for I/O of the lower disk, which may wait for the lower disk's
+ * worker. When memory is short, a workqueue has only one thread, its rescuer. So each disk that splits has a workqueue of its
+ * own. Its creation begins when a knob switches splitting on (split_expect()), or else, if the pieces come from a latency
+ * target, with the first bio that may have to be split. Disks that never split have none. A work item (upkeep) creates and
+ * destroys it, because a thread cannot be created while a queue is frozen, and because the last reference may be dropped by the
+ * workqueue's own worker.
  *
  * Until the workqueue exists, one of the module is used, which all disks share. Stacked disks could deadlock then: if memory is short
  * from the moment that splitting is switched on, so that the creation waits for it, and both disks take requests apart meanwhile. The
@@ -159,8 +160,9 @@ static void split_awaited(struct bio *piece)
 }
 
 /*
- * May a bio be split? Not if the worker awaits its end, as nothing would take it apart meanwhile. Not if that would break an atomic write, the order of writes to a zone, or protection information. Nor on a path of a
- * multipath drive: requests move to another path when this one goes away, and pieces would still need its memory.
+ * May a bio be split? Not a piece whose end the worker awaits: the worker would have to split it. Not if that would break an atomic
+ * write, the order of writes to a zone, or protection information. Nor on a path of a multipath drive: requests move to another path
+ * when this one goes away, and pieces would still need its memory.
  */
 static inline bool split_may(struct bio *bio)
 {
@@ -246,9 +248,9 @@ static void split_submit_anyway(struct bio *bio, unsigned int sectors)
 
 	if (split_submit(bio, sectors))
 		return;
+	/* the bio has no key and no protection information, so nothing is allocated that could fail */
 	if (WARN_ON_ONCE(bio_init_clone(bio->bi_bdev, &piece, bio, GFP_NOIO))) {
-		bio->bi_status =
-			BLK_STS_RESOURCE; /* cannot happen: the bio has no key and no protection information */
+		bio->bi_status = BLK_STS_RESOURCE;
 		bio_advance(bio, sectors << SECTOR_SHIFT);
 		return;
 	}

@@ -242,7 +242,8 @@ static void debt_judge_reads(struct debt *d, u64 now_ns)
 
 /*
  * At the end of a window of acknowledgements: its rate is learned if several writes were in the drive on average, and the buffer was full,
- * or no rate is known. Writes that the limit lets go one at a time must be in it nearly always, and wait for room. If reads are slow next, writes pause twice as long as the window took, at least.
+ * or no rate is known. Of writes that are so large that the limit lets them go one at a time, one must have been in the drive nearly always,
+ * and they must have waited for room. If reads are slow next, writes pause twice as long as the window took, at least.
  */
 static void debt_end_window(struct debt *d, u64 now_ns)
 {

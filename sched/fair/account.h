@@ -90,9 +90,9 @@ static inline void account_window(struct account *a, const struct account_sample
 	a->counts = a->begins && same && whole && a->number + 1 == number;
 	a->served = (now->sectors - a->was.sectors) * now->price;
 	a->begins = whole && !tag_after(a->settled, vt);
+	/* tags are compared within half of their range, so a time in the past must not fall behind further */
 	if (!tag_after(a->settled, vt))
-		a->settled =
-			vt; /* tags are compared within half of their range: it must not fall behind */
+		a->settled = vt;
 	a->number = number;
 	a->was = *now;
 }

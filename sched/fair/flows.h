@@ -145,7 +145,7 @@ static inline u64 flow_charge(struct flow *flow, u64 cost, const atomic64_t *vt)
 	do {
 		now = atomic64_read(vt);
 		start = tag_after(end, now) ? (u64)end : now;
-		/* before the end moves: pairs with mqfq_end_window() */
+		/* before the end moves: mqfq_end_window() reads the end first */
 		if (unlikely(start != (u64)end))
 			flow_break(flow);
 	} while (!atomic64_try_cmpxchg(&flow->end, &end, start + cost));

@@ -31,8 +31,9 @@ class Checker
 		if (!promises_)
 			return;
 		order_[&rq] = sequence_++;
-		/* from when background requests wait, none is due before an interval has passed */
-		if (!queued_[level(rq)]++ && level(rq) == BACKGROUND)
+		/* a background request is due an interval after the first came; the pieces of a split one continue its wait */
+		if (!queued_[level(rq)]++ && level(rq) == BACKGROUND &&
+		    !std::exchange(keeps_turn_, false))
 			excepted_ns_[0] = excepted_ns_[1] = now_ns;
 	}
 
@@ -43,7 +44,8 @@ class Checker
 		if (!promises_)
 			return;
 		order_.erase(&rq);
-		queued_[level(rq)]--;
+		if (!--queued_[level(rq)] && level(rq) == BACKGROUND)
+			keeps_turn_ = true;
 	}
 
 	/// The scheduler has dispatched a request.
@@ -176,6 +178,8 @@ class Checker
 	uint64_t real_time_ns_ = 0; ///< when a real-time request was last chosen
 	/// The latest background request overtook a real-time one, and no real-time request was chosen since.
 	bool overtook_ = false;
+	/// No background request waits but one that is being split.
+	bool keeps_turn_ = false;
 	/// When the latest two background requests were chosen against order or bytes.
 	uint64_t excepted_ns_[2] = {};
 	uint64_t queued_[BACKGROUND + 1] = {};

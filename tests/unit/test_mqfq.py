@@ -215,6 +215,11 @@ MISCOUNTED = [
         "\tatomic64_add(cost, &flow->end);\n",
     ),
     ("passed-by-virtual-time", "tag_after(now->end, vt) && !now->passed;", "tag_after(now->end, vt);"),
+    (
+        "nothing-counts-while-a-cpu-is-offline",
+        "\t\tmqfq_look(m, q, looks);\n",
+        "\t\tmqfq_look(m, q, looks);\n\t\tif (q->leaves)\n\t\t\tmqfq_break(m);\n",
+    ),
     ("across-a-change-of-t", "\tmqfq_break(m);\n\t/* virtual time", "\t/* virtual time"),
     (
         "small-requests-alone",

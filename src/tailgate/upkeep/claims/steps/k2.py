@@ -82,7 +82,7 @@ def controls(lab: Lab) -> Iterator[Figure]:
     background is a figure then, and the claim counts as not measured.
     """
     labels = ["ahead-auto", *(label for some in CONTROLS.values() for label in some)]
-    found = lab.run("k2/controls", mode="quick", loads=("4k",), schedulers=labels)
+    found = lab.run("k2/controls", mode="full", loads=("4k",), schedulers=labels)
     points = found.by("label")
     mib_s = {label: found.mib_s(p, "background") for label, p in points.items()}
     p99 = {label: us(p, "rt", "p99") for label, p in points.items()}
@@ -98,7 +98,7 @@ def controls(lab: Lab) -> Iterator[Figure]:
 def processes(lab: Lab) -> Iterator[Figure]:
     """K2 beside none with few tags, 96 requests of the background from 3 processes and from 32."""
     labels = ("k2-8", "none-8", "ahead-auto")
-    found = lab.run("k2/controls", mode="quick", loads=("4k", "4k-many"), schedulers=labels)
+    found = lab.run("k2/controls", mode="full", loads=("4k", "4k-many"), schedulers=labels)
     points = found.by("load", "label")
     for load, count in (("4k", 3), ("4k-many", 32)):
         start = f"processes/vm/{count}"

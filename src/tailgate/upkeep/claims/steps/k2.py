@@ -67,7 +67,7 @@ def inversion(lab: Lab) -> Iterator[Figure]:
 #: Of each control the settings of k2/controls that had the lowest p99 of those with enough background.
 CONTROLS = {
     "none-few-tags": ("none-16", "none-17"),
-    "mq-deadline": ("mq-deadline-16", "mq-deadline"),
+    "mq-deadline": ("mq-deadline-16", "mq-deadline-18", "mq-deadline"),
     "kyber": ("kyber-1us",),
     "bfq": ("bfq-no-idle",),
     "io.max": ("io-max-420", "io-max-480"),

@@ -422,6 +422,17 @@ def test_what_is_kept_depends_on_sources_steps_and_laws(tmp_path: Path) -> None:
         assert key != before
 
 
+def test_what_a_table_measures_is_kept_until_its_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "k2.toml").write_text('mode = "full"')
+    before = command.kept("key", "table-k2", tmp_path)
+    assert command.kept("key", "table-k2", tmp_path) == before
+    assert command.kept("other", "table-k2", tmp_path) != before
+    step = command.kept("key", "k2", tmp_path)
+    (tmp_path / "k2.toml").write_text('mode = "claims"')
+    assert command.kept("key", "table-k2", tmp_path) != before
+    assert command.kept("key", "k2", tmp_path) == step, "a step that is no table's has no such file"
+
+
 # --- held-out drives ----------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,14 @@ def sources_key(root: Path = ROOT, laws: Iterable[str] | None = None) -> str:
     return digest.hexdigest()[:12]
 
 
+def kept(key: str, name: str, folder: Path = tables.TABLES) -> Path:
+    """Where a step's outcome is kept: for a table, which measures what its file names, under that file."""
+    file = folder / f"{name.removeprefix('table-')}.toml"
+    if name.startswith("table-") and file.is_file():
+        name += f"-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+    return KEPT / key / f"{name}.json"
+
+
 def _versions() -> Iterator[str]:
     """The versions of what guests are made of, as far as it is there."""
     for name in (QEMU, "fio"):
@@ -86,7 +94,7 @@ def measure(names: Sequence[str], fresh: bool) -> None:
 
     lab = Lab(fresh, unchanged)
     for i, (topic, name, step) in enumerate(steps, 1):
-        file = KEPT / key / f"{name}.json"
+        file = kept(key, name)
         if not fresh and file.is_file() and name not in OF_RESULTS:
             store(topic, name, Step.model_validate_json(file.read_text()))
             continue

@@ -34,15 +34,15 @@ class Watcher:
 
     def see(self, now: RequestCounts) -> Move | None:
         """The move that follows from these counters; None if the knobs stay as they are."""
-        mean_us = self._meter.add(now)
-        if mean_us is None:
+        mean = self._meter.add(now)
+        if mean is None:
             return None
-        position = self._law.step(mean_us) if mean_us else self._law.idle()
+        position = self._law.step(mean.us, mean.requests) if mean.requests else self._law.idle()
         moved = self._way.at(position)
         if moved == self._knobs:
             return None
         self._knobs = moved
-        return Move(now.now_s, mean_us, moved)
+        return Move(now.now_s, mean.us, moved)
 
 
 def rehearse(told: Simulation, keep: Keep, way: Way) -> tuple[Outcome, list[Move]]:

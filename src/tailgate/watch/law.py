@@ -22,9 +22,10 @@ UP, UP_LEAST, UP_MOST = 0.7, 0.1, 1.0
 #: Least and largest step down, in octaves. Between them, a step is as large as the excess of the latency.
 DOWN_LEAST, DOWN_MOST = 0.25, 3.0
 #: Octaves of latency for each octave of a step. A step down was wrong if the latency grew by more than GREW
-#: for each octave of the step and by more than BY_CHANCE in all; a step up was right if it fell by at least
+#: for each octave of the step, and by more than BY_CHANCE and BY_FEW over the square root of the number of
+#: requests in all, as the mean of few requests differs by chance; a step up was right if it fell by at least
 #: FELL for each octave.
-GREW, BY_CHANCE, FELL = 0.6, 0.25, 0.2
+GREW, BY_CHANCE, BY_FEW, FELL = 0.6, 0.25, 4.0, 0.2
 
 
 class Law:
@@ -44,14 +45,14 @@ class Law:
         self._moved = 0.0
         self._way_out = -1
 
-    def step(self, mean_us: float) -> float:
-        """The next position, after an interval with this mean latency."""
+    def step(self, mean_us: float, requests: int) -> float:
+        """The next position, after an interval in which so many requests had this mean latency."""
         ratio = mean_us / self._aim_us
         self._savings = min(SAVINGS_MOST, max(-DEBTS_MOST, self._savings + 1 - ratio))
         goal = 1.0 if self._savings >= 0 else PAYING
         if self._savings >= 0:
             self._way_out = -1
-        elif ratio > goal and self._bounds_all and self._in_vain(ratio):
+        elif ratio > goal and self._bounds_all and self._in_vain(ratio, requests):
             self._way_out = -self._way_out
         move = 0.0
         if ratio <= goal and (self._savings >= 0 or self._way_out > 0):
@@ -66,7 +67,7 @@ class Law:
         self._last = 0.0
         return self._go(UP_MOST)
 
-    def _in_vain(self, ratio: float) -> bool:
+    def _in_vain(self, ratio: float, requests: int) -> bool:
         """Whether the last step against a long latency made it longer.
 
         Where the protected requests wait for each other, twice as many in flight take half as long. So a step
@@ -77,7 +78,7 @@ class Law:
         grew = math.log2(ratio / self._last)
         if self._way_out > 0:
             return grew > -FELL * self._moved
-        return grew > max(BY_CHANCE, -GREW * self._moved)
+        return grew > max(BY_CHANCE, BY_FEW / math.sqrt(requests), -GREW * self._moved)
 
     def _go(self, move: float) -> float:
         before = self.position

@@ -46,6 +46,14 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """The mean latency in us of so many requests; of none if there was none for IDLE_S."""
+
+    us: float
+    requests: int
+
+
+@dataclass(frozen=True)
 class RequestCounts:
     """Counters at one instant: clock in s, completed requests, their total time in us, any outstanding."""
 
@@ -64,8 +72,8 @@ class Meter:
         #: before.
         self._busy: RequestCounts | None = None
 
-    def add(self, now: RequestCounts) -> float | None:
-        """The mean latency in us since the last mean; None: too few requests; 0: none for IDLE_S."""
+    def add(self, now: RequestCounts) -> Mean | None:
+        """The mean latency since the last mean; None: too few requests for one."""
         if self._from is None or self._busy is None:
             self._from = self._busy = now
             return None
@@ -74,10 +82,10 @@ class Meter:
         requests, us = now.requests - self._from.requests, (now.us - self._from.us) % US_MODULUS
         if requests >= REQUESTS_LEAST and us >= US_LEAST:
             self._from = now
-            return us / requests
+            return Mean(us / requests, requests)
         if now.now_s - self._busy.now_s >= IDLE_S:
             self._from = now  # a mean must not mix requests from before the pause with later ones
-            return 0.0
+            return Mean(0.0, 0)
         return None
 
 

@@ -7,10 +7,10 @@
 #include <linux/cgroup.h>
 #include <linux/ioprio.h>
 #include <linux/sort.h>
-#include <linux/topology.h>
 
 #include "../sched/mqfq.h"
 typedef struct mqfq algorithm_t;
+#include "compat/topology.h"
 #include "elevator/module.h"
 #include "mqfq_weights.h"
 
@@ -376,7 +376,8 @@ static unsigned int mqfq_find_places(struct request_queue *q, unsigned int hctxs
 				.hctx = i,
 				.cpu = cpu,
 				.group = { cpumask_first(topology_sibling_cpumask(cpu)),
-					   cpu_to_node(cpu), topology_physical_package_id(cpu) },
+					   cpu_to_cache(cpu), cpu_to_node(cpu),
+					   topology_physical_package_id(cpu) },
 			};
 		}
 		if (count == first)

@@ -185,8 +185,8 @@ struct mqfq_queue {
 	struct recent_ends ends;
 } ____cacheline_aligned_in_smp;
 
-/* Groups of CPUs that share something: a core, a NUMA node, a socket. */
-#define MQFQ_GROUPS 3
+/* Groups of CPUs that share something: a core, a last-level cache, a NUMA node, a socket. */
+#define MQFQ_GROUPS 4
 
 /**
  * struct mqfq_place - hardware queue and CPU of a queue

@@ -364,6 +364,8 @@ static void write_features(void)
 		  function_mentions("__blk_mq_alloc_disk", "struct queue_limits *") },
 		{ "KAPI_LIMITS_FEATURES", has_member("queue_limits", "features") },
 		{ "KAPI_HRTIMER_SETUP", find("hrtimer_setup", KIND_FUNC) },
+		{ "KAPI_PER_CPU_LLC_ID", has_member("cpuinfo_topology", "llc_id") },
+		{ "KAPI_GET_LLC_ID", find("get_llc_id", KIND_FUNC) },
 		{ "KAPI_BLKCG", has_blkcg() },
 		{ "KAPI_BLKCG_INIT_BIND", has_member("blkcg_policy", "cpd_init_fn") },
 	};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bound D as D tokens: a request in the drive holds one. Free tokens are in a tree shaped like the machine (M. Hedayati et al.,
- * "Multi-Queue Fair Queueing", ATC 2019, section 3.2). A leaf belongs to a queue; the nodes above it belong to a core, a NUMA node, a socket,
- * the machine. A queue takes a token from the nearest node on its path to the root. A freed token that no queue waits for is put into the
- * leaf of the queue that used it, as that queue is likely to need one next. A node keeps at most its proportional part of all tokens;
- * further ones are put higher up, where more queues find them.
+ * "Multi-Queue Fair Queueing", ATC 2019, section 3.2). A leaf belongs to a queue; the nodes above it belong to a core, a last-level
+ * cache, a NUMA node, a socket, the machine. A queue takes a token from the nearest node on its path to the root. A freed token that no
+ * queue waits for is put into the leaf of the queue that used it, as that queue is likely to need one next. A node keeps at most its
+ * proportional part of all tokens; further ones are put higher up, where more queues find them.
  *
  * Why it is correct. A token is always in one node, or held by one queue or request: each step moves one by a single atomic operation. The
  * paper does not say how other queues get a token that is in the leaf of an idle CPU: see waiting.h.

@@ -7,11 +7,11 @@ import signal
 from collections.abc import Sequence
 from typing import Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class StopSignals:
-    """Inside of `with`, Ctrl-C, SIGTERM and the loss of the terminal only end wait().
+    """Inside of `with`, Ctrl-C, Ctrl-\\, SIGTERM and the loss of the terminal only end wait().
 
     A signal that was ignored before stays ignored, as under nohup.
     """

@@ -155,6 +155,11 @@ def test_the_queue_of_none_is_searched_and_left_alone_by_default() -> None:
         "echo none > /sys/block/sda/queue/scheduler",
         "echo 8 > /sys/block/sda/queue/nr_requests",
     ]
+    # without a scheduler the kernel refuses more requests than the drive has tags
+    assert sysfs(Setting("none", {}), {"nr_requests": 1023, "nomerges": 2}, "sda") == [
+        "echo none > /sys/block/sda/queue/scheduler",
+        "echo 2 > /sys/block/sda/queue/nomerges",
+    ]
 
 
 # --- loads ------------------------------------------------------------------------------------------------

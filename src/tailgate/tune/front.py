@@ -176,9 +176,13 @@ def sysfs(setting: Setting, queue: Mapping[str, Value], drive: str = "DRIVE") ->
 
     The commands choose `none` first, because a scheduler that is chosen again keeps its knobs. The kernel
     changes some queue settings when the scheduler changes, so the commands that write them come last.
+    Without a scheduler requests have the drive's tags, and the kernel refuses more: `nr_requests` is only
+    written if the search chose it.
     """
     base = f"/sys/block/{drive}/queue"
     own = setting.as_scheduler()
+    if setting.scheduler == "none":
+        queue = {name: value for name, value in queue.items() if name != "nr_requests"}
     files = {name: value for name, value in {**queue, **own.queue}.items() if value != LEFT}
     files |= {f"iosched/{name}": value for name, value in own.knobs.items()}
     return [

@@ -68,13 +68,15 @@ STEPS = (
         settings=(("iosched/flow_by", "process"), ("nomerges", "2")),
     ),
     Contender("mqfq real-time without merging", "mqfq", settings=(("nomerges", "2"),), rt=True),
+    Contender("fifo without merging", "fifo", module="fifo.ko", settings=(("nomerges", "2"),)),
 )
 #: By part of mqfq, the contender with it, and the one without it.
 PARTS: Mapping[str, tuple[str, str]] = {
     "cgroup": ("mqfq", STEPS[0].name),
     "merging": (STEPS[0].name, STEPS[1].name),
     "flow, tag and virtual time": (STEPS[1].name, STEPS[2].name),
-    "queue, token and the rest": (STEPS[2].name, "none without merging"),
+    "queue, token": (STEPS[2].name, STEPS[3].name),
+    "any scheduler": (STEPS[3].name, "none without merging"),
 }
 
 # Features that are off by default, each switched on alone, with values that hold no request back here. The

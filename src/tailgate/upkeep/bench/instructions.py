@@ -83,14 +83,14 @@ def script(loads: Sequence[Load], contenders: Sequence[Contender]) -> str:
             if c.loads and load.name not in c.loads:
                 continue
             settings = list(c.settings)
-            ours = c.scheduler in OURS
-            if ours:
+            module = c.module
+            if c.scheduler in OURS:
                 settings.insert(0, (f"iosched/{OURS[c.scheduler]}", str(load.bound)))
-            module = c.module or f"{c.scheduler}.ko"
+                module = module or f"{c.scheduler}.ko"
             parts.append(
                 MEASURE.substitute(
-                    load_module=f"insmod /lib/modules/extra/{module}" if ours else "",
-                    unload_module=f"rmmod {c.scheduler}" if ours else "",
+                    load_module=f"insmod /lib/modules/extra/{module}" if module else "",
+                    unload_module=f"rmmod {c.scheduler}" if module else "",
                     scheduler=c.scheduler,
                     settings="\n".join(f"echo {value} > $queue/{name}" for name, value in settings),
                     ionice="ionice -c 1 -n 0 " if c.rt else "",
@@ -167,7 +167,7 @@ def count(kernel: Kernel, quick: bool, since: Sequence[str]) -> dict[str, dict[s
             script=script(LOADS, contenders),
             files={"/bin/iobench": compile_guest_program("iobench", folder)},
             modules=("null_blk", "bfq", "kyber-iosched"),
-            module_files=(*(built / f"{name}.ko" for name in (*OURS, "vflash")), *more),
+            module_files=(*(built / f"{name}.ko" for name in (*OURS, "fifo", "vflash")), *more),
             programs=(),
             limit_s=600,
             silent_s=1800,

@@ -471,6 +471,7 @@ def test_what_was_measured_before_the_law_changed_is_not_measured(tmp_path: Path
     result = stored(figure("x/a/tail", exact(2), ("sched/bounds", "abc123")))
     now = check.check({"x": some}, result, lambda _: "abc1234567")
     assert len(now.misses) == 1
+    assert "of these on held-out drives, which README.md does not count: 1 of 1" in check.lines(now)
     later = check.check({"x": some}, result, lambda _: "def4567890")
     assert not later.verdicts
     why = "1 old, drives drawn at abc123, sched/bounds changed at def4567"

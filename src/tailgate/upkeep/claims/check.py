@@ -193,6 +193,9 @@ def lines(report: Report) -> Iterator[str]:
         f"{sum(v.misses_by_interval for v in misses)} by their interval only; {len(report.broken)} break one "
         f"that was moved; {points} have no interval; {len(report.missing)} families are not measured"
     )
+    if held_out := [v for v in report.verdicts if v.result.run.law]:
+        misses_on = sum(not v.holds for v in held_out)
+        yield f"of these on held-out drives, which README.md does not count: {misses_on} of {len(held_out)}"
     if steps := {v.result.step_name: v.result.step for v in report.verdicts}:
         oldest = min(steps, key=lambda name: steps[name].date)
         changed = sorted(name for name, step in steps.items() if step.commit.endswith("-dirty"))

@@ -790,15 +790,11 @@ def test_each_result_in_a_table_is_declared() -> None:
         assert not [i for i in tables.ids(path.stem) if not model.matches(patterns, i)], path
 
 
-#: Tables whose rows were copied by hand, or have no figures, until their steps are measured.
-NOT_MEASURED = {"mqfq-in-guest"}
-
-
 def test_each_table_is_made_from_results() -> None:
     """A block without a file in claims/tables, or without results, keeps the rows that were written there."""
     named = {name for page in tables.pages() for name in tables.names(page.read_text())}
     assert named == {path.stem for path in tables.TABLES.glob("*.toml")} | set(tables.TEXTS)
-    assert {name for name, _ in tables.missing(results.by_id(results.read()))} <= NOT_MEASURED
+    assert list(tables.missing(results.by_id(results.read()))) == []
 
 
 def test_a_page_of_figures_has_no_other_tables() -> None:

@@ -23,7 +23,7 @@ TYPE = struct.Struct("<III")
 INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FUNC_PROTO = range(1, 14)
 VOID = 0
 
-FEATURES_OF_OLD_KERNELS = {"KAPI_ELV_FEATURES"}
+FEATURES_OF_OLD_KERNELS = {"KAPI_ELV_FEATURES", "KAPI_GET_LLC_ID"}
 #: Of policies for cgroups, which the kernels made here do not have.
 FEATURES_OF_NEITHER = {"KAPI_BLKCG", "KAPI_BLKCG_INIT_BIND"}
 FEATURES_OF_NEW_KERNELS = {
@@ -38,6 +38,7 @@ FEATURES_OF_NEW_KERNELS = {
     "KAPI_DISK_LIMITS",
     "KAPI_LIMITS_FEATURES",
     "KAPI_HRTIMER_SETUP",
+    "KAPI_PER_CPU_LLC_ID",
 }
 
 
@@ -188,6 +189,9 @@ def small_kernel(new: bool, without: str = "") -> bytes:
         b.enumeration("elv_merge", {"ELEVATOR_NO_MERGE": 0, "ELEVATOR_BACK_MERGE": 2})
     if new:
         b.function("hrtimer_setup", b.prototype(VOID))
+        structure("cpuinfo_topology", 4, [("llc_id", unsigned, 0)])
+    else:
+        b.function("get_llc_id", b.prototype(unsigned, unsigned))
     return b.blob()
 
 

@@ -22,9 +22,9 @@ UP, UP_LEAST, UP_MOST = 0.7, 0.1, 1.0
 #: Least and largest step down, in octaves. Between them, a step is as large as the excess of the latency.
 DOWN_LEAST, DOWN_MOST = 0.25, 3.0
 #: Octaves of latency for each octave of a step. A step down was wrong if the latency grew by more than GREW
-#: for each octave of the step, and by more than BY_CHANCE and BY_FEW over the square root of the number of
-#: requests in all, as the mean of few requests differs by chance; a step up was right if it fell by at least
-#: FELL for each octave.
+#: for each octave of the step, and in all by more than it does by chance: BY_CHANCE, and for few requests
+#: BY_FEW over the square root of their number. A step up was right if it fell by at least FELL for each
+#: octave.
 GREW, BY_CHANCE, BY_FEW, FELL = 0.6, 0.25, 4.0, 0.2
 
 
@@ -46,7 +46,7 @@ class Law:
         self._way_out = -1
 
     def step(self, mean_us: float, requests: int) -> float:
-        """The next position, after an interval in which so many requests had this mean latency."""
+        """The next position, after an interval: the mean latency and the number of its requests."""
         ratio = mean_us / self._aim_us
         self._savings = min(SAVINGS_MOST, max(-DEBTS_MOST, self._savings + 1 - ratio))
         goal = 1.0 if self._savings >= 0 else PAYING

@@ -47,7 +47,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean latency in us of so many requests; of none if there was none for IDLE_S."""
+    """A mean latency in us, and the number of requests it is of: 0 if none came for IDLE_S."""
 
     us: float
     requests: int

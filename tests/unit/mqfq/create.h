@@ -15,7 +15,7 @@ static void create_mqfq(struct mqfq *m, unsigned int hctxs, unsigned int cpus, u
 	for (i = 0; i < queues; i++)
 		places[i] = (struct mqfq_place){ .hctx = i / cpus,
 						 .cpu = i,
-						 .group = { i / 2, i / 4, i / 16 } };
+						 .group = { i / 2, i / 4, i / 8, i / 16 } };
 	mqfq_init(m, memory, hctxs, places, queues, scratch);
 	m->vt.counter = begin;
 	for (i = 0; i <= FLOWS_PLACES; i++)

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tailgate.base.paths import ROOT
+from tailgate.upkeep.claims import results
 from tailgate.upkeep.claims.lab import Answer, Lab
-from tailgate.upkeep.claims.results import Source
+from tailgate.upkeep.claims.quantity import exact
+from tailgate.upkeep.claims.results import Figure, Source
 from tailgate.upkeep.claims.steps import kyber, kyber_stated
 from tailgate.upkeep.claims.steps.kyber import MOST, READ_LEAST, WRITE_LEAST, Cell, Grid
+from tailgate.upkeep.claims.steps.kyber_stated import Stated
 
 ANSWER = Answer(Source("tailgate run x", "sim", "virtual", (1,)), ())
 
@@ -138,6 +141,33 @@ def test_each_stated_cell_stands_beside_the_papers(monkeypatch: pytest.MonkeyPat
         assert made[f"median/{group}"] == statistics.median(some)
     assert made["median/raw-drives"] == statistics.median(ratios["grids"] + ratios["optane"])
     assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("lacks", ["", "file-systems/b/read/iops"])
+def test_the_median_of_all_stated_cells_is_of_all_or_not_there(
+    monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    """Without the guests' cells it would be the raw drives', under another name."""
+    number = Stated("a", ("r1-w1",), kyber_stated.with_kyber, "read", "p99", 1)
+    for name in ("GRIDS", "OPTANE"):
+        monkeypatch.setattr(kyber_stated, name, (number,))
+    monkeypatch.setattr(kyber_stated, "FILES", (number, number))
+    values = {
+        "grids/a/read/p99": 1.0,
+        "optane/a/read/p99": 2.0,
+        "file-systems/a/read/p99": 4.0,
+        "file-systems/b/read/iops": 8.0,
+    }
+    figures = [
+        Figure(f"kyber/stated/{name}-over-paper", exact(value), ANSWER.source)
+        for name, value in values.items()
+        if name != lacks
+    ]
+    others = [Figure("kyber/stated/median/grids", exact(100.0), ANSWER.source)]
+    stored = {"kyber": {"stated": results.step_of([*figures, *others], "abc1234", "2026-01-01")}}
+    monkeypatch.setattr(results, "read", lambda: stored)
+    made = {f.id: f.quantity.value for f in kyber_stated.kyber_stated_all(Lab())}
+    assert made == ({} if lacks else {"kyber/stated/median/all": 3.0})
 
 
 def test_each_number_is_the_papers() -> None:

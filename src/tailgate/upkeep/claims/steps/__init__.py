@@ -28,7 +28,7 @@ from tailgate.upkeep.claims.steps import (
 Step = Callable[[Lab], Iterator[Figure]]
 
 #: Steps that judge stored results and measure nothing. They take a moment, and nothing of them is kept.
-OF_RESULTS = frozenset({kyber.kyber_observations.__name__})
+OF_RESULTS = frozenset({kyber.kyber_observations.__name__, kyber_stated.kyber_stated_all.__name__})
 
 
 def by_topic() -> Mapping[str, Mapping[str, Step]]:
@@ -39,7 +39,14 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "bounds": bounds.STEPS,
         "target": target.STEPS,
         "tuning": (*auto.STEPS, *starts.STEPS, *multiples.STEPS),
-        "kyber": (*kyber.STEPS, *kyber_stated.STEPS, *tune.STEPS, *watch.STEPS, kyber.kyber_observations),
+        "kyber": (
+            *kyber.STEPS,
+            *kyber_stated.STEPS,
+            *tune.STEPS,
+            *watch.STEPS,
+            kyber.kyber_observations,
+            kyber_stated.kyber_stated_all,
+        ),
         "mqfq": (*mqfq.STEPS, *search.STEPS),
         "simulator": (*simulator.STEPS, *probed.STEPS),
         "code": code.STEPS,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tailgate.upkeep.claims import results
 from tailgate.upkeep.claims.lab import Answer, Lab, Point, noted, us
 from tailgate.upkeep.claims.quantity import Quantity, exact, largest, smallest
-from tailgate.upkeep.claims.results import Figure
+from tailgate.upkeep.claims.results import Figure, Source
 from tailgate.upkeep.claims.steps.kyber import (
     CORNERS,
     DEAD_READ,
@@ -20,6 +21,9 @@ from tailgate.upkeep.claims.steps.kyber import (
     Cell,
     label,
 )
+
+#: How the ids of these figures begin.
+START = "kyber/stated"
 
 #: Does a number speak of this point?
 Of = Callable[[Point], bool]
@@ -165,16 +169,28 @@ def kyber_stated_files(lab: Lab) -> Iterator[Figure]:
     yield median("file-systems", some, found.source.command)
 
 
+def kyber_stated_all(lab: Lab) -> Iterator[Figure]:
+    """Kyber, the median of all cells that the text states, file systems included; measures nothing."""
+    del lab
+    stored = results.by_id(results.read())
+    found = {id: own for id, own in stored.items() if id.startswith(START) and id.endswith("-over-paper")}
+    if len(found) == len(GRIDS) + len(OPTANE) + len(FILES):
+        value = exact(statistics.median(own.figure.value for own in found.values()), len(found))
+        yield Figure(
+            f"{START}/median/all", value, Source("tailgate claims kyber_stated_all", "results", "model")
+        )
+
+
 def over_paper(group: str, number: Stated, answer: Answer) -> Figure:
     """Ours, in a run, over the paper's."""
-    name = f"kyber/stated/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
+    name = f"{START}/{group}/{number.what}/{number.flow}/{number.figure}-over-paper"
     return answer.figure(name, number.ours(answer) / number.value)
 
 
 def median(group: str, some: Sequence[Figure], command: str) -> Figure:
     """The median of ratios, unrounded."""
     value = exact(statistics.median(f.quantity.value for f in some), len(some))
-    return Figure(f"kyber/stated/median/{group}", value, noted(some[0].source, command))
+    return Figure(f"{START}/median/{group}", value, noted(some[0].source, command))
 
 
 STEPS = (kyber_stated, kyber_stated_files)

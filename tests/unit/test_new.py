@@ -120,11 +120,15 @@ def test_nothing_is_overwritten(here: Path, there: str, capsys: pytest.CaptureFi
     assert (here / there).read_text() == "mine"
 
 
-def test_a_job_without_a_background_is_refused(here: Path) -> None:
+def test_of_a_job_with_real_time_flows_only_all_are_the_load(here: Path) -> None:
+    (here / "own.fio").write_text(JOB.replace("[bulk load]\n", "[bulk load]\nprioclass=1\n"))
+    template.write("own", here / "own.fio", here)
+    spec = experiment.load(here / "own.toml")
+    assert {flow.role for flow in spec.flows.values()} == {"background"}
+
+
+def test_an_option_that_is_not_simulated_is_refused(here: Path) -> None:
     job = here / "own.fio"
-    job.write_text("[reader]\nprioclass=1\n")
-    with refused(f"{job}: all sections have prioclass=1; expected one without it"):
-        template.write("mine", job, here)
     job.write_text("[reader]\nnumber_ios=5\n")
     with refused(f"{job}:2: number_ios must not stand here"):
         template.write("mine", job, here)

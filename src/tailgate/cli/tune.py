@@ -42,8 +42,8 @@ def tune(
         typer.Option(
             metavar='"min FLOW.FIGURE"',
             help="What is to be least (min) or most (max). A flow is a section of the job; rt stands for all "
-            "with prioclass=1, background for the others. Figures: iops, mib_s, lat_us.mean, lat_us.p50 to "
-            "lat_us.p99.99, lat_us.max. May be repeated.",
+            "with prioclass=1, background for the others, or for all if all have it. Figures: iops, mib_s, "
+            "lat_us.mean, lat_us.p50 to lat_us.p99.99, lat_us.max. May be repeated.",
         ),
     ],
     keep: Annotated[

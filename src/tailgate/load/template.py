@@ -65,16 +65,15 @@ def write(name: str, job: Path | None, folder: Path) -> list[Path]:
 def toml(name: str, file: str, job: JobFile, full_rate: int | None) -> str:
     """The experiment file for a job, whose file will be called `file`.
 
-    Sections with prioclass=1 are real-time flows, the others background. UsageError if there is no
-    background, if two flows would have the same name, and for more processors than an experiment may have.
+    Sections with prioclass=1 are real-time flows, the others background; if all have it, all are background,
+    the role of what limits and figures are about, and keep their class. UsageError if two flows would have
+    the same name, and for more processors than an experiment may have.
     `full_rate` is the background's throughput in MiB/s without a limit, None if not known.
     """
     real_time = [s for s in job.sections if _value(s, "prioclass") == "1"]
+    if len(real_time) == len(job.sections):
+        real_time = []
     background = [s for s in job.sections if s not in real_time]
-    if not background:
-        raise UsageError(
-            f"{job.path}: all sections have prioclass=1; expected one without it, the load beside them"
-        )
     names = _flow_names(job)
     processors = max(1 + cpu for section in job.sections for cpu in _cpus(section))
     if processors > SMP_MAX:

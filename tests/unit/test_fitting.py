@@ -86,17 +86,70 @@ def test_single_writes_show_the_link(hidden: dict[str, int]) -> None:
         assert found[name] == pytest.approx(hidden[name], rel=0.02), name
 
 
-def test_reads_show_their_times(hidden: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a reduced form: `tailgate claims calibrate_probed` has whole fits."""
-    monkeypatch.setattr(fit, "DIES", (hidden["dies"] - 1,))
-    monkeypatch.setattr(fit, "ROUNDS", 1)
+@pytest.fixture
+def reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits with fewer simulations; `tailgate claims calibrate_probed` has whole ones."""
+    monkeypatch.setattr(fit, "NOISE_SEEDS", range(201, 204))
+    monkeypatch.setattr(fit, "DECIDED", fit.SEARCHED)
+
+
+@pytest.mark.usefixtures("reduced")
+def test_reads_show_their_times(hidden: dict[str, int]) -> None:
+    names = ("read_ns", "read_fixed_ns")
     with ThreadPoolExecutor(2) as pool:
-        model = Model([READS, WRITES], pool)
+        model = Model([READS], pool)
         its = Fit(model, probed(model, hidden), Tail(0, 0), lambda words: None)
+        weights = its._weights(hidden, model.loads())
         start = {**hidden, "read_ns": round(0.8 * hidden["read_ns"]), "read_fixed_ns": 20_000}
-        found = its._reads(start)
-    assert found["dies"] == hidden["dies"]
-    assert found["read_ns"] == pytest.approx(hidden["read_ns"], rel=0.05)
+        found, cost = its._search(start, names, model.loads(), 3, weights)
+        other = its._search({**found, "dies": hidden["dies"] - 1}, names, model.loads(), 2, weights)
+    for name in names:
+        assert found[name] == pytest.approx(hidden[name], rel=0.05), name
+    assert cost < other[1]
+
+
+@pytest.mark.usefixtures("reduced")
+@pytest.mark.parametrize("layout", [(4, 0), (4, 1)])
+def test_reads_show_the_layout(
+    layout: tuple[int, int], hidden: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "DIES", (hidden["dies"],))
+    monkeypatch.setattr(fit, "LAYOUTS", ((4, 1), (4, 2)))
+    drive = {**hidden, "unit_kib": layout[0], "placement": layout[1]}
+    with ThreadPoolExecutor(2) as pool:
+        model = Model([READS], pool)
+        measured = model.probe(drive, model.loads(), seed=7)
+        found = Fit(model, measured, Tail(0, 0), lambda words: None)._rough(
+            {**START, "read_ns": 50_000, "read_fixed_ns": 10_000, "transfer_ns": hidden["transfer_ns"]}
+        )
+    assert (found["unit_kib"], found["placement"]) == layout
+
+
+def test_more_writes_delay_a_read_only_if_it_waits_behind_them(hidden: dict[str, int]) -> None:
+    one, many = (ProbeLoad(WRITES, f"read-beside-{number}") for number in ("one", "many"))
+    mean = FigureName("read", "mean")
+    with ThreadPoolExecutor(2) as pool:
+        model = Model([WRITES], pool)
+        behind, passing = (
+            model.probe({**hidden, "admission": admission}, [one, many]) for admission in (0, 1)
+        )
+    assert behind[many][mean] > 1.2 * behind[one][mean]
+    assert passing[many][mean] == pytest.approx(passing[one][mean], rel=0.1)
+
+
+@pytest.mark.parametrize("names", [[READS], [READS, WRITES]])
+def test_a_fit_has_the_steps_that_it_names(names: list[str], hidden: dict[str, int]) -> None:
+    ran = []
+
+    def do(name: str, step: object) -> dict[str, int]:
+        ran.append(name)
+        return hidden
+
+    with ThreadPoolExecutor(2) as pool:
+        model = Model(names, pool)
+        its = Fit(model, probed(model, hidden), Tail(0, 0), lambda words: None)
+    assert its.run(do) == hidden
+    assert ran == list(its.steps())
 
 
 def test_the_file_says_what_was_probed_and_what_was_not(tmp_path: Path) -> None:

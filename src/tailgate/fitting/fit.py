@@ -4,26 +4,23 @@
 Some loads depend on few parameters: a single write, for example, on the link and the controller only. These
 parameters are fitted first, and then held. The weight of a figure is one over its standard error, which is
 measured on the model with several seeds of the drive: a tail that rests on a few requests has little weight.
-The simplex method (J. A. Nelder, R. Mead, 1965) needs no derivatives; figures made of counts have none.
+The method is that of Levenberg and Marquardt (D. W. Marquardt, 1963), with derivatives from steps that are
+wide beside the figures' noise. Discrete parameters (dies, layout, admission) are tried value by value.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tailgate.fitting.model import SEED, Model, Parameters
 from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, ratios
 
-#: Parameters that measurements from outside show hardly or not at all; they are not fitted. Data is scattered
-#: in units of 4 KiB.
+#: Parameters that measurements from outside show hardly or not at all; they are not fitted.
 ASSUMED: Parameters = {
     "slots": 256,
     "capacity_mib": 4096,
     "max_kib": 512,
-    "unit_kib": 4,
-    "placement": 0,
     "fetch_kib": 32,
     "read_more_ns": 1000,
     "program_kib": 32,
@@ -31,6 +28,8 @@ ASSUMED: Parameters = {
 }
 #: Start values of the fit, where the first figures give none.
 START: Parameters = {
+    "unit_kib": 4,
+    "placement": 0,
     "dies": 8,
     "read_spread_percent": 15,
     "read_rare_ppm": 200,
@@ -48,8 +47,22 @@ MOST: Parameters = {"dies": 255, "read_spread_percent": 100, "read_rare_ppm": 90
 MANY = 64
 #: Numbers of dies that are tried first.
 DIES = (3, 4, 5, 7, 9, 12, 16, 24, 40)
+#: Values of unit_kib and placement that are tried if those of START are off by more than AMISS.
+LAYOUTS = ((16, 0), (4, 1), (4, 2))
+#: The cost (the mean square of standard errors) above which the layout of START is in doubt.
+AMISS = 40.0
 #: Rounds at most. A round computes new weights and tries one die fewer and one die more than the best so far.
-ROUNDS = 3
+ROUNDS = 8
+#: KiB of the write buffer and ns of an erase that are tried first.
+BUFFERS = (700, 1_000, 1_400, 2_000, 2_800, 4_000, 5_600, 8_000)
+ERASES = (2_500_000, 5_000_000)
+#: Seeds of the simulated drives whose mean is compared with what was measured: one to search with, more to
+#: decide with.
+SEARCHED, DECIDED = (SEED,), (SEED, SEED + 11, SEED + 12)
+#: Derivatives are taken from steps of this size on the logarithmic scale.
+STEP = 0.04
+#: Steps of a fit to reads alone, with their shares of the time.
+READ_STEPS = {"dies, roughly": 35.0, "reads": 65.0}
 READ_TIMES = ("read_ns", "read_fixed_ns", "read_spread_percent", "read_rare_ppm", "read_rare_ns")
 #: Seeds of the simulated drives whose spread gives the standard error of a figure, and the least standard
 #: error of a figure's logarithm, from the width of the histogram's bins.
@@ -58,19 +71,25 @@ GRAIN = 0.006
 #: Residuals above FAR standard errors are weighted linearly (Huber).
 FAR = 3.0
 
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Step = Callable[[], dict[str, int]]
 Weights = Mapping[tuple[ProbeLoad, FigureName], float]
 
 
 class Fit:
-    """A fit to a probed drive. `told` is called with one line of text for each step."""
+    """A fit to a probed drive. `told` is called with one line of text for reads, and one for writes."""
 
     def __init__(self, model: Model, measured: Probed, tail: Tail, told: Callable[[str], None]) -> None:
         """`tail` is measured with one 4 KiB read outstanding."""
         self.model, self.measured, self.tail, self.told = model, measured, tail, told
         self.writes = any(load.experiment == WRITES for load in measured)
 
-    def run(self) -> dict[str, int]:
-        """Fit all parameters and return them."""
+    def steps(self) -> dict[str, float]:
+        """The steps, each with its share of the time in percent."""
+        return {"link": 4, "dies, roughly": 20, "reads": 36, "writes": 40} if self.writes else READ_STEPS
+
+    def run(self, do: Callable[[str, Step], dict[str, int]] = lambda _, step: step()) -> dict[str, int]:
+        """Fit all parameters and return them. `do` runs a step, or knows what it found before."""
         found = dict(START)
         mean_ns = 1000 * self._figure(READS, "one-4k", "read", "mean")
         found |= {"read_ns": round(0.75 * mean_ns), "read_fixed_ns": round(0.25 * mean_ns)}
@@ -80,9 +99,12 @@ class Fit:
                 "read_rare_ns": round(1000 * self.tail.late_us),
             }
         if self.writes:
-            found = self._link(found)
-        found = self._reads(found)
-        return self._writes(found) if self.writes else found
+            start = found
+            found = do("link", lambda: self._link(start))
+        linked = found
+        rough = do("dies, roughly", lambda: self._rough(linked))
+        reads = do("reads", lambda: self._reads(rough))
+        return do("writes", lambda: self._writes(reads)) if self.writes else reads
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -93,48 +115,59 @@ class Fit:
         transfer = max(1, round((large_ns - small_ns) / 124))
         start = {**found, "transfer_ns": transfer, "write_fixed_ns": max(1, round(small_ns - 4 * transfer))}
         loads = [ProbeLoad(WRITES, "one-4k"), ProbeLoad(WRITES, "one-128k")]
-        return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 60, 0.03)[0]
+        return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 6)[0]
 
     def _reads(self, found: Parameters) -> dict[str, int]:
-        """Fit the times of reads for each number of DIES, then for the numbers beside the best."""
-        loads = self.model.loads(READS)
+        """Fit the times of reads for the number of dies found and those beside it, until none is better."""
+        loads, own = self.model.loads(READS), dict(found)
         names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
+        tried: dict[int, dict[str, int]] = {}
+        for _ in range(ROUNDS):
+            weights = self._weights(own, loads)
+            for dies in {max(1, own["dies"] + more) for more in (-1, 0, 1)} - tried.keys():
+                start = self._with_dies(own, dies)
+                near = self._search(start, names, loads, 4, weights)[0]
+                tried[dies] = self._search(near, names, loads, 3, weights, DECIDED)[0]
+            # All are compared with the same weights.
+            costs = {dies: self._cost(one, loads, weights, DECIDED) for dies, one in tried.items()}
+            before, own = own["dies"], tried[min(costs, key=costs.__getitem__)]
+            if own["dies"] == before:
+                break
+        self.told(f"reads: {words(own, ('dies', *names))}")
+        return own
+
+    def _rough(self, found: Parameters) -> dict[str, int]:
+        """Fit the number of dies roughly, and the layout: LAYOUTS are tried if that of START is far off."""
+        loads = self.model.loads(READS)
+        best = self._first_reads(found, loads)
+        if best[1] > AMISS:
+            others = [{**found, "unit_kib": unit, "placement": place} for unit, place in LAYOUTS]
+            best = min((best, *(self._first_reads(one, loads) for one in others)), key=_cost)
+        return best[0]
+
+    def _first_reads(self, found: Parameters, loads: Sequence[ProbeLoad]) -> tuple[dict[str, int], float]:
+        """A rough fit of the times of reads for each number of DIES; the best, and its cost."""
         weights = self._weights(found, loads)
         one_die_ns = round(1e9 / self._figure(READS, "many-4k", "read", "iops"))
         one_ns = found["read_ns"] + found["read_fixed_ns"]
         one_die = {**found, "dies": 1, "read_ns": one_die_ns, "read_fixed_ns": max(1, one_ns - one_die_ns)}
         starts = [self._with_dies(one_die, dies) for dies in DIES]
         possible = [start for start in starts if start["read_fixed_ns"] > 1] or starts[:1]
-        best = min(
-            (self._search(start, names, loads, 60, 0.1, weights) for start in possible),
-            key=lambda one: one[1],
-        )
-        for _ in range(ROUNDS):
-            own = best[0]
-            weights = self._weights(own, loads)
-            best = own, self._cost(own, loads, weights)
-            for start in (own, *(self._with_dies(own, max(1, own["dies"] + more)) for more in (-1, 1))):
-                other = self._search(start, names, loads, 80, 0.06, weights)
-                best = min(best, other, key=lambda one: one[1])
-            if best[0]["dies"] == own["dies"]:
-                break
-        own = best[0]
-        found_spread = own["read_spread_percent"]
-        for spread in range(max(0, found_spread - 2), min(100, found_spread + 2) + 1):
-            start = {**own, "read_spread_percent": spread}
-            other = self._search(start, ("read_ns", "read_fixed_ns"), loads, 30, 0.02, weights)
-            best = min(best, other, key=lambda one: one[1])
-        self.told(f"reads: {words(best[0], ('dies', *names))}")
-        return best[0]
+        names = ("read_ns", "read_fixed_ns")
+        return min((self._search(start, names, loads, 3, weights) for start in possible), key=_cost)
 
     def _with_dies(self, found: Parameters, dies: int) -> dict[str, int]:
-        """Change the number of dies, keeping about the time of one read and that of MANY reads.
+        """Change the number of dies, keeping about the time of one read, its spread, and that of MANY reads.
 
         Where one read would take longer in any case, `read_fixed_ns` is 1.
         """
         one_ns = found["read_ns"] + found["read_fixed_ns"]
-        read_ns = round(found["read_ns"] * _busy(dies) / _busy(found["dies"]))
-        return {**found, "dies": dies, "read_ns": read_ns, "read_fixed_ns": max(1, one_ns - read_ns)}
+        read_ns = max(1, round(found["read_ns"] * _busy(dies) / _busy(found["dies"])))
+        # A third of a drive's pages each are read faster and slower by the spread.
+        apart_us = self._figure(READS, "one-4k", "read", "p90") - self._figure(READS, "one-4k", "read", "p10")
+        spread = min(100, round(100 * 500 * apart_us / read_ns))
+        times = {"read_ns": read_ns, "read_fixed_ns": max(1, one_ns - read_ns), "read_spread_percent": spread}
+        return {**found, "dies": dies, **times}
 
     def _writes(self, found: Parameters) -> dict[str, int]:
         """Fit the buffer and the times of programs and erases, for both values of `admission`."""
@@ -147,59 +180,100 @@ class Fit:
             {
                 **found,
                 "program_ns": max(1, round(both_ns - erase * part)),
-                "admission": admission,
                 "erase_ns": erase,
                 "buffer_kib": buffer,
             }
-            for admission in (0, 1)
-            for erase in (2_500_000, 5_000_000)
-            for buffer in (700, 2_000, 6_000)
+            for erase in ERASES
+            for buffer in BUFFERS
         ]
-        best: list[tuple[dict[str, int], float]] = []
         weights = self._weights(starts[0], loads)
+        best: list[dict[str, int]] = []
         for admission in (0, 1):
-            first = [s for s in starts if s["admission"] == admission]
-            own = min(
-                (self._search(s, names, loads, 30, 0.2, weights) for s in first), key=lambda one: one[1]
-            )
-            for step in (0.2, 0.1, 0.05):
-                own = self._search(own[0], names, loads, 90, step)
-            best.append(own)
-        # The two kinds of admission are compared with the same weights.
-        weights = self._weights(min(best, key=lambda one: one[1])[0], loads)
-        values = min((one for one, _ in best), key=lambda one: self._cost(one, loads, weights))
+            rough = [
+                (one, self._cost(one, loads, weights))
+                for one in ({**s, "admission": admission} for s in starts)
+            ]
+            for start, _ in sorted(rough, key=_cost)[:2]:
+                near = self._search(start, names, loads, 5)[0]
+                best.append(self._search(near, names, loads, 3, seeds=DECIDED)[0])
+        # All are compared with the same weights.
+        values = self._best(best, loads)
         self.told(f"writes: {words(values, ('transfer_ns', 'write_fixed_ns', *names, 'admission'))}")
         return values
 
     # --- least squares ------------------------------------------------------------------------------------
+
+    def _best(self, found: Sequence[dict[str, int]], loads: Sequence[ProbeLoad]) -> dict[str, int]:
+        """The one of least cost, judged by the weights at each of them: no one's noise decides alone."""
+        costs = np.zeros(len(found))
+        for own in found:
+            weights = self._weights(own, loads)
+            costs += [self._cost(one, loads, weights, DECIDED) for one in found]
+        return found[int(np.argmin(costs))]
 
     def _search(
         self,
         start: Parameters,
         names: Sequence[str],
         loads: Sequence[ProbeLoad],
-        evaluations: int,
-        step: float,
+        rounds: int,
         weights: Weights | None = None,
+        seeds: Sequence[int] = SEARCHED,
     ) -> tuple[dict[str, int], float]:
-        """Fit `names` by the simplex method on a logarithmic scale; all parameters, and their cost."""
+        """Fit `names` on a logarithmic scale in `rounds` steps at most; all parameters, and their cost."""
         weights = weights or self._weights(start, loads)
-        logs = [math.log(max(1, start[name])) for name in names]
-        simplex = [logs, *([v + step * (i == j) for j, v in enumerate(logs)] for i in range(len(logs)))]
-        best = minimize(
-            lambda x: self._cost({**start, **_values(names, x)}, loads, weights),
-            logs,
-            method="Nelder-Mead",
-            options={"initial_simplex": simplex, "maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-3},
-        )
-        return {**start, **_values(names, best.x)}, float(best.fun)
+        best = dict(start)
+        errors = self._errors(best, loads, weights, seeds)
+        damping = 0.01
+        for _ in range(rounds):
+            slopes = np.empty((len(errors), len(names)))
+            for j, name in enumerate(names):
+                # Whole numbers: a step of a small one is wider than STEP.
+                more = max(best[name] + 2, round(best[name] * math.exp(STEP)))
+                width = math.log(more / max(1, best[name]))
+                slopes[:, j] = (self._errors({**best, name: more}, loads, weights, seeds) - errors) / width
+            trusted = np.sqrt(FAR / np.maximum(FAR, abs(errors)))[:, None]
+            square = (trusted * slopes).T @ (trusted * slopes)
+            down = -(trusted * slopes).T @ (trusted[:, 0] * errors)
+            before = best
+            for _ in range(4):
+                damped = square + np.diag(damping * np.diag(square) + 1e-9)
+                change = np.clip(np.linalg.solve(damped, down), -0.7, 0.7)
+                logs = [math.log(max(1, best[n])) + c for n, c in zip(names, change, strict=True)]
+                other = {**best, **_values(names, logs)}
+                if other == best:
+                    break
+                its = self._errors(other, loads, weights, seeds)
+                if _mean(its) < _mean(errors):
+                    best, errors, damping = other, its, damping / 5
+                    break
+                damping *= 8
+            if best == before or all(abs(math.log(best[n] / max(1, before[n]))) < 1e-3 for n in names):
+                break
+        return best, _mean(errors)
 
-    def _cost(self, parameters: Parameters, loads: Sequence[ProbeLoad], weights: Weights) -> float:
-        """The mean of the squared residuals in standard errors; those above FAR count linearly."""
+    def _cost(
+        self,
+        parameters: Parameters,
+        loads: Sequence[ProbeLoad],
+        weights: Weights,
+        seeds: Sequence[int] = SEARCHED,
+    ) -> float:
+        return _mean(self._errors(parameters, loads, weights, seeds))
+
+    def _errors(
+        self, parameters: Parameters, loads: Sequence[ProbeLoad], weights: Weights, seeds: Sequence[int]
+    ) -> Vector:
+        """The residual of each figure in standard errors, of the mean of drives with these seeds."""
         measured = {load: self.measured[load] for load in loads}
-        model = self.model.probe({**ASSUMED, **parameters}, loads)
-        errors = [abs(log) * weights[load, name] for load, name, log in ratios(measured, model)]
-        return sum(e * e if e < FAR else FAR * (2 * e - FAR) for e in errors) / len(errors)
+        drive = {**ASSUMED, **parameters}
+        runs = [list(ratios(measured, self.model.probe(drive, loads, seed))) for seed in seeds]
+        return np.array(
+            [
+                sum(log for _, _, log in one) / len(runs) * weights[one[0][:2]]
+                for one in zip(*runs, strict=True)
+            ]
+        )
 
     def _weights(
         self, parameters: Parameters, loads: Sequence[ProbeLoad]
@@ -218,6 +292,16 @@ class Fit:
 
     def _figure(self, experiment: str, load: str, flow: str, figure: str) -> float:
         return self.measured[ProbeLoad(experiment, load)][FigureName(flow, figure)]
+
+
+def _cost(one: tuple[dict[str, int], float]) -> float:
+    return one[1]
+
+
+def _mean(errors: Vector) -> float:
+    """The mean of the squared residuals in standard errors; those above FAR count linearly."""
+    size = abs(errors)
+    return float(np.mean(np.where(size < FAR, size * size, FAR * (2 * size - FAR))))
 
 
 def _busy(dies: int) -> float:

@@ -3,6 +3,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from tailgate import main as cli
+from tailgate.base.progress import Progress
 from tailgate.fitting import fit
 from tailgate.fitting.command import OF_WRITES, Fitted, ProbeResidual, text
 from tailgate.fitting.fit import ASSUMED, START, Fit
 from tailgate.fitting.model import Model
 from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, figures, ratios, tail
+from tailgate.fitting.steps import FILE, Steps
 from tailgate.runs.flow import Flow
 from tailgate.runs.histogram import Histogram
 from tailgate.show.fitted import show
@@ -135,6 +138,44 @@ def test_more_writes_delay_a_read_only_if_it_waits_behind_them(hidden: dict[str,
         )
     assert behind[many][mean] > 1.2 * behind[one][mean]
     assert passing[many][mean] == pytest.approx(passing[one][mean], rel=0.1)
+
+
+def progress() -> Progress:
+    return Progress(Console(record=True, width=100))
+
+
+def test_an_interrupted_fit_goes_on(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def step(name: str) -> dict[str, int]:
+        ran.append(name)
+        if name == "reads" and ran.count("reads") == 1:
+            raise KeyboardInterrupt
+        return {name: 1}
+
+    def run(identity: str) -> None:
+        steps = Steps(tmp_path, identity, {"link": 1, "reads": 2}, progress())
+        for name in ("link", "reads"):
+            assert steps.do(name, partial(step, name)) == {name: 1}
+
+    with pytest.raises(KeyboardInterrupt):
+        run("a drive")
+    run("a drive")
+    assert ran == ["link", "reads", "reads"]
+    run("another drive")
+    assert ran[3:] == ["link", "reads"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"identity": "a drive"}'])
+def test_a_damaged_file_of_steps_is_as_none(content: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(content)
+    assert Steps(tmp_path, "a drive", {"link": 1}, progress()).do("link", lambda: {"dies": 2}) == {"dies": 2}
+
+
+def test_a_fit_tells_how_long_it_takes(tmp_path: Path) -> None:
+    told = progress()
+    Steps(tmp_path, "a drive", {"link": 1, "reads": 2}, told).do("link", lambda: {"dies": 2})
+    assert "1 of 2: link; 0 s so far, about 0 s left" in told.console.export_text()
 
 
 @pytest.mark.parametrize("names", [[READS], [READS, WRITES]])

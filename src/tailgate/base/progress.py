@@ -39,17 +39,17 @@ class Progress:
         """Print a line that stays."""
         self.console.print(escape(text), highlight=False, soft_wrap=True)
 
-    def begin(self, points: int, weight: float) -> None:
-        """Start counting `points` points, whose weights add up to `weight`."""
+    def begin(self, points: int, weight: float, doing: str = "measuring", unit: str = "points") -> None:
+        """Start counting `points` points, whose weights add up to `weight`; `doing` and `unit` name them."""
         self.end()
         self._total, self._done = points, 0
         self._weight_total, self._weight_done = weight, 0.0
         self._began = self._clock()
         if self.console.is_terminal and not self.console.is_dumb_terminal and points:
             self._bar = Bar(
-                TextColumn("measuring"),
+                TextColumn(doing),
                 BarColumn(bar_width=30),
-                TextColumn("{task.completed:.0f} of {task.total:.0f} points"),
+                TextColumn(f"{{task.completed:.0f}} of {{task.total:.0f}} {unit}"),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[left]}"),
                 console=self.console,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`tailgate calibrate --target`: probe a drive, fit a drive file to what it shows, tell what is left over."""
 
+import hashlib
 import math
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tailgate.base.progress import Progress
 from tailgate.fitting.fit import ASSUMED, Fit
 from tailgate.fitting.model import Model
 from tailgate.fitting.probe import READS, WRITES, FigureName, Probed, ProbeLoad, Tail, figures, ratios, tail
+from tailgate.fitting.steps import Steps
 from tailgate.spec import drive as drives
 from tailgate.spec import drive_file
 from tailgate.spec import experiment as experiments
@@ -80,11 +82,12 @@ def calibrate(
     drives.load(str(drive))
     names = [READS, *([WRITES] if writes else [])]
     probed: dict[ProbeLoad, dict[FigureName, float]] = {}
-    late = Tail(0.0, 0.0)
+    late, folder = Tail(0.0, 0.0), out.parent
     for name in names:
         path = experiments.find(name)
         run = resolve(path, "full", None, None, target, None, str(drive))
         measured = measure(target_of(run, path, TargetOptions(), progress), None, options, progress)
+        folder = measured.folder
         if measured.broken:
             raise UsageError(f"{name}: {measured.broken}")
         if measured.fault:
@@ -93,16 +96,22 @@ def calibrate(
             probed[ProbeLoad(name, m.sweep.label or "")] = figures(m.flows)
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
-    found = fit(names, probed, late, progress.note)
+    found = fit(names, probed, late, folder, progress)
     replace_text(out, text(found, out.stem, options.command))
     return found
 
 
-def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], None]) -> Fitted:
-    """Fit the parameters to what was probed by these experiments."""
+def fit(names: Sequence[str], probed: Probed, late: Tail, folder: Path, progress: Progress) -> Fitted:
+    """Fit the parameters to what was probed by these experiments. `folder` keeps the steps that are done."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         model = Model(names, pool)
-        parameters = Fit(model, probed, late, told).run()
+        its = Fit(model, probed, late, progress.note)
+        decides = (model.identity, [sorted(map(repr, one.items())) for one in probed.values()], late, _code())
+        identity = hashlib.sha256(repr(decides).encode()).hexdigest()
+        try:
+            parameters = its.run(Steps(folder, identity, its.steps(), progress).do)
+        finally:
+            progress.end()
         own = model.probe({**ASSUMED, **parameters}, model.loads())
     residuals = [
         ProbeResidual(load, name, probed[load][name], own[load].get(name, 0.0), log)
@@ -110,6 +119,11 @@ def fit(names: Sequence[str], probed: Probed, late: Tail, told: Callable[[str], 
     ]
     fitted = frozenset(parameters) - (frozenset() if WRITES in names else OF_WRITES)
     return Fitted(parameters, fitted, residuals)
+
+
+def _code() -> list[bytes]:
+    """The code of the fit."""
+    return [(Path(__file__).parent / name).read_bytes() for name in ("fit.py", "model.py", "probe.py")]
 
 
 def text(found: Fitted, name: str, command: str) -> str:

@@ -42,6 +42,11 @@ class Model:
         """The loads of these experiments; without arguments, of all."""
         return [load for load in self._points if not names or load.experiment in names]
 
+    @property
+    def identity(self) -> str:
+        """All that decides its figures but the drive's parameters: loads, machine, the simulator's build."""
+        return repr([(load, its.simulation(point)) for load, (its, point) in self._points.items()])
+
     def probe(self, parameters: Parameters, loads: Sequence[ProbeLoad], seed: int = SEED) -> Probed:
         """The figures of a drive with these parameters under these loads. `seed` is the drive's."""
         own = {**drives.split(parameters)[0], "seed": seed}

@@ -5,8 +5,8 @@ Some loads depend on few parameters: a single write, for example, on the link an
 parameters are fitted first, and then held. The weight of a figure is one over its standard error, which is
 measured on the model with several seeds of the drive: a tail that rests on a few requests has little weight.
 The method is that of Levenberg and Marquardt (D. W. Marquardt, 1963), with derivatives from steps that are
-wide beside the figures' noise. scipy's least_squares() was tried instead: for one drive of three, it ended with
-one die too many. Discrete parameters (dies, layout, admission) are tried value by value.
+wide beside the figures' noise. scipy's least_squares() was tried instead: for one drive of three, it ended
+with one die too many. Discrete parameters (dies, layout, admission) are tried value by value.
 """
 
 import math

@@ -82,11 +82,12 @@ def calibrate(
     drives.load(str(drive))
     names = [READS, *([WRITES] if writes else [])]
     probed: dict[ProbeLoad, dict[FigureName, float]] = {}
-    late = Tail(0.0, 0.0)
+    late, folder = Tail(0.0, 0.0), out.parent  # until there is a run
     for name in names:
         path = experiments.find(name)
         run = resolve(path, "full", None, None, target, None, str(drive))
         measured = measure(target_of(run, path, TargetOptions(), progress), None, options, progress)
+        folder = measured.folder
         if measured.broken:
             raise UsageError(f"{name}: {measured.broken}")
         if measured.fault:
@@ -95,7 +96,7 @@ def calibrate(
             probed[ProbeLoad(name, m.sweep.label or "")] = figures(m.flows)
             if (name, m.sweep.label) == (READS, "one-4k"):
                 late = tail(m.flows[0].histogram)
-    found = fit(names, probed, late, measured.folder, progress)
+    found = fit(names, probed, late, folder, progress)
     replace_text(out, text(found, out.stem, options.command))
     return found
 

@@ -128,6 +128,18 @@ def test_reads_show_the_layout(
     assert (found["unit_kib"], found["placement"]) == layout
 
 
+@pytest.mark.usefixtures("reduced")
+def test_a_small_buffer_is_told_from_fast_programs() -> None:
+    """Derivatives lead least squares astray here: the costs of buffers and programs make a narrow valley."""
+    own = {**START, **draw.drawn(626541590932770), **ASSUMED}
+    start = {**own, "buffer_kib": 652, "program_ns": 401_500}
+    with ThreadPoolExecutor(2) as pool:
+        its = Fit(model := Model([WRITES], pool), probed(model, own), Tail(0, 0), lambda words: None)
+        found = its._refine(start, model.loads(), 0.3, fit.SEARCHED)
+    for name in fit.WRITE_NUMBERS[:2]:
+        assert found[name] == pytest.approx(own[name], rel=0.03), (name, found)
+
+
 def test_more_writes_delay_a_read_only_if_it_waits_behind_them(hidden: dict[str, int]) -> None:
     one, many = (ProbeLoad(WRITES, f"read-beside-{number}") for number in ("one", "many"))
     mean = FigureName("read", "mean")

@@ -104,8 +104,8 @@ def test_reads_show_their_times(hidden: dict[str, int]) -> None:
         its = Fit(model, probed(model, hidden), Tail(0, 0), lambda words: None)
         weights = its._weights(hidden, model.loads())
         start = {**hidden, "read_ns": round(0.8 * hidden["read_ns"]), "read_fixed_ns": 20_000}
-        found, cost = its._search(start, names, model.loads(), 3, weights)
-        other = its._search({**found, "dies": hidden["dies"] - 1}, names, model.loads(), 2, weights)
+        found, cost = its._search(start, names, model.loads(), 30, weights=weights)
+        other = its._search({**found, "dies": hidden["dies"] - 1}, names, model.loads(), 20, weights=weights)
     for name in names:
         assert found[name] == pytest.approx(hidden[name], rel=0.05), name
     assert cost < other[1]
@@ -130,12 +130,12 @@ def test_reads_show_the_layout(
 
 @pytest.mark.usefixtures("reduced")
 def test_a_small_buffer_is_told_from_fast_programs() -> None:
-    """Derivatives lead least squares astray here: the costs of buffers and programs make a narrow valley."""
+    """Least squares ended beside the minimum here: the costs of buffers and programs make a narrow valley."""
     own = {**START, **draw.drawn(626541590932770), **ASSUMED}
     start = {**own, "buffer_kib": 652, "program_ns": 401_500}
     with ThreadPoolExecutor(2) as pool:
         its = Fit(model := Model([WRITES], pool), probed(model, own), Tail(0, 0), lambda words: None)
-        found = its._refine(start, model.loads(), 0.3, fit.SEARCHED)
+        found = its._slow(start, model.loads(), 0.3, fit.SEARCHED)
     for name in fit.WRITE_NUMBERS[:2]:
         assert found[name] == pytest.approx(own[name], rel=0.03), (name, found)
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fits a drive's parameters to its measured figures: least squares, a few parameters at a time.
+"""Fits a drive's parameters to its measured figures, a few parameters at a time.
 
 Some loads depend on few parameters: a single write, for example, on the link and the controller only. These
 parameters are fitted first, and then held. The weight of a figure is one over its standard error, which is
 measured on the model with several seeds of the drive: a tail that rests on a few requests has little weight.
-The method is that of Levenberg and Marquardt (D. W. Marquardt, 1963), with derivatives from steps that are
-wide beside the figures' noise. scipy's least_squares() was tried instead: for one drive of three, it ended
-with one die too many. The percentiles of writes move in jumps, and the costs of buffer and program make a
-narrow valley; there the method is that of Nelder and Mead, which needs no derivatives. Discrete parameters
+The method is that of Nelder and Mead (scipy), which needs no derivatives: percentiles move in jumps, and
+pairs of parameters make narrow valleys, in which least squares ended beside the minimum. Discrete parameters
 (dies, layout, admission) are tried value by value.
 """
 
@@ -65,12 +63,11 @@ ERASES = (2_500_000, 5_000_000)
 #: Seeds of the simulated drives whose mean is compared with what was measured: one to search with, more to
 #: decide with.
 SEARCHED, DECIDED = (SEED,), (SEED, SEED + 11, SEED + 12)
-#: Derivatives are taken from steps of this size on the logarithmic scale.
-STEP = 0.04
-#: Size of the first simplex on that scale, and how many of its points are tried at most.
-WIDE, TRIES = 0.1, 75
+#: First changes on the logarithmic scale: of most parameters; of a small number, and of what is hardly known.
+CHANGE = 0.1
+CHANGES = {"read_spread_percent": 0.3, "read_rare_ppm": 0.7, "read_rare_ns": 0.3}
 #: Steps of a fit to reads alone, with their shares of the time.
-READ_STEPS = {"dies, roughly": 35.0, "reads": 65.0}
+READ_STEPS = {"dies, roughly": 15.0, "reads": 85.0}
 #: What a step fits.
 WRITE_NUMBERS = ("buffer_kib", "program_ns", "erase_ns")
 READ_TIMES = ("read_ns", "read_fixed_ns", "read_spread_percent", "read_rare_ppm", "read_rare_ns")
@@ -96,7 +93,7 @@ class Fit:
 
     def steps(self) -> dict[str, float]:
         """The steps, each with its share of the time in percent."""
-        return {"link": 3, "dies, roughly": 14, "reads": 26, "writes": 57} if self.writes else READ_STEPS
+        return {"link": 1, "dies, roughly": 9, "reads": 50, "writes": 40} if self.writes else READ_STEPS
 
     def run(self, do: Callable[[str, Step], dict[str, int]] = lambda _, step: step()) -> dict[str, int]:
         """Fit all parameters and return them. `do` runs a step, or knows what it found before."""
@@ -125,24 +122,26 @@ class Fit:
         transfer = max(1, round((large_ns - small_ns) / 124))
         start = {**found, "transfer_ns": transfer, "write_fixed_ns": max(1, round(small_ns - 4 * transfer))}
         loads = [ProbeLoad(WRITES, "one-4k"), ProbeLoad(WRITES, "one-128k")]
-        return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 6)[0]
+        return self._search(start, ("transfer_ns", "write_fixed_ns"), loads, 50)[0]
 
     def _reads(self, found: Parameters) -> dict[str, int]:
         """Fit the times of reads for the number of dies found and those beside it, until none is better."""
         loads, own = self.model.loads(READS), dict(found)
         names = READ_TIMES if self.writes else (*READ_TIMES, "transfer_ns")
         tried: dict[int, dict[str, int]] = {}
+        costs: dict[int, float] = {}
         for _ in range(ROUNDS):
             weights = self._weights(own, loads)
             for dies in {max(1, own["dies"] + more) for more in (-1, 0, 1)} - tried.keys():
-                start = self._with_dies(own, dies)
-                near = self._search(start, names, loads, 4, weights)[0]
-                tried[dies] = self._search(near, names, loads, 3, weights, DECIDED)[0]
+                near = self._search(self._with_dies(own, dies), names[:2], loads, 25, weights=weights)[0]
+                tried[dies] = self._search(near, names, loads, 80, weights=weights)[0]
             # All are compared with the same weights.
             costs = {dies: self._cost(one, loads, weights, DECIDED) for dies, one in tried.items()}
             before, own = own["dies"], tried[min(costs, key=costs.__getitem__)]
             if own["dies"] == before:
                 break
+        two = sorted(tried, key=costs.__getitem__)[:2]
+        own = self._best([self._search(tried[dies], names, loads, 60, DECIDED)[0] for dies in two], loads)
         self.told(f"reads: {words(own, ('dies', *names))}")
         return own
 
@@ -164,7 +163,7 @@ class Fit:
         starts = [self._with_dies(one_die, dies) for dies in DIES]
         possible = [start for start in starts if start["read_fixed_ns"] > 1] or starts[:1]
         names = ("read_ns", "read_fixed_ns")
-        return min((self._search(start, names, loads, 3, weights) for start in possible), key=_cost)
+        return min((self._search(start, names, loads, 20, weights=weights) for start in possible), key=_cost)
 
     def _with_dies(self, found: Parameters, dies: int) -> dict[str, int]:
         """Change the number of dies, keeping about the time of one read, its spread, and that of MANY reads.
@@ -196,13 +195,13 @@ class Fit:
                 (one, self._cost(one, loads, weights))
                 for one in ({**s, "admission": admission} for s in starts)
             ]
-            near += [self._refine(start, loads, 0.4, SEARCHED) for start, _ in sorted(rough, key=_cost)[:2]]
+            near += [self._slow(start, loads, 0.4, SEARCHED) for start, _ in sorted(rough, key=_cost)[:2]]
         best = self._best(near, loads)
-        values = self._best([self._refine(best, loads, by, DECIDED) for by in (-0.3, 0.3)], loads)
+        values = self._best([self._slow(best, loads, by, DECIDED) for by in (-0.3, 0.3)], loads)
         self.told(f"writes: {words(values, ('transfer_ns', 'write_fixed_ns', *WRITE_NUMBERS, 'admission'))}")
         return values
 
-    # --- least squares ------------------------------------------------------------------------------------
+    # --- the search ---------------------------------------------------------------------------------------
 
     def _best(self, found: Sequence[dict[str, int]], loads: Sequence[ProbeLoad]) -> dict[str, int]:
         """The one of least cost, judged by the weights at each of them: no one's noise decides alone."""
@@ -217,61 +216,38 @@ class Fit:
         start: Parameters,
         names: Sequence[str],
         loads: Sequence[ProbeLoad],
-        rounds: int,
-        weights: Weights | None = None,
+        tries: int,
         seeds: Sequence[int] = SEARCHED,
+        weights: Weights | None = None,
+        also: Parameters | None = None,
     ) -> tuple[dict[str, int], float]:
-        """Fit `names` on a logarithmic scale in `rounds` steps at most; all parameters, and their cost."""
-        weights = weights or self._weights(start, loads)
-        best = dict(start)
-        errors = self._errors(best, loads, weights, seeds)
-        damping = 0.01
-        for _ in range(rounds):
-            slopes = np.empty((len(errors), len(names)))
-            for j, name in enumerate(names):
-                # Whole numbers: a step of a small one is wider than STEP.
-                more = max(best[name] + 2, round(best[name] * math.exp(STEP)))
-                width = math.log(more / max(1, best[name]))
-                slopes[:, j] = (self._errors({**best, name: more}, loads, weights, seeds) - errors) / width
-            trusted = np.sqrt(FAR / np.maximum(FAR, abs(errors)))[:, None]
-            square = (trusted * slopes).T @ (trusted * slopes)
-            down = -(trusted * slopes).T @ (trusted[:, 0] * errors)
-            before = best
-            for _ in range(4):
-                damped = square + np.diag(damping * np.diag(square) + 1e-9)
-                change = np.clip(np.linalg.solve(damped, down), -0.7, 0.7)
-                logs = [math.log(max(1, best[n])) + c for n, c in zip(names, change, strict=True)]
-                other = {**best, **_values(names, logs)}
-                if other == best:
-                    break
-                its = self._errors(other, loads, weights, seeds)
-                if _mean(its) < _mean(errors):
-                    best, errors, damping = other, its, damping / 5
-                    break
-                damping *= 8
-            if best == before or all(abs(math.log(best[n] / max(1, before[n]))) < 1e-3 for n in names):
-                break
-        return best, _mean(errors)
+        """Fit `names` with `tries` simulations of the loads at most; all parameters, and their cost.
 
-    def _refine(
+        The first points are `start`, points beside it in each of `names`, and instead of the last, `also`.
+        """
+        weights = weights or self._weights(start, loads)
+        first = _logarithms(start, names)
+        simplex = np.vstack([first, first + np.diag([CHANGES.get(name, CHANGE) for name in names])])
+        if also:
+            simplex[-1] = _logarithms(also, names)
+
+        def cost(logarithms: Vector) -> float:
+            return self._cost({**start, **_values(names, logarithms)}, loads, weights, seeds)
+
+        options = {"initial_simplex": simplex, "maxfev": tries, "xatol": 0.002, "fatol": 0.001}
+        found = minimize(cost, first, method="Nelder-Mead", options=options)
+        return {**start, **_values(names, found.x)}, float(found.fun)
+
+    def _slow(
         self, start: Parameters, loads: Sequence[ProbeLoad], erase: float, seeds: Sequence[int]
     ) -> dict[str, int]:
-        """Fit buffer, program and erase without derivatives; all parameters.
+        """Fit buffer, program and erase.
 
         `erase` is the first change of an erase's logarithm; a program and its share of an erase stay as long.
         """
-        weights = self._weights(start, loads)
         both_ns = start["program_ns"] + start["erase_ns"] * ERASED
-        other = {**start, **_erasing(both_ns, start["erase_ns"] * math.exp(erase))}
-        first, last = (np.log([one[name] for name in WRITE_NUMBERS]) for one in (start, other))
-        simplex = np.vstack([first, first + WIDE * np.eye(3)[:2], last])
-
-        def cost(logarithms: Iterable[float]) -> float:
-            return self._cost({**start, **_values(WRITE_NUMBERS, logarithms)}, loads, weights, seeds)
-
-        options = {"initial_simplex": simplex, "maxfev": TRIES, "xatol": 0.002, "fatol": 0.001}
-        found = minimize(cost, first, method="Nelder-Mead", options=options)
-        return {**start, **_values(WRITE_NUMBERS, found.x)}
+        also = {**start, **_erasing(both_ns, start["erase_ns"] * math.exp(erase))}
+        return self._search(start, WRITE_NUMBERS, loads, 75, seeds, also=also)[0]
 
     def _cost(
         self,
@@ -333,6 +309,10 @@ def _busy(dies: int) -> float:
 def _erasing(both_ns: float, erase_ns: float) -> dict[str, int]:
     """The times of an erase and of a program; with its share of an erase, a program takes `both_ns`."""
     return {"program_ns": max(1, round(both_ns - erase_ns * ERASED)), "erase_ns": round(erase_ns)}
+
+
+def _logarithms(parameters: Parameters, names: Sequence[str]) -> Vector:
+    return np.log([max(1, parameters[name]) for name in names])
 
 
 def _values(names: Sequence[str], logarithms: Iterable[float]) -> dict[str, int]:

@@ -112,6 +112,21 @@ def test_reads_show_their_times(hidden: dict[str, int]) -> None:
 
 
 @pytest.mark.usefixtures("reduced")
+def test_reads_show_how_many_of_them_are_long() -> None:
+    """The first guess may be off by a factor of two and more, as one read at a time shows few of them."""
+    own = {**START, **draw.drawn(1003), **ASSUMED}
+    start = {
+        **own,
+        "read_ns": round(1.034 * own["read_ns"]),
+        "read_rare_ppm": round(0.388 * own["read_rare_ppm"]),
+    }
+    with ThreadPoolExecutor(2) as pool:
+        its = Fit(model := Model([READS], pool), probed(model, own), Tail(0, 0), lambda words: None)
+        found = its._search(start, fit.READ_TIMES, model.loads(), 50)[0]
+    assert found["read_rare_ppm"] == pytest.approx(own["read_rare_ppm"], rel=0.3), found
+
+
+@pytest.mark.usefixtures("reduced")
 @pytest.mark.parametrize("layout", [(4, 0), (4, 1)])
 def test_reads_show_the_layout(
     layout: tuple[int, int], hidden: dict[str, int], monkeypatch: pytest.MonkeyPatch

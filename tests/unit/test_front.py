@@ -44,7 +44,7 @@ def test_a_search_gives_the_same_again(load: Simulation, settings: list[front.Se
 
 
 def test_the_best_setting_has_no_higher_latency(load: Simulation, settings: list[front.Setting]) -> None:
-    best = front.Front(load, settings)
+    best = front.Front([load], settings)
     limit = sorted(s.p99 for s in settings)[TRIALS // 2]
     found = best.at(limit)
     assert found is not None
@@ -69,8 +69,8 @@ def test_settings_are_tried_at_length_until_one_keeps_the_latency(
         own = next(s for s in settings if with_knobs(load, s.knobs).knobs == simulated.knobs)
         return own.reader if own is kept else Reader(late, own.reader.mib_s)
 
-    monkeypatch.setattr(front, "reader", at_length)
-    found = front.Front(load, settings).at(limit)
+    monkeypatch.setattr(simulations, "reader", at_length)
+    found = front.Front([load], settings).at(limit)
     assert found is not None
     assert found.knobs == kept.knobs
 
@@ -80,8 +80,8 @@ def test_a_latency_below_all_short_ones_may_be_kept_at_length(
 ) -> None:
     lowest = min(settings, key=lambda s: s.p99)
     fast = replace(lowest.reader.latency, values_us=lowest.reader.latency.values_us / 2)
-    monkeypatch.setattr(front, "reader", lambda _: Reader(fast, 1.0))
-    assert front.Front(load, settings).at(lowest.p99 / 1.5) is not None
+    monkeypatch.setattr(simulations, "reader", lambda _: Reader(fast, 1.0))
+    assert front.Front([load], settings).at(lowest.p99 / 1.5) is not None
 
 
 def test_a_reader_has_latencies_and_a_background(points: dict[simulations.Key, Simulation]) -> None:
@@ -93,13 +93,39 @@ def test_a_reader_has_latencies_and_a_background(points: dict[simulations.Key, S
     assert full.us(0.99).low <= full.us(0.99).value <= full.us(0.99).high
 
 
+def test_starts_are_pooled(points: dict[simulations.Key, Simulation]) -> None:
+    others = simulations.of(auto.EXPERIMENT, "970evo", seed=2, rt_samples=400)
+    starts = [each[LOAD, "none", 1.0] for each in (points, others)]
+    both, (one, other) = simulations.pooled(starts), [reader(start) for start in starts]
+    assert both.mib_s == (one.mib_s + other.mib_s) / 2
+    assert one.mib_s != other.mib_s
+    assert both.latency.n == one.latency.n + other.latency.n
+    slow_us = both.latency.percentile(0.9)
+    above = sum(each.latency.counts[each.latency.values_us > slow_us].sum() for each in (one, other))
+    assert above <= both.latency.n / 10
+
+
+def test_a_setting_is_judged_by_all_starts(
+    load: Simulation, settings: list[front.Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that keeps the latency from its first seed only is not allowed."""
+    seen = settings[0].reader
+    late = replace(seen.latency, values_us=10 * seen.latency.values_us)
+    later = replace(load, limit_ns=1)
+    monkeypatch.setattr(
+        simulations, "reader", lambda start: seen if start.limit_ns == 0 else Reader(late, seen.mib_s)
+    )
+    assert front.Front([load], settings[:1]).at(settings[0].p99) is not None
+    assert front.Front([load, later], settings[:1]).at(settings[0].p99) is None
+
+
 def test_knobs_are_set_over_others(load: Simulation) -> None:
     changed = with_knobs(with_knobs(load, {"inflight_max": 4, "split_kib": 8}), {"split_kib": 16})
     assert changed.knobs == {"inflight_max": 4, "split_kib": 16}
 
 
 def test_figures_stand_beside_the_best_setting(load: Simulation, settings: list[front.Setting]) -> None:
-    best = front.Front(load, settings)
+    best = front.Front([load], settings)
     ours = max(settings, key=lambda s: s.reader.mib_s).reader
     found = auto.beside(ours, best)
     assert found["background-over-by-hand"].value == 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import optuna
 
 from tailgate.simulator.simulation import Simulation
-from tailgate.upkeep.claims.simulations import Reader, reader, with_knobs
+from tailgate.upkeep.claims.simulations import Reader, pooled, reader, with_knobs
 
 #: What all settings share.
 COMMON: Mapping[str, int] = {"inflight_max": 1024, "rt_tags": 25}
@@ -110,8 +110,8 @@ def search(simulated: Simulation, trials: int, seed: int) -> list[Setting]:
 class Front:
     """The frontier at the latencies that are asked for; simulates each setting at length once."""
 
-    def __init__(self, long: Simulation, settings: Sequence[Setting]) -> None:
-        """`long`: the load under K2, as long as what the frontier is compared with."""
+    def __init__(self, long: Sequence[Simulation], settings: Sequence[Setting]) -> None:
+        """`long`: the load under K2, with the length and the seeds of what the frontier is compared with."""
         self._long = long
         self._settings = sorted(settings, key=lambda s: -s.reader.mib_s)
         self._confirmed: dict[int, Setting] = {}
@@ -136,5 +136,6 @@ class Front:
     def _at_length(self, i: int) -> Setting:
         if i not in self._confirmed:
             setting = self._settings[i]
-            self._confirmed[i] = replace(setting, reader=reader(with_knobs(self._long, setting.knobs)))
+            starts = [with_knobs(start, setting.knobs) for start in self._long]
+            self._confirmed[i] = replace(setting, reader=pooled(starts))
         return self._confirmed[i]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The points of an experiment as the simulator is told of them, for steps that change knobs as they go."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
-from tailgate.runs.histogram import Histogram, from_ns
+from tailgate.runs.histogram import Histogram, from_ns, merge
 from tailgate.runs.statistics import interval
 from tailgate.simulator import simulation
 from tailgate.simulator.simulation import Outcome, Simulation
@@ -66,3 +67,9 @@ def reader(simulated: Simulation) -> Reader:
     reads = outcome.flows["rt"][1][0].latency
     latency = from_ns(reads.values_ns, reads.counts, reads.mean_ns, reads.max_ns, 1)
     return Reader(latency, mib_s(outcome, "background") if "background" in outcome.flows else 0.0)
+
+
+def pooled(starts: Sequence[Simulation]) -> Reader:
+    """The same point started with several seeds: the latencies of all, the mean background."""
+    readers = [reader(start) for start in starts]
+    return Reader(merge(each.latency for each in readers), fmean(each.mib_s for each in readers))

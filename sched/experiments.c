@@ -20,7 +20,7 @@ static bool experiment_looks_ahead(const struct k2 *k2)
 /* Overrides the parameters that the bound has just computed. */
 static void experiment_numbers(struct ahead *a)
 {
-	u64 ramp_pct = AHEAD_RAMP_PCT;
+	u64 ramp_pct = a->ramp_pct;
 
 	experiment_set(a, K2_KNOB_ahead_lo_kib, 2, &a->lo_sectors);
 	experiment_set(a, K2_KNOB_ahead_hi_kib, 2, &a->hi_sectors);

@@ -50,10 +50,8 @@ static inline void floor_went(struct floor *f, enum floor_kind kind, bool rt_wai
 {
 	u64 due_ns = f->due_ns[kind];
 
-	if (!due_ns || now_ns < due_ns)
-		f->due_ns[kind] = now_ns + f->interval_ns;
-	else
-		f->due_ns[kind] = max(due_ns + f->interval_ns, now_ns);
+	f->due_ns[kind] = !due_ns || now_ns < due_ns ? now_ns + f->interval_ns :
+						       max(due_ns + f->interval_ns, now_ns);
 	f->passed = rt_waits;
 }
 

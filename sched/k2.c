@@ -195,15 +195,12 @@ static void k2_reopen(struct k2 *k2)
 /* The drive has no free slot: blocks all lists until a completion. Return: false if a slot has become free meanwhile. */
 static inline bool k2_block_all(struct k2 *k2)
 {
-	u64 requests;
-
 	k2_block(k2, K2_MAP_ALL);
-	requests = inflight_requests(&k2->inflight);
-	if (requests < k2->inflight.requests_max) {
+	if (inflight_has_slot(&k2->inflight)) {
 		k2_reopen(k2);
 		return false;
 	}
-	k2_note(full, k2, requests);
+	k2_note(full, k2, inflight_requests(&k2->inflight));
 	return true;
 }
 
@@ -227,9 +224,8 @@ static u64 k2_ask(struct k2 *k2, unsigned int list, u64 now, struct bound_reques
 		return discard_allows(&k2->discard, r, k2->activity.active);
 	until_ns = debt_allows(&k2->debt, r) ?: inflight_allows(&k2->inflight, r);
 	until_ns = until_ns ?: target_allows(&k2->target, r) ?: ahead_allows(&k2->ahead, r);
-	if (until_ns && k2->target.on &&
-	    (r->why == K2_HOLD_AHEAD ||
-	     (r->why == K2_HOLD_DEBT && r->limit == k2->debt.cap_sectors)))
+	if (until_ns && (r->why == K2_HOLD_AHEAD ||
+			 (r->why == K2_HOLD_DEBT && r->limit == k2->debt.cap_sectors)))
 		k2->target.held = true;
 	/* write debt drains with time, without a completion, so the timer must be armed */
 	if (owed && (until_ns == BOUND_AT_END || (until_ns && r->why == K2_HOLD_AHEAD)))

@@ -52,6 +52,7 @@
 #define K2_WAIT_BUCKETS 26
 
 static const char *const k2_bound_whens[] = { "always", "active" };
+static const char *const k2_percentiles[] = { "p99", "p99.9" };
 
 /* knob(name, unit, least, most, step, default, scale, words, flags, what it does): see knobs.h */
 /* clang-format off */
@@ -61,7 +62,9 @@ static const char *const k2_bound_whens[] = { "always", "active" };
 	knob(inflight_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, 0, \
 	     "most bytes in the drive for a background request to be dispatched, unless it meets no other bytes there; 0 is no bound") \
 	knob(rt_target_us, "us", 0, 10000000, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \
-	     "99th percentile of real-time latency that is aimed at; auto: twice what a request takes in the idle drive; 0 is no target") \
+	     "real-time latency that is aimed at; auto: twice what a request takes in the idle drive; 0 is no target") \
+	knob(rt_target_percentile, "mode", 0, 1, 1, 0, "choice", k2_percentiles, 0, \
+	     "which percentile of real-time latency is to meet rt_target_us") \
 	knob(split_kib, "KiB", 0, 65536, 4, 0, "log", NULL, 0, \
 	     "largest background request; a larger one is split; 0 splits nothing") \
 	knob(write_debt_kib_max, "KiB", 0, 1048576, 1, 0, "log", NULL, KNOB_MAY_BE_AUTO, \

@@ -4,10 +4,10 @@
 
 static const struct knob k2_knob_infos[K2_KNOB_COUNT] = { K2_KNOBS(KNOB_INFO) };
 
-/* Value in sectors of a knob in KiB. */
+/* Value in sectors of a knob in KiB, or DEBT_AUTO. */
 static inline u64 k2_kib(const struct k2 *k2, enum k2_knob knob)
 {
-	return 2ULL * k2->knobs[knob];
+	return k2->knobs[knob] == KNOB_AUTO ? DEBT_AUTO : 2ULL * k2->knobs[knob];
 }
 
 /*
@@ -46,11 +46,12 @@ static void k2_apply(struct k2 *k2)
 	u64 target_ns = target_us == KNOB_AUTO ? TARGET_AUTO : 1000ULL * target_us;
 	u64 requests = knobs[K2_KNOB_inflight_max], bytes = k2_kib(k2, K2_KNOB_inflight_kib_max);
 	bool when_active = knobs[K2_KNOB_bound_when] == K2_BOUND_ACTIVE || target_ns == TARGET_AUTO;
-	bool on = !when_active || k2->activity.active;
+	bool on = !when_active || k2->activity.active, rare = knobs[K2_KNOB_rt_target_percentile];
 	bool looks_ahead = target_ns || experiment_looks_ahead(k2);
-	u64 debt = DEBT_AUTO, lo = 0, fallback = AHEAD_FALLBACK_SECTORS, cap;
+	u64 debt = k2_kib(k2, K2_KNOB_write_debt_kib_max), lo = 0;
+	u64 fallback = AHEAD_FALLBACK_SECTORS, cap;
 
-	target_change(&k2->target, on && target_ns, target_ns);
+	target_change(&k2->target, on && target_ns, target_ns, rare);
 	cap = k2->target.points[k2->target.kind].limit_sectors;
 	if (cap != BOUND_NONE) {
 		lo = k2->target.points[TARGET_PREDICTED].limit_sectors;
@@ -60,9 +61,7 @@ static void k2_apply(struct k2 *k2)
 		requests = target_ns ? BOUND_NONE : K2_INFLIGHT_MAX;
 	inflight_change(&k2->inflight, on ? requests : BOUND_NONE,
 			on && bytes ? bytes : BOUND_NONE);
-	ahead_change(&k2->ahead, looks_ahead, on, lo, fallback);
-	if (knobs[K2_KNOB_write_debt_kib_max] != KNOB_AUTO)
-		debt = k2_kib(k2, K2_KNOB_write_debt_kib_max);
+	ahead_change(&k2->ahead, looks_ahead, on, lo, fallback, rare);
 	/* a target bounds the debt as well: by the automatic limit, unless the knob sets another one */
 	debt_change(&k2->debt, on, debt || !target_ns ? debt : DEBT_AUTO, cap);
 	floor_change(&k2->floor, knobs[K2_KNOB_be_floor_iops]);

@@ -50,8 +50,9 @@
 #define AHEAD_HI_TIMES 3
 #define AHEAD_HI_SECTORS_MIN 8
 #define AHEAD_HI_SECTORS_FIRST 256
-/* The ramp, in percent. */
+/* The ramp, in percent; with p99.9 the background gets more where the bound falls earlier and less low. */
 #define AHEAD_RAMP_PCT 25
+#define AHEAD_RAMP_PCT_RARE 20
 /*
  * A target that asks for less than this cannot be met with a background request in the drive: none is let go within the lead, which is d times
  * the square of this over what is asked for: up to 64 d, as that is two sectors at least. Rare long reads of the background then end before
@@ -101,6 +102,7 @@ struct ahead_flow {
  * @lead_ns: the lead: time before an expected arrival at which the limit reaches @lo_sectors
  * @slope: growth of the limit with the time until the arrival, a rate
  * @rate: what the drive serves
+ * @ramp_pct: @slope in percent of @rate
  * @predicted: bitmap of flows that are predicted
  * @others_until_ns: until then a flow is present that is not predicted
  * @other: number of that flow
@@ -117,7 +119,7 @@ struct ahead {
 	bool learns, on;
 	u64 asked_sectors, lo_sectors, lead_sectors, hi_sectors, fallback_sectors;
 	u64 device_ns, lead_ns;
-	u32 slope, rate;
+	u32 slope, rate, ramp_pct;
 	unsigned long predicted;
 	u64 others_until_ns;
 	unsigned int other;
@@ -138,7 +140,7 @@ static void ahead_apply(struct ahead *a)
 	a->lo_sectors = asked ? max_t(u64, asked, AHEAD_LEAD_SECTORS) : 0;
 	a->lead_ns = div64_u64(a->device_ns * AHEAD_LEAD_SECTORS * AHEAD_LEAD_SECTORS, near * near);
 	a->hi_sectors = a->lo_sectors + more;
-	a->slope = div_u64((u64)a->rate * AHEAD_RAMP_PCT, 100);
+	a->slope = div_u64((u64)a->rate * a->ramp_pct, 100);
 	experiment_numbers(a);
 	a->lead_sectors = near < AHEAD_LEAD_SECTORS ? 0 : a->lo_sectors;
 }
@@ -150,14 +152,16 @@ static void ahead_apply(struct ahead *a)
  * @on: what is learned restricts the background
  * @lo_sectors: least limit while a request is expected
  * @fallback_sectors: limit where nothing is predicted
+ * @rare: one request in a thousand may be late, not one in a hundred
  */
 static void ahead_change(struct ahead *a, bool learns, bool on, u64 lo_sectors,
-			 u64 fallback_sectors)
+			 u64 fallback_sectors, bool rare)
 {
 	a->learns = learns;
 	a->on = learns && on;
 	a->asked_sectors = lo_sectors;
 	a->fallback_sectors = fallback_sectors;
+	a->ramp_pct = rare ? AHEAD_RAMP_PCT_RARE : AHEAD_RAMP_PCT;
 	ahead_apply(a);
 }
 
@@ -352,8 +356,7 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 {
 	u64 before = a->full_sectors;
 
-	a->held_ns = 0;
-	a->full_sectors = 0;
+	a->held_ns = a->full_sectors = 0;
 	if (beside_rt)
 		return;
 	a->peak_sectors = recent_max(a->peak_sectors, inflight_sectors, AHEAD_PEAK_MEMORY);

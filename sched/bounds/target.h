@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A target for real-time latency. The target finds the bound on background bytes with which 99 of 100 real-time requests meet it.
+ * A target for real-time latency. The target finds the bound on background bytes with which 99 of 100 real-time requests meet it, or 999 of
+ * 1000 (p99.9).
  *
  * A request that was late moves the bound down by a step, one that was in time up by a 105th of a step, so that both cancel out when one
  * in 106 is late; with one in a hundred, chance would decide whether the percentile meets the target (H. Robbins, S. Monro, "A stochastic
- * approximation method", 1951; steps are of the logarithm, as a bound is wrong by factors). The bound does not rise while it holds nothing.
- * Requests in time are then saved as a credit for a few late ones: the percentile is that of all requests, with and without background. Of
- * a new bound the first steps are larger.
+ * approximation method", 1951; steps are of the logarithm, as a bound is wrong by factors). For p99.9, one in time moves it up by a tenth of
+ * that. The bound does not rise while it holds nothing. Requests in time are then saved as a credit for a few late ones: the percentile is
+ * that of all requests, with and without background. Of a new bound the first steps are larger, and look for p99.
  *
  * There are two operating points, each with its bound: where all real-time requests are predicted, the bound that looks ahead (ahead.h)
  * never falls below it; elsewhere it is the limit. Both are remembered.
@@ -16,7 +17,8 @@
  * the first requests of a class, and after TARGET_PROBE_EVERY that met something.
  *
  * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
- * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late.
+ * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late, for p99.9 one
+ * in 1101.
  */
 #ifndef TAILGATE_SCHED_TARGET_H
 #define TAILGATE_SCHED_TARGET_H
@@ -69,6 +71,8 @@
 /* What a request in time moves the bound up; a late one moves it down by TARGET_ODDS times as much. */
 #define TARGET_STEP ((3 << TARGET_LOG_SHIFT >> 4) / 100)
 #define TARGET_ODDS 105
+/* For p99.9, one in time moves it up by this many times less, once the steps are small. */
+#define TARGET_RARER 10
 /*
  * A new operating point does not know its bound: its first step is TARGET_FIRST_TIMES as large. The steps then shrink as one over the
  * number of its requests, in whole numbers of the usual size, which they have after about TARGET_FIRST / 2 requests.
@@ -129,6 +133,7 @@ struct target_idle {
  * @probe_until_ns: the background is held until then
  * @since_probe: requests since one met nothing
  * @on: the bound is in force
+ * @rare: it is p99.9 that is to meet the target
  * @held: a bound has refused something since it moved
  * @kind: the operating point that is in force
  * @latest: class of the latest request
@@ -138,7 +143,7 @@ struct target_idle {
 struct target {
 	u64 target_ns, probe_until_ns;
 	unsigned int since_probe;
-	bool on, held;
+	bool on, rare, held;
 	u8 kind, latest;
 	struct target_point points[TARGET_KINDS];
 	struct target_idle idle[TARGET_CLASSES];
@@ -157,14 +162,15 @@ static u64 target_power(int log)
  * @t: the drive's target
  * @on: the bound is in force
  * @target_ns: real-time latency, TARGET_AUTO, or 0: there is no target
+ * @rare: p99.9 is to meet the target, not p99
  */
-static void target_change(struct target *t, bool on, u64 target_ns)
+static void target_change(struct target *t, bool on, u64 target_ns, bool rare)
 {
 	const struct target_point first = { .log = TARGET_LOG_FIRST };
 	struct target_point *p;
 
-	if (t->target_ns != target_ns) {
-		*t = (struct target){ .points = { first, first } };
+	if (t->target_ns != target_ns || t->rare != rare) {
+		*t = (struct target){ .rare = rare, .points = { first, first } };
 		WRITE_ONCE(t->target_ns, target_ns);
 	}
 	t->on = on;
@@ -281,12 +287,12 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 	struct target_point *p = &t->points[kind];
 	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
 	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
-	int step = TARGET_STEP * times;
-	int up = in_time * step, down = late * TARGET_ODDS * step, forgiven;
+	int step = TARGET_STEP * times, rarer = t->rare && times == 1 ? TARGET_RARER : 1;
+	int up = in_time * step / rarer, down = late * TARGET_ODDS * step, forgiven;
 	int lift = p->lift;
 
 	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)
-		lift += (late * TARGET_LIFT_ODDS - in_time) * TARGET_LIFT_STEP;
+		lift += (late * TARGET_LIFT_ODDS * rarer - in_time) * TARGET_LIFT_STEP / rarer;
 	else if (t->held)
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
 	p->seen = min(p->seen + in_time + late, TARGET_FIRST);

@@ -103,8 +103,8 @@ K2_FAULTS = (
     ),
     Fault(
         "what the background gets while nothing else runs counts against its floor later",
-        "if (!due_ns || now_ns < due_ns)",
-        "if (!due_ns)",
+        "!due_ns || now_ns < due_ns ?",
+        "!due_ns ?",
         found_soon=True,
     ),
     Fault(
@@ -147,6 +147,18 @@ K2_FAULTS = (
         "a target of more than 4.2 s wraps around",
         "1000ULL * target_us",
         "(unsigned int)(1000 * target_us)",
+        found_soon=True,
+    ),
+    Fault(
+        "with p99.9, a request in time raises the bound as with p99",
+        "in_time * step / rarer",
+        "in_time * step",
+        found_soon=True,
+    ),
+    Fault(
+        "the percentile of a target does not change with its knob",
+        "target_change(&k2->target, on && target_ns, target_ns, rare);",
+        "target_change(&k2->target, on && target_ns, target_ns, false);",
         found_soon=True,
     ),
     Fault(

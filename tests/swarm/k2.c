@@ -119,6 +119,7 @@ static struct {
 	u64 kept_free_ns; /* since when the drive is kept free for an expected request; 0: it is not */
 	u64 written; /* sectors of writes in the drive that went while write_debt_kib_max was a number */
 	u64 programmed_ns; /* when the drive has programmed all of these writes, at the rate that K2 has learned */
+	u64 rt_ended_lately; /* completed real-time requests since the latest call of a dispatcher */
 	u64 alone_most_ns
 		[TARGET_CLASSES]; /* longest time of a real-time request that found the drive empty */
 } law;
@@ -344,6 +345,8 @@ static void check_knobs(void)
 		player_fail("the target is %llu ns, rt_target_us %u",
 			    (unsigned long long)k2->target.target_ns,
 			    k2->knobs[K2_KNOB_rt_target_us]);
+	if (k2->target.rare != k2->knobs[K2_KNOB_rt_target_percentile])
+		player_fail("the target has another percentile than rt_target_percentile");
 	if (k2->target.probe_until_ns > player_now_ns + TARGET_PROBE_NS)
 		player_fail("the background is held for too long to measure the idle drive");
 	if (!bounds_are_on() && (k2->target.on || (k2->ahead.on && k2->target.target_ns)))
@@ -818,15 +821,42 @@ static void note_arrival(const struct io *io)
 	*arrived_ns = io->inserted_ns;
 }
 
+/*
+ * A dispatch raises each bound of the target, which was @before, by no more than the requests that have ended since the latest one allow; with
+ * p99.9, by a tenth of that once the steps are small.
+ */
+static void check_rise(const struct target *before)
+{
+	unsigned int kind;
+
+	for (kind = 0; kind < TARGET_KINDS; kind++) {
+		const struct target_point *point = &before->points[kind];
+		s64 rise = k2->target.points[kind].log - point->log, step = TARGET_STEP;
+
+		if (point->seen < TARGET_FIRST / 2)
+			step *= TARGET_FIRST_TIMES;
+		else if (before->rare)
+			step = step / 10 + 1;
+		if (rise > (s64)law.rt_ended_lately * step)
+			player_fail("%llu real-time requests raised the target's bound by %lld",
+				    (unsigned long long)law.rt_ended_lately, (long long)rise);
+	}
+	if (before->on)
+		law.rt_ended_lately = 0;
+}
+
 static struct io *subject_dispatch(u32 queue, struct list_head *large)
 {
+	struct target before;
 	struct k2_entry *e;
 	struct io *io;
 
 	(void)queue;
 	see_rt();
 	see_all();
+	before = k2->target;
 	e = k2_dispatch(k2, player_now_ns, large);
+	check_rise(&before);
 	check_activity();
 	see_waiting();
 	if (!e && !bounds_are_on() && list_empty(large) && law.background[FLOOR_REQUESTS].queued)
@@ -883,6 +913,7 @@ static bool subject_finish(struct io *io)
 	}
 	if (io->level != K2_BACKGROUND) {
 		law.rt_ended++;
+		law.rt_ended_lately++;
 		law.rt_ns += player_now_ns - io->inserted_ns;
 	}
 	return k2_finish(k2, (struct k2_entry *)io->elv, false);

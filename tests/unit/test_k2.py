@@ -877,7 +877,7 @@ def test_page_describes_the_knobs_of_the_code(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
     documented = []
     for name, unit, range_, initial in rows:
-        words = re.findall(r"`(\w+)`", range_)
+        words = re.findall(r"`([\w.]+)`", range_)
         least, most = (0, len(words) - 1) if words else map(int, range_.split(" to "))
         default = (
             words.index(initial.strip("`")) if words else AUTO_VALUE if initial == "auto" else int(initial)
@@ -1090,7 +1090,7 @@ MUTATIONS = [
     Mutation(
         "no-second-look-at-slots",
         "interleave",
-        "\tif (requests < k2->inflight.requests_max) {\n\t\tk2_reopen(k2);\n\t\treturn false;\n\t}\n",
+        "\tif (inflight_has_slot(&k2->inflight)) {\n\t\tk2_reopen(k2);\n\t\treturn false;\n\t}\n",
         "",
     ),
     Mutation(
@@ -1156,7 +1156,7 @@ MUTATIONS = [
         "if (flow->present_until_ns < until_ns)",
     ),
     Mutation(
-        "always-active", "activity", "bool on = !when_active || k2->activity.active;", "bool on = true;"
+        "always-active", "activity", "bool on = !when_active || k2->activity.active,", "bool on = true,"
     ),
     Mutation("never-active", "activity", "\t\ta->active = true;\n", ""),
     Mutation(

@@ -56,6 +56,33 @@ def check_one_in_a_hundred_is_late(script: Script) -> None:
     assert lab.in_drive_typically(400_000) >= 3
 
 
+def check_one_in_a_thousand_is_late(script: Script) -> None:
+    """With p99.9, one in a thousand is late, and the background gets what that allows."""
+    lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_percentile": 1})
+    lab.play(5_000_000)
+    assert 0.0003 < lab.late(1_000_000) < 0.0016
+    assert lab.in_drive_typically(1_000_000) >= 2
+
+
+def check_an_aim_out_of_reach_is_raised_for_99_9_too(script: Script) -> None:
+    """Some requests wait for one of another flow, whatever the bound."""
+    flows = [Flow(0, thinks(160)), Flow(1, by_chance(4_000))]
+    lab = TargetLab(script, flows, {"rt_target_us": 75, "rt_target_percentile": 1})
+    lab.play(3_000_000)
+    assert script.ask("target") == "missed"
+    assert lab.rate(1_000_000, 3_000_000) > 0.3
+
+
+def check_another_percentile_begins_anew(script: Script) -> None:
+    """The bound that one in a hundred allows is too high for one in a thousand: it is 16 KiB again."""
+    lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_us": 5_000})
+    lab.play(200_000)
+    assert lab.in_drive_typically(150_000) > 12
+    script.ask("set rt_target_percentile 1")
+    lab.play(220_000)
+    assert next(sectors for us, sectors in lab.met[0] if us > 202_000) <= 5 * SECTORS
+
+
 def check_it_is_found_soon(script: Script) -> None:
     """A target that the full drive meets lets it fill after some 200 requests, from 16 KiB on."""
     lab = TargetLab(script, [Flow(0, by_chance(400))], {"rt_target_us": 5_000})
@@ -353,6 +380,9 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "another": check_another_bound_raises_nothing,
     "gone": check_a_flow_that_is_gone_limits_nothing,
     "late": check_one_in_a_hundred_is_late,
+    "thousand": check_one_in_a_thousand_is_late,
+    "raised-for-99.9": check_an_aim_out_of_reach_is_raised_for_99_9_too,
+    "anew": check_another_percentile_begins_anew,
     "soon": check_it_is_found_soon,
     "follows": check_it_follows_the_load,
     "impossible": check_a_target_out_of_reach_leaves_the_background_its_share,
@@ -376,10 +406,18 @@ def test_the_target_is_met(script: Script, check: Callable[[Script], None]) -> N
 MUTATIONS = [
     Mutation("any-gap", "busy", "device_ns > free_ns / AHEAD_FREE_TIMES", "false"),
     Mutation("any-quantile", "late", "down = late * TARGET_ODDS", "down = late * 50"),
+    Mutation("never-rarer", "thousand", "in_time * step / rarer", "in_time * step"),
+    Mutation(
+        "lifted-too-little",
+        "raised-for-99.9",
+        "TARGET_LIFT_ODDS * rarer - in_time",
+        "TARGET_LIFT_ODDS - in_time",
+    ),
+    Mutation("same-bound-for-both", "anew", " || t->rare != rare", ""),
     Mutation("never-falls", "late", "p->log + up + forgiven - down,", "p->log + up,"),
     Mutation("never-rises", "late", "p->log + up + forgiven - down,", "p->log + forgiven - down,"),
     Mutation("forgets-soon", "impossible", "#define TARGET_LIFT_FORGET 20", "#define TARGET_LIFT_FORGET 16"),
-    Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),
+    Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS * rarer - in_time)", "lift += 0"),
     Mutation(
         "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"
     ),

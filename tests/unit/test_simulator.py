@@ -648,6 +648,7 @@ schedulers: st.SearchStrategy[tuple[str, dict[str, int]]] = st.one_of(
                 "split_kib": st.sampled_from([0, 4, 12, 64]),
                 "bound_when": st.integers(0, 1),
                 "rt_target_us": st.sampled_from([0, 0, 200, 3000, AUTO]),
+                "rt_target_percentile": st.integers(0, 1),
                 "write_debt_kib_max": st.sampled_from([0, 0, 64, AUTO]),
                 "be_floor_iops": st.sampled_from([0, 0, 10, 100, 100_000]),
                 "rt_tags": st.integers(0, 90),
@@ -711,7 +712,8 @@ def test_nothing_is_lost_and_no_law_is_broken(
         knobs["split_kib"] = min(knobs["split_kib"], drive["max_kib"])
     given = Simulation(flows, tuple(processes), drive, device, name, knobs, {"cpus": cpus}, cost, check=True)
     words = {k: "auto" if v == AUTO else v for k, v in knobs.items()}
-    words |= {"bound_when": ("always", "active")[knobs["bound_when"]]} if "bound_when" in knobs else {}
+    choices = {"bound_when": ("always", "active"), "rt_target_percentile": ("p99", "p99.9")}
+    words |= {k: values[knobs[k]] for k, values in choices.items() if k in knobs}
     settings_words = [f"--knob {k}={v}" for k, v in words.items()]
     settings_words += [f"--set {k}={v}" for k, v in (drive | device | cost).items()]
     command = f"tailgate simulate {shlex.quote(str(file))} --scheduler {name} --machine ideal --cpus {cpus}"

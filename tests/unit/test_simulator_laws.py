@@ -34,8 +34,8 @@ MISTAKES = {
         "schedulers/k2.c",
     ),
     "bounds that real-time activity does not bring": (
-        "bool on = !when_active || k2->activity.active;",
-        "bool on = !when_active;",
+        "bool on = !when_active || k2->activity.active,",
+        "bool on = !when_active,",
         "schedulers/k2.c",
     ),
     "a floor that nobody asked for": (

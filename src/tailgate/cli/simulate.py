@@ -149,4 +149,4 @@ def simulate(
 
 
 def _number_or_word(text: str) -> int | str:
-    return text if text.isalpha() else int(text)
+    return text if text[:1].isalpha() else int(text)

@@ -622,6 +622,7 @@ static void machine_init(unsigned int ctx_count, unsigned int io_count, unsigned
 	machine.has_target = (machine.is_ahead || machine.owes) && machine_random(2);
 	must(!k2_configure(k2, K2_KNOB_rt_target_us,
 			   machine.has_target ? 1 + machine_random(2000) : 0));
+	must(!k2_configure(k2, K2_KNOB_rt_target_percentile, machine_random(2)));
 	must(!k2_configure(k2, K2_KNOB_write_debt_kib_max,
 			   machine.owes ? 1 + machine_random(150) : 0));
 	if (machine.is_ahead)

@@ -107,6 +107,7 @@ Config draw(Random &random)
 			{ "bound_mode", random.below(2) },
 			{ "write_debt_kib_max", one_of<uint64_t>(random, { 0, 0, 64, AUTO }) },
 			{ "rt_target_us", one_of<uint64_t>(random, { 0, 0, 200, 3000, AUTO }) },
+			{ "rt_target_percentile", random.below(2) },
 			{ "be_floor_iops", one_of<uint32_t>(random, { 0, 0, 10, 100, 100000 }) },
 			{ "rt_tags", random.below(91) }
 		};

@@ -24,6 +24,7 @@ random_knobs() { # of the disk's present scheduler
 		knob split_kib 0 4 8 16 64
 		knob bound_when always active
 		knob rt_target_us 0 auto 500 20000
+		knob rt_target_percentile p99 p99.9
 		knob write_debt_kib_max 0 64 auto
 		knob be_floor_iops 0 1 10 1000
 		knob inflight_kib_max 0 4 100

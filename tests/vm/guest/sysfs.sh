@@ -6,8 +6,8 @@ K=/sys/block/vflash0/queue/iosched
 case $SCHEDULER in # numbers: name, least, most; then all names; version of the statistics
 k2)
 	numbers="inflight_max:1:65535 inflight_kib_max:0:1048576 rt_tags:0:90"
-	names="be_floor_iops bound_when discard_kib_max inflight_kib_max inflight_max rt_tags rt_target_us split_kib"
-	names="$names write_debt_kib_max"
+	names="be_floor_iops bound_when discard_kib_max inflight_kib_max inflight_max rt_tags"
+	names="$names rt_target_percentile rt_target_us split_kib write_debt_kib_max"
 	version=3
 	;;
 mqfq)
@@ -64,6 +64,9 @@ expect "access to the statistics" $(stat -c %a /proc/tailgate-$SCHEDULER) 444
 expect "first line" "$(head -1 /proc/tailgate-$SCHEDULER)" "$SCHEDULER $version"
 [ $SCHEDULER != k2 ] || {
 	for name in inflight_max rt_target_us write_debt_kib_max; do taken $name auto auto; done
+	for text in 99.9 p98 p99.99 0 1; do refused EINVAL rt_target_percentile $text; done
+	taken rt_target_percentile p99.9 p99.9
+	taken rt_target_percentile 'p99\n' p99
 }
 [ $SCHEDULER != mqfq ] || {
 	refused EINVAL flow_by thread

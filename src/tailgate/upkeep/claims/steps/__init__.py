@@ -20,6 +20,7 @@ from tailgate.upkeep.claims.steps import (
     simulator,
     split,
     starts,
+    tail,
     target,
     tune,
     watch,
@@ -38,7 +39,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "split": split.STEPS,
         "bounds": bounds.STEPS,
         "target": target.STEPS,
-        "tuning": (*auto.STEPS, *starts.STEPS, *multiples.STEPS),
+        "tuning": (*auto.STEPS, *starts.STEPS, *multiples.STEPS, *tail.STEPS),
         "kyber": (
             *kyber.STEPS,
             *kyber_stated.STEPS,

@@ -14,7 +14,7 @@
  *
  * The target is a latency, or automatic: TARGET_AUTO_TIMES what a request of the same direction and size class takes in the idle drive. To
  * measure that, the background is held until a request meets nothing in the drive and did not wait before, for TARGET_PROBE_NS at most: for
- * the first requests of a class, and after TARGET_PROBE_EVERY that met something.
+ * the first requests of a class, and after TARGET_PROBE_OFTEN, later TARGET_PROBE_EVERY, that met something.
  *
  * Requests that are late with next to nothing in the drive are late for reasons that no bound mends: rare long reads, erases, other
  * real-time requests, or a target below what the drive can do. The aim is then raised until one in 111 of them is late, for p99.9 one
@@ -51,9 +51,11 @@
 /*
  * The background is held again after this many requests that met something, which costs it little; always for this long at most. If that
  * showed no request alone, as real-time requests never leave the drive, it is not held for twenty times as long: that costs it a twentieth.
- * For the first samples, it is held again at once as long as all but one time have shown one.
+ * For the first samples, it is held again at once as long as all but one time have shown one. Until TARGET_IDLE_SAMPLES are there it is held
+ * more often, so that the aim is right after some 1300 requests, not after 10 000.
  */
 #define TARGET_PROBE_EVERY 512
+#define TARGET_PROBE_OFTEN 64
 #define TARGET_PROBE_NS 50000000ULL
 
 /* Binary digits after the point of a logarithm to base 2. */
@@ -212,6 +214,7 @@ static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 	unsigned int class = target_class(sectors, writes);
 	struct target_idle *idle = &t->idle[class];
 	unsigned int count = READ_ONCE(idle->count);
+	unsigned int every = count < TARGET_IDLE_SAMPLES ? TARGET_PROBE_OFTEN : TARGET_PROBE_EVERY;
 	bool is_known = count >= TARGET_PROBES_FIRST, rests = is_known || idle->tries > count + 1;
 
 	WRITE_ONCE(t->latest, class);
@@ -220,8 +223,7 @@ static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 		t->since_probe = t->probe_until_ns = 0;
 	if (t->target_ns == TARGET_AUTO &&
 	    now_ns >= t->probe_until_ns + (rests ? 20 * TARGET_PROBE_NS : 0) &&
-	    ((!is_known && idle->tries++ < TARGET_PROBES_FIRST) ||
-	     ++t->since_probe % TARGET_PROBE_EVERY == 0))
+	    ((!is_known && idle->tries++ < TARGET_PROBES_FIRST) || ++t->since_probe % every == 0))
 		t->probe_until_ns = now_ns + TARGET_PROBE_NS;
 	return alone;
 }

@@ -4,6 +4,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,14 @@ def check_auto_is_twice_the_idle_drive(script: Script) -> None:
     assert [sectors for _, sectors in lab.met[0]][1:25].count(0) >= 8
     assert lab.late(400_000, 80.001) < 0.02
     assert lab.in_drive_typically(400_000) >= 1
+
+
+def check_the_idle_drive_is_measured_often_at_first(script: Script) -> None:
+    """The background is held every 64 requests until there are 28 samples, then every 512."""
+    lab = TargetLab(script, [Flow(0, ticks(100))], {"rt_target_us": AUTO})
+    lab.play(300_000)
+    alone = [i for i, (_, sectors) in enumerate(lab.met[0]) if sectors == 0]
+    assert [after - before for before, after in pairwise(alone)] == 8 * [1] + 19 * [64] + 3 * [512]
 
 
 def check_the_aim_settles_and_follows(script: Script) -> None:
@@ -392,6 +401,7 @@ CHECKS: dict[str, Callable[[Script], None]] = {
     "ahead": check_looking_ahead_is_used_where_it_gains,
     "auto": check_auto_is_twice_the_idle_drive,
     "after-a-write": check_a_read_after_a_write_is_not_alone,
+    "often": check_the_idle_drive_is_measured_often_at_first,
     "settles": check_the_aim_settles_and_follows,
     "busy": check_a_reader_that_is_always_busy_keeps_its_rate,
     "slow": check_slow_requests_do_not_hold_the_background,
@@ -430,6 +440,7 @@ MUTATIONS = [
         "step_ns = div_u64(typical_ns, n * TARGET_IDLE_PART)",
         "step_ns = typical_ns / 32",
     ),
+    Mutation("as-often-later", "often", "#define TARGET_PROBE_EVERY 512", "#define TARGET_PROBE_EVERY 64"),
     Mutation("aim-is-stuck", "settles", "TARGET_IDLE_SAMPLES 28", "TARGET_IDLE_SAMPLES 100000"),
     Mutation("rises-unused", "unused", "if (!t->held) {", "if (false) {"),
     Mutation("nothing-is-held", "late", "\t\tk2->target.held = true;\n\t/* write", "\t\t;\n\t/* write"),

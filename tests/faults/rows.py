@@ -80,7 +80,7 @@ ROWS = (
     Row(
         "4a",
         "a latency target out of reach held the background back for what no bound mends",
-        (("lift += (late * TARGET_LIFT_ODDS - in_time)", "lift += 0"),),
+        (("lift += (late * TARGET_LIFT_ODDS * rarer - in_time)", "lift += 0"),),
         (f"{K2_FAULTS}a_target_out_of_reach_leaves_the_background_its_share",),
     ),
     Row(

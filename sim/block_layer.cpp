@@ -521,6 +521,9 @@ void BlockLayer::run_after_delay(const Queue &present)
 			continue;
 		queue.delayed_until_ns = at_ns;
 		queue.delayed_by = engine_.present;
+		if (queue.timer_ns == at_ns)
+			continue; /* a run for then was taken back, the timer was not */
+		queue.timer_ns = at_ns;
 		engine_.at(at_ns, { [](void *q) {
 					   Queue *queue = static_cast<Queue *>(q);
 

@@ -147,6 +147,7 @@ class BlockLayer
 		bool run_pending = false; ///< an asynchronous run is scheduled
 		uint64_t delayed_until_ns = 0; ///< a delayed run is scheduled; 0: none is
 		Processor *delayed_by = nullptr; ///< by this processor
+		uint64_t timer_ns = 0; ///< when its last timer for a delayed run expires
 		bool restart = false; ///< run the queue when a request completes
 	};
 

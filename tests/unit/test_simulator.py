@@ -393,6 +393,15 @@ def test_a_delayed_run_is_for_the_present_processor_alone() -> None:
     assert outcome.idle > 0.95
 
 
+def test_a_run_that_is_delayed_again_and_again_has_one_timer() -> None:
+    """Each refusal once added a timer, among which the next event was sorted in."""
+    large = ((64 * 1024, 100),)
+    urgent = dataclasses.replace(READER, ioprio=1 << 13, think_ns=2_000_000, block_sizes=(large, large))
+    background = Process(flow=1, depth=64, block_sizes=(large, large))
+    outcome = run(urgent, background, scheduler="k2", knobs={"inflight_kib_max": 16, "split_kib": 4})
+    assert outcome.events < 2.4 * outcome.ios
+
+
 @pytest.mark.parametrize(("attachment", "inside"), [(0, 64), (1, 1), (2, 1), (3, 32)])
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "k2"])
 def test_a_driver_gives_the_drive_so_many_at_a_time(scheduler: str, attachment: int, inside: int) -> None:

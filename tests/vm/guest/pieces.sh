@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests for each request that is split that its pieces cover it once and in order, and that it ends once, with an error of its pieces
-# or without; for each way to submit it, with bios that are split and with requests that are taken apart.
+# or without; for each way to submit it, with bios that are split and with requests that are taken apart, and also while the worker that
+# takes them apart gets no bio from the disk's pool.
 vflash memory_backed=1 max_kib=2048
 attach vflash0
 Q=/sys/block/vflash0/queue
@@ -32,6 +33,14 @@ for faults in 0 1; do
 	pieces_of 2048 0 50 $faults
 	pieces_of 2048 2 30 $faults
 	pieces_of 256 0 15 $faults
+	for every in 1 3; do # the worker gets no bio; with 3, each third time
+		insmod $EXTRA/no_bios.ko every=$every || fail "no_bios does not load"
+		pieces_of 2048 2 30 $faults
+		refused=$(cat /sys/module/no_bios/parameters/refused)
+		rmmod no_bios || fail "no_bios does not unload"
+		echo "$refused times no bio"
+		[ $refused -gt 0 ] || fail "the worker had its bios"
+	done
 done
 has=$(bios)
 echo "$all pieces; bios in use before and after: $had $has"

@@ -86,15 +86,16 @@
 /* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
- * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
+ * Where a late request lowers the bound to the least one, it also raises the aim by an eighth of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
- * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
+ * are late at each bound, raise an aim that can be met. With smaller steps the aim stays where the background has hardly anything, though
+ * a slightly longer one would leave it much. This begins when the steps of the bound are small: larger ones reach the least by chance.
  * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster; so slowly, since an aim that the
  * drive cannot meet is raised again only when the bound is at the least.
  */
 #define TARGET_LIFT_ODDS 110
 #define TARGET_LIFT_SHIFT 24
-#define TARGET_LIFT_STEP ((1 << TARGET_LIFT_SHIFT >> 5) / (TARGET_LIFT_ODDS + 1))
+#define TARGET_LIFT_STEP ((1 << TARGET_LIFT_SHIFT >> 3) / (TARGET_LIFT_ODDS + 1))
 #define TARGET_LIFT_FORGET 20
 #define TARGET_LIFT_MAX (16 << TARGET_LIFT_SHIFT)
 

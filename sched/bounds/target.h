@@ -86,16 +86,18 @@
 /* Most credit: four late requests. */
 #define TARGET_CREDIT (4 * TARGET_ODDS * TARGET_STEP)
 /*
- * Where a late request lowers the bound to the least one, it also raises the aim by an eighth of a doubling, and one in time lowers it so
+ * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
- * are late at each bound, raise an aim that can be met. With smaller steps the aim stays where the background has hardly anything, though
- * a slightly longer one would leave it much. This begins when the steps of the bound are small: larger ones reach the least by chance.
- * Elsewhere each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster; so slowly, since an aim that the
- * drive cannot meet is raised again only when the bound is at the least.
+ * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
+ * Where requests are predicted it is an eighth. With less the aim comes to rest where the background has hardly anything, though a slightly
+ * longer one would leave it much. Where they are not, the reader may have hardly any pause, and a longer aim makes its requests wait for
+ * each other. At larger bounds each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster; so slowly, since
+ * an aim that the drive cannot meet is raised again only when the bound is at the least.
  */
 #define TARGET_LIFT_ODDS 110
 #define TARGET_LIFT_SHIFT 24
-#define TARGET_LIFT_STEP ((1 << TARGET_LIFT_SHIFT >> 3) / (TARGET_LIFT_ODDS + 1))
+#define TARGET_LIFT_STEP(kind) \
+	((1 << TARGET_LIFT_SHIFT >> ((kind) == TARGET_PREDICTED ? 3 : 5)) / (TARGET_LIFT_ODDS + 1))
 #define TARGET_LIFT_FORGET 20
 #define TARGET_LIFT_MAX (16 << TARGET_LIFT_SHIFT)
 
@@ -281,7 +283,7 @@ static void target_ended(struct target *t, enum target_kind kind, u64 sectors, b
 /* Is the aim higher than what is asked for? */
 static inline bool target_is_missed(const struct target *t)
 {
-	return READ_ONCE(t->points[t->kind].lift) > TARGET_LIFT_ODDS * TARGET_LIFT_STEP;
+	return READ_ONCE(t->points[t->kind].lift) > TARGET_LIFT_ODDS * TARGET_LIFT_STEP(t->kind);
 }
 
 /* Moves a bound by requests of which some were late. */
@@ -292,10 +294,10 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
 	int step = TARGET_STEP * times, rarer = t->rare && times == 1 ? TARGET_RARER : 1;
 	int up = in_time * step / rarer, down = late * TARGET_ODDS * step, forgiven;
-	int lift = p->lift;
+	int lift = p->lift, raise = TARGET_LIFT_STEP(kind) / rarer;
 
 	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)
-		lift += (late * TARGET_LIFT_ODDS * rarer - in_time) * TARGET_LIFT_STEP / rarer;
+		lift += (late * TARGET_LIFT_ODDS * rarer - in_time) * raise;
 	else if (t->held)
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;
 	p->seen = min(p->seen + in_time + late, TARGET_FIRST);
@@ -330,8 +332,7 @@ static bool target_learn(struct target *t, bool predicted)
 			continue;
 		late = atomic_xchg(&p->late, 0);
 		ended = min(atomic_xchg(&p->ended, 0), TARGET_ENDED_MAX);
-		late = min(late, ended);
-		target_step(t, kind, ended - late, late);
+		target_step(t, kind, max(ended - late, 0), min(late, ended));
 		t->held = false;
 		changed |= abs(p->log - p->applied) >= TARGET_LOG_GRAIN;
 	}

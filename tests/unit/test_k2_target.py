@@ -47,9 +47,7 @@ class TargetLab(Lab):
 
 @dataclass
 class LongReads(TargetLab):
-    """A drive in which one real-time request in 40 takes 2 ms more, and up to a fifth above; others overtake
-    it.
-    """
+    """A drive in which one real-time request in 40 takes 2.0 to 2.1 ms more; others overtake it."""
 
     rng: random.Random = field(default_factory=lambda: random.Random(1))
 
@@ -57,7 +55,7 @@ class LongReads(TargetLab):
         if self.in_drive[0] not in self.owners or self.rng.random() > 1 / 40:
             super().end_first()
             return
-        self.at(self.now_us + 2_000 * self.rng.uniform(1, 1.2), partial(self.end_late, self.in_drive.pop(0)))
+        self.at(self.now_us + 2_000 * self.rng.uniform(1, 1.05), partial(self.end_late, self.in_drive.pop(0)))
         if self.in_drive:
             self.at(self.now_us + SERVICE_US, self.end_first)
 
@@ -146,11 +144,11 @@ def check_a_target_out_of_reach_leaves_the_background_its_share(script: Script) 
 
 def check_long_reads_of_the_drive_do_not_strangle_the_background(script: Script) -> None:
     """They alone make one request in 40 late; an aim just above them leaves the background much."""
-    lab = LongReads(script, [Flow(0, by_chance(400))])
+    lab = LongReads(script, [Flow(0, thinks(400))])
     lab.play(3_000_000)
     assert script.ask("target") == "missed"
     assert lab.late(2_000_000, 2_600) < 0.01
-    assert lab.in_drive_typically(2_000_000) >= 2
+    assert lab.rate(2_000_000, 3_000_000) > 0.7
 
 
 def check_what_is_not_held_teaches_nothing(script: Script) -> None:
@@ -464,7 +462,7 @@ MUTATIONS = [
     Mutation("never-falls", "late", "p->log + up + forgiven - down,", "p->log + up,"),
     Mutation("never-rises", "late", "p->log + up + forgiven - down,", "p->log + forgiven - down,"),
     Mutation("forgets-soon", "impossible", "#define TARGET_LIFT_FORGET 20", "#define TARGET_LIFT_FORGET 16"),
-    Mutation("lifted-slowly", "long-reads", "1 << TARGET_LIFT_SHIFT >> 3", "1 << TARGET_LIFT_SHIFT >> 5"),
+    Mutation("lifted-slowly", "long-reads", "TARGET_PREDICTED ? 3 : 5", "TARGET_PREDICTED ? 5 : 5"),
     Mutation("chased", "impossible", "lift += (late * TARGET_LIFT_ODDS * rarer - in_time)", "lift += 0"),
     Mutation(
         "lifted-without-need", "late", "times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP", "late"

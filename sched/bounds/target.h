@@ -89,10 +89,10 @@
  * Where a late request lowers the bound to the least one, it also raises the aim by a 32nd of a doubling, and one in time lowers it so
  * little that one in 111 may be late: fewer than the target allows, so that the bound can rise, but not so few that rare long reads, which
  * are late at each bound, raise an aim that can be met. This begins when the steps are small: larger ones reach the least bound by chance.
- * Where requests are predicted it is an eighth. With less the aim comes to rest where the background has hardly anything, though a slightly
- * longer one would leave it much. Where they are not, the reader may have hardly any pause, and a longer aim makes its requests wait for
- * each other. At larger bounds each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have become faster; so slowly, since
- * an aim that the drive cannot meet is raised again only when the bound is at the least.
+ * Where requests are predicted, a late one raises the aim by an eighth of a doubling. With less the aim comes to rest where the background
+ * has hardly anything, though a slightly longer one would leave it much. A reader with hardly any pause is not predicted, and a longer aim
+ * makes its requests wait for each other. At larger bounds each of 2^TARGET_LIFT_FORGET requests lowers the aim, as the drive may have
+ * become faster; so slowly, since an aim that the drive cannot meet is raised again only when the bound is at the least.
  */
 #define TARGET_LIFT_ODDS 110
 #define TARGET_LIFT_SHIFT 24

@@ -5,7 +5,7 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Unpack
@@ -50,7 +50,7 @@ class Invented(Lab):
             yield name, Path(f"{name}.toml"), (law, "1234567")
 
 
-def by_id(figures: Iterator[Figure]) -> dict[str, float]:
+def by_id(figures: Iterable[Figure]) -> dict[str, float]:
     """Values of figures by id."""
     return {f.id: f.quantity.value for f in figures}
 
@@ -371,7 +371,8 @@ def test_whether_a_target_is_in_reach_is_decided_by_fixed_bounds() -> None:
         figures += [("target-100", 40, 105), ("target-4000", 400, 400)]
         return [point("changing", *figure) for figure in figures]
 
-    made = by_id(target.target(Invented(invented)))
+    lab = Invented(invented)
+    made = by_id([*target.target(lab), *target.target_in_guest(lab)])
     assert asked == ["970evo", "noisy", *(f"{name}.toml" for name in HELD_OUT)]
     for drive in ("970evo", "noisy", *HELD_OUT):
         start = f"target/sim/{drive}/changing"

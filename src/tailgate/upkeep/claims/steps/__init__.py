@@ -38,7 +38,7 @@ def by_topic() -> Mapping[str, Mapping[str, Step]]:
         "k2": k2.STEPS,
         "split": split.STEPS,
         "bounds": bounds.STEPS,
-        "target": target.STEPS,
+        "targets": target.STEPS,
         "tuning": (*auto.STEPS, *starts.STEPS, *multiples.STEPS, *tail.STEPS),
         "kyber": (
             *kyber.STEPS,

@@ -156,6 +156,27 @@ K2_FAULTS = (
         found_soon=True,
     ),
     Fault(
+        "the aim is raised at any bound",
+        "	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)",
+        "	if (t->held && times == 1)",
+        found_soon=True,
+    ),
+    Fault(
+        "the aim is raised while the bound is sought",
+        "	if (t->held && times == 1 && p->log <",
+        "	if (t->held && p->log <",
+    ),
+    Fault(
+        "requests in time raise the aim",
+        "(late * TARGET_LIFT_ODDS * rarer - in_time) * raise",
+        "(late * TARGET_LIFT_ODDS * rarer + in_time) * raise",
+    ),
+    Fault(
+        "the aim falls below the target",
+        "clamp_t(int, lift, 0, TARGET_LIFT_MAX)",
+        "clamp_t(int, lift, -TARGET_LIFT_MAX, TARGET_LIFT_MAX)",
+    ),
+    Fault(
         "the percentile of a target does not change with its knob",
         "target_change(&k2->target, on && target_ns, target_ns, rare);",
         "target_change(&k2->target, on && target_ns, target_ns, false);",

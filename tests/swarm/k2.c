@@ -120,6 +120,7 @@ static struct {
 	u64 written; /* sectors of writes in the drive that went while write_debt_kib_max was a number */
 	u64 programmed_ns; /* when the drive has programmed all of these writes, at the rate that K2 has learned */
 	u64 rt_ended_lately; /* completed real-time requests since the latest call of a dispatcher */
+	u64 rt_late_lately; /* those of them that took longer than the target asks for */
 	u64 alone_most_ns
 		[TARGET_CLASSES]; /* longest time of a real-time request that found the drive empty */
 } law;
@@ -841,8 +842,32 @@ static void check_rise(const struct target *before)
 			player_fail("%llu real-time requests raised the target's bound by %lld",
 				    (unsigned long long)law.rt_ended_lately, (long long)rise);
 	}
-	if (before->on)
-		law.rt_ended_lately = 0;
+}
+
+/*
+ * The aim is never lower than what the target asks for. A dispatch raises it only where the bound, which was @before, could fall no further
+ * than to its least, and its first steps are over; by no more than the late requests that have ended since the latest one allow.
+ */
+static void check_aim(const struct target *before)
+{
+	unsigned int kind;
+
+	for (kind = 0; kind < TARGET_KINDS; kind++) {
+		const struct target_point *point = &before->points[kind];
+		int least = (kind == TARGET_PREDICTED ? 1 : 3) << TARGET_LOG_SHIFT;
+		s64 step = 1 << (TARGET_LIFT_SHIFT - (kind == TARGET_PREDICTED ? 3 : 5));
+		s64 lift = k2->target.points[kind].lift, rise = lift - point->lift;
+
+		if (lift < 0)
+			player_fail("the aim is lower than what the target asks for");
+		if (rise > 0 && point->seen < TARGET_FIRST / 4)
+			player_fail("the aim was raised while its bound was sought");
+		if (rise > 0 && point->log > least + TARGET_ODDS * TARGET_STEP)
+			player_fail("the aim was raised, and the bound was not at its least");
+		if (rise > (s64)law.rt_late_lately * step)
+			player_fail("%llu late real-time requests raised the aim by %lld",
+				    (unsigned long long)law.rt_late_lately, (long long)rise);
+	}
 }
 
 static struct io *subject_dispatch(u32 queue, struct list_head *large)
@@ -857,6 +882,9 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	before = k2->target;
 	e = k2_dispatch(k2, player_now_ns, large);
 	check_rise(&before);
+	check_aim(&before);
+	if (before.on)
+		law.rt_ended_lately = law.rt_late_lately = 0;
 	check_activity();
 	see_waiting();
 	if (!e && !bounds_are_on() && list_empty(large) && law.background[FLOOR_REQUESTS].queued)
@@ -902,6 +930,20 @@ static void leave(struct io *io)
 	law.written -= io->law_cost;
 }
 
+/* Has a request that moves data taken longer than the target asks for? */
+static bool is_late(const struct io *io, struct k2_entry *e)
+{
+	const struct target *t = &k2->target;
+	u64 asked_ns = t->target_ns;
+
+	if (!asked_ns || !k2_sectors(e))
+		return false;
+	if (asked_ns == TARGET_AUTO)
+		asked_ns = TARGET_AUTO_TIMES *
+			   target_idle_ns(&t->idle[target_class(k2_sectors(e), k2_writes(e))]);
+	return player_now_ns - io->inserted_ns > asked_ns;
+}
+
 static bool subject_finish(struct io *io)
 {
 	leave(io);
@@ -914,6 +956,7 @@ static bool subject_finish(struct io *io)
 	if (io->level != K2_BACKGROUND) {
 		law.rt_ended++;
 		law.rt_ended_lately++;
+		law.rt_late_lately += is_late(io, (struct k2_entry *)io->elv);
 		law.rt_ns += player_now_ns - io->inserted_ns;
 	}
 	return k2_finish(k2, (struct k2_entry *)io->elv, false);

@@ -156,6 +156,16 @@ K2_FAULTS = (
         found_soon=True,
     ),
     Fault(
+        "a late request lowers the bound of a target twice as far",
+        "down = late * TARGET_ODDS * step",
+        "down = 2 * late * TARGET_ODDS * step",
+    ),
+    Fault(
+        "requests in time lower the bound of a target",
+        "p->log + up + forgiven - down",
+        "p->log - up + forgiven - down",
+    ),
+    Fault(
         "the aim is raised at any bound",
         "	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)",
         "	if (t->held && times == 1)",

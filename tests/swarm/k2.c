@@ -823,24 +823,27 @@ static void note_arrival(const struct io *io)
 }
 
 /*
- * A dispatch raises each bound of the target, which was @before, by no more than the requests that have ended since the latest one allow; with
- * p99.9, by a tenth of that once the steps are small.
+ * A dispatch moves each bound of the target, which was @before, by no more than the requests that have ended since the latest one allow: up by
+ * all of them, with p99.9 by a tenth of that once the steps are small; down by the late ones.
  */
-static void check_rise(const struct target *before)
+static void check_move(const struct target *before)
 {
 	unsigned int kind;
 
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
 		const struct target_point *point = &before->points[kind];
-		s64 rise = k2->target.points[kind].log - point->log, step = TARGET_STEP;
+		s64 rise = k2->target.points[kind].log - point->log, down = TARGET_STEP, up;
 
 		if (point->seen < TARGET_FIRST / 2)
-			step *= TARGET_FIRST_TIMES;
-		else if (before->rare)
-			step = step / 10 + 1;
-		if (rise > (s64)law.rt_ended_lately * step)
+			down *= TARGET_FIRST_TIMES;
+		up = before->rare && point->seen >= TARGET_FIRST / 2 ? down / 10 + 1 : down;
+		if (rise > (s64)law.rt_ended_lately * up)
 			player_fail("%llu real-time requests raised the target's bound by %lld",
 				    (unsigned long long)law.rt_ended_lately, (long long)rise);
+		if (-rise > (s64)law.rt_late_lately * TARGET_ODDS * down)
+			player_fail(
+				"%llu late real-time requests lowered the target's bound by %lld",
+				(unsigned long long)law.rt_late_lately, (long long)-rise);
 	}
 }
 
@@ -881,7 +884,7 @@ static struct io *subject_dispatch(u32 queue, struct list_head *large)
 	see_all();
 	before = k2->target;
 	e = k2_dispatch(k2, player_now_ns, large);
-	check_rise(&before);
+	check_move(&before);
 	check_aim(&before);
 	if (before.on)
 		law.rt_ended_lately = law.rt_late_lately = 0;

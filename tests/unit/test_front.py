@@ -135,21 +135,17 @@ def test_figures_stand_beside_the_best_setting(load: Simulation, settings: list[
     assert auto.beside(fast, best) == {}
 
 
-def test_the_place_is_found_when_the_background_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(simulated: object, end_s: float) -> float:
-        # 10 MiB/s in the first second, then 100
-        return 10 * min(end_s, 1.0) + 100 * max(end_s - 1.0, 0.0)
+def test_the_place_is_found_when_the_background_has_its_share() -> None:
+    """Two slow windows, one just fast enough, then as much as later; a start that is slow for half of it."""
+    read = [10.0, 89.0, 90.0, *[100.0] * 13]
+    assert starts.found_after_s([0, *accumulate(read)]) == 3 * starts.WINDOW_S
+    never = [*[10.0] * 8, *[100.0] * 8]
+    assert starts.found_after_s([0, *accumulate(never)]) == 16 * starts.WINDOW_S
 
-    monkeypatch.setattr(auto, "mib_until", read)
-    assert auto.found_after_s(None) == 1.0 + auto.WINDOW_S  # type: ignore[arg-type]
 
-
-def test_a_guest_finds_its_place_as_the_simulator_does() -> None:
-    """Sectors at the ends of windows: two slow ones, then as many as later."""
-    read = [10, 89, *[100] * (starts.WINDOWS - 2)]
-    assert starts.found_after_s([0, *accumulate(read)]) == 3 * auto.WINDOW_S
-    never = [*[10] * (starts.WINDOWS // 2), *[100] * (starts.WINDOWS // 2)]
-    assert starts.found_after_s([0, *accumulate(never)]) == starts.WINDOWS * auto.WINDOW_S
+def test_a_simulated_start_is_that_of_the_background(load: Simulation) -> None:
+    """Without a real-time reader's bytes: this background has its place from the first window on."""
+    assert starts.simulated_start(load, 8) == starts.WINDOW_S
 
 
 def test_a_reader_that_would_fall_behind_its_clock_has_no_such_target() -> None:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
 from statistics import median
 from typing import TypeVar
 
 from tailgate.base.command import log
 from tailgate.base.paths import ROOT, replace_text
 from tailgate.base.progress import Progress
-from tailgate.simulator import simulation
 from tailgate.simulator.executor import executor
 from tailgate.simulator.simulation import Simulation
 from tailgate.spec import experiment as experiments
@@ -45,11 +43,6 @@ POINTS = {
     "4k-closed": {"rt_target_us": 84, "rt_target_percentile": 1},
     "64k-closed": {"rt_target_us": 740},
 }
-
-#: Starts from cold; the length of each window in which the background is measured, and of a start, s.
-STARTS, WINDOW_S, START_S = 20, 0.25, 8.0
-#: The background has found its place when it has this share of what it has in the second half of the start.
-PLACE = 0.9
 
 #: The versions of the libraries that search, and that judge.
 LOCKED = ("requirements.lock", "requirements-dev.lock")
@@ -198,39 +191,6 @@ def spread(
     yield Figure(f"auto/sim/all/{which}/worst", exact(worst(ratios), len(ratios)), source)
 
 
-def mib_until(simulated: Simulation, end_s: float) -> float:
-    """What the background has read by then, MiB."""
-    outcome = simulation.simulate(replace(simulated, limit_ns=round(end_s * 1e9)))
-    return outcome.flows["background"][1][0].bytes / 2**20
-
-
-def place_s(read: Iterable[float], steady: float, never_s: float) -> float:
-    """The end of the first window in which the background read its share of what it ends with, s."""
-    ends = (i * WINDOW_S for i, of_window in enumerate(read, 1) if of_window >= PLACE * steady)
-    return next(ends, never_s)
-
-
-def found_after_s(simulated: Simulation) -> float:
-    """When the background has found its place, s."""
-    windows = round(START_S / WINDOW_S)
-    read = [0.0, *(mib_until(simulated, i * WINDOW_S) for i in range(1, windows // 2 + 1))]
-    steady = (mib_until(simulated, START_S) - read[-1]) / (windows - windows // 2)
-    return place_s((after - before for before, after in pairwise(read)), steady, START_S)
-
-
-def auto_found(lab: Lab) -> Iterator[Figure]:
-    """K2: how soon `rt_target_us` `auto` finds its place, from a cold start, 500 requests a second."""
-    seeds = tuple(range(1, STARTS + 1))
-    source = Source("tailgate claims auto_found", "sim", "virtual", seeds)
-    samples = round(600 * START_S)
-    starts = {seed: simulations.of(EXPERIMENT, "970evo", seed=seed, rt_samples=samples) for seed in seeds}
-    for load in ("4k-closed", "4k-clock", "4k-poisson", "64k-closed"):
-        with executor(os.cpu_count() or 1, None) as pool:
-            took = list(pool.map(found_after_s, [starts[seed][load, "auto", 1.0] for seed in seeds]))
-        yield Figure(f"auto-found/sim/970evo/{load}/median-s", exact(median(took), STARTS), source)
-        yield Figure(f"auto-found/sim/970evo/{load}/worst-s", exact(max(took), STARTS), source)
-
-
 def given(starts: Starts) -> dict[str, Quantity]:
     """With `auto`, the background over what it gets beside a given target: the p99 that `auto` ends with."""
     ours = pooled([start.auto for start in starts])
@@ -280,4 +240,4 @@ def auto_points(lab: Lab) -> Iterator[Figure]:
         yield Figure(f"{start}/background-over-none", ours.background / none.background, source)
 
 
-STEPS = (auto, auto_found, auto_given, busy, auto_points)
+STEPS = (auto, auto_given, busy, auto_points)

@@ -88,17 +88,20 @@ def found_after_s(read: Sequence[float]) -> float:
 
 
 def simulated_start(simulated: Simulation, windows: int) -> float:
-    """When the background has found its place in a simulation, s."""
-    read = [0]
+    """When the background has found its place in a simulation, s from the first request of the reader.
+
+    Before it, the background runs alone for a part of a window.
+    """
+    alone_ns = max(process.start_ns for process in simulated.processes)
+    of_window = round(WINDOW_S * 1e9) // alone_ns
+    read: list[int] = []
 
     def watch(sample: Any) -> Mapping[str, int]:
         read.append(sample.completed[0].bytes - sample.real_time.bytes)
         return {}
 
-    simulate(
-        replace(simulated, limit_ns=round((windows + 0.5) * WINDOW_S * 1e9)), round(WINDOW_S * 1e9), watch
-    )
-    return found_after_s(read[: windows + 1])
+    simulate(replace(simulated, limit_ns=(windows * of_window + 2) * alone_ns), alone_ns, watch)
+    return found_after_s(read[: windows * of_window + 1 : of_window])
 
 
 def spread(drive: str, took: Mapping[str, Sequence[float]], source: Source) -> Iterator[Figure]:

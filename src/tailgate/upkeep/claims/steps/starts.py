@@ -31,8 +31,8 @@ STARTS, WINDOW_S = 20, 0.25
 #: The background has found its place when it has this share of what it has in the second half of the start.
 PLACE = 0.9
 
-#: Simulated drive -> windows of a start, and loads. On noisy, one in fifty reads of 64 KiB takes three times
-#: as long as others.
+#: Simulated drive -> windows of a start, and loads. On noisy, more than one in a hundred reads of 64 KiB meet
+#: a rare long read.
 SIMULATED: Mapping[str, tuple[int, Sequence[str]]] = {
     "970evo": (32, ("4k-closed", "4k-clock", "4k-poisson", "64k-closed")),
     "noisy": (320, ("64k-closed", "64k-clock")),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The search for the best settings by hand, and what is set beside it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 
@@ -143,9 +145,22 @@ def test_the_place_is_found_when_the_background_has_its_share() -> None:
     assert starts.found_after_s([0, *accumulate(never)]) == 16 * starts.WINDOW_S
 
 
-def test_a_simulated_start_is_that_of_the_background(load: Simulation) -> None:
-    """Without a real-time reader's bytes: this background has its place from the first window on."""
-    assert starts.simulated_start(load, 8) == starts.WINDOW_S
+def test_a_simulated_start_is_that_of_the_background(
+    load: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the reader's bytes, and without what the background read before the reader came."""
+    windows = [10, 10, *[100] * 6]
+
+    def played(simulated: Simulation, every_ns: int, watch: Callable[[object], object]) -> None:
+        of_window = round(starts.WINDOW_S * 1e9) // every_ns
+        read = [1000, *(n for n in windows for _ in range(of_window))]
+        for total, number in zip(accumulate(read), range(1, len(read) + 1), strict=True):
+            of_reader = 1000 * min(number, 2 * of_window)
+            done = SimpleNamespace(bytes=total + of_reader)
+            watch(SimpleNamespace(completed=[done], real_time=SimpleNamespace(bytes=of_reader)))
+
+    monkeypatch.setattr(starts, "simulate", played)
+    assert starts.simulated_start(load, len(windows)) == 3 * starts.WINDOW_S
 
 
 def test_a_reader_that_would_fall_behind_its_clock_has_no_such_target() -> None:

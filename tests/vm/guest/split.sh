@@ -8,7 +8,7 @@ Q=/sys/block/vflash0/queue
 SPLIT=$Q/iosched/split_kib
 echo 512 > $Q/max_sectors_kb
 
-# Only the worker that the kernel keeps for a workqueue is counted: k2_vflash0, or since 6.6 kworker/R-k2_vflash0. A worker that all
+# Only the worker that the kernel keeps for a workqueue is counted: k2_vflash0, or on newer kernels kworker/R-k2_vflash0. A worker that all
 # workqueues share, such as kworker/u8:1, shows the name of the workqueue it worked for last, also when that is gone.
 workers() { # prints the number of vflash0's own workers
 	cat /proc/[0-9]*/comm 2> /dev/null | grep -cE '^(kworker/R-)?k2_vflash0$'

@@ -26,8 +26,7 @@ enum floor_kind { FLOOR_REQUESTS, FLOOR_DISCARDS, FLOOR_KINDS };
  * @passed: the latest background request was dispatched before a real-time request that still waits
  */
 struct floor {
-	u64 interval_ns;
-	u64 due_ns[FLOOR_KINDS];
+	u64 interval_ns, due_ns[FLOOR_KINDS];
 	bool passed;
 };
 

@@ -65,11 +65,10 @@
 /* The fallback without a target. */
 #define AHEAD_FALLBACK_SECTORS 128
 
-/* The rate is taken over this many times what is in the drive. It is the largest of about the latest 2^AHEAD_RATE_MEMORY. */
+/* The rate is taken over this many times what is in the drive. It is the largest of about the latest 2^AHEAD_MEMORY. */
 #define AHEAD_RATE_BOUNDS 16
-#define AHEAD_RATE_MEMORY 6
-/* The drive is full with three quarters of the most that was in it at about the latest 2^AHEAD_PEAK_MEMORY dispatches. */
-#define AHEAD_PEAK_MEMORY 6
+/* The drive is full with three quarters of the most that was in it at about the latest 2^AHEAD_MEMORY dispatches. */
+#define AHEAD_MEMORY 6
 
 /* How late a request arrived that was not predicted. */
 #define K2_UNPREDICTED S64_MAX
@@ -263,8 +262,7 @@ static s64 ahead_rt_went(struct ahead *a, unsigned int number, bool writes, u64 
 			 u64 now_ns)
 {
 	struct ahead_flow *flow = &a->flows[number];
-	bool alone = ahead_is_idle(flow);
-	bool expected = alone && a->predicted & BIT(number);
+	bool alone = ahead_is_idle(flow), expected = alone && a->predicted & BIT(number);
 	u64 due_ns, overdue_ns;
 
 	ahead_expect(a, &flow->arrivals, &due_ns, &overdue_ns);
@@ -362,7 +360,7 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 	a->held_ns = a->full_sectors = 0;
 	if (beside_rt)
 		return;
-	a->peak_sectors = recent_max(a->peak_sectors, inflight_sectors, AHEAD_PEAK_MEMORY);
+	a->peak_sectors = recent_max(a->peak_sectors, inflight_sectors, AHEAD_MEMORY);
 	if (inflight_sectors < a->peak_sectors / 4 * 3)
 		return;
 	/* not if more went than this function was told of, as while nothing was learned */
@@ -374,7 +372,7 @@ static void ahead_went(struct ahead *a, u64 sectors, u64 inflight_sectors, bool 
 	a->full_ns = now_ns;
 	if (a->served_sectors < AHEAD_RATE_BOUNDS * inflight_sectors || !a->served_ns)
 		return;
-	a->rate = recent_max(a->rate, rate_of(a->served_sectors, a->served_ns), AHEAD_RATE_MEMORY);
+	a->rate = recent_max(a->rate, rate_of(a->served_sectors, a->served_ns), AHEAD_MEMORY);
 	a->served_sectors = a->served_ns = 0;
 	ahead_apply(a);
 }

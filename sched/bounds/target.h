@@ -100,6 +100,14 @@
 	((1 << TARGET_LIFT_SHIFT >> ((kind) == TARGET_PREDICTED ? 3 : 5)) / (TARGET_LIFT_ODDS + 1))
 #define TARGET_LIFT_FORGET 20
 #define TARGET_LIFT_MAX (16 << TARGET_LIFT_SHIFT)
+/*
+ * The bound is at its least while the aim is raised. Once the aim is a fifth longer than asked for, the bound is sought again: up to 32 KiB
+ * steps are four times as large, as hardly more requests are in time than keep the bound where it is, and where requests are predicted, a
+ * late one counts half. An aim raised by less is near to what the drive's long reads take, and larger steps would make more requests late.
+ */
+#define TARGET_AGAIN_TIMES 4
+#define TARGET_AGAIN_LIFT (1 << TARGET_LIFT_SHIFT >> 2)
+#define TARGET_AGAIN_LOG (6 << TARGET_LOG_SHIFT)
 
 enum target_kind { TARGET_UNPREDICTED, TARGET_PREDICTED, TARGET_KINDS };
 
@@ -188,8 +196,7 @@ static void target_change(struct target *t, bool on, u64 target_ns, bool rare)
 /* The class of a request that moves data. */
 static inline unsigned int target_class(u64 sectors, bool writes)
 {
-	return (writes ? TARGET_SIZES : 0) +
-	       min_t(unsigned int, fls64((sectors - 1) >> 3), TARGET_SIZES - 1);
+	return min_t(int, fls64((sectors - 1) >> 3), TARGET_SIZES - 1) + writes * TARGET_SIZES;
 }
 
 static inline u64 target_allows(const struct target *t, struct bound_request *r)
@@ -234,7 +241,7 @@ static bool target_rt_went(struct target *t, u64 sectors, bool writes, bool alon
 /* A request of this class has ended; any context. Two CPUs at a time may lose a sample. */
 static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 {
-	unsigned int count = READ_ONCE(idle->count), n;
+	unsigned int count = READ_ONCE(idle->count);
 	u64 typical_ns = READ_ONCE(idle->typical_ns), step_ns;
 
 	recent_min(&idle->least_ns, took_ns, TARGET_LEAST_MEMORY);
@@ -243,8 +250,7 @@ static void target_learn_idle(struct target_idle *idle, bool alone, u64 took_ns)
 	if (count < TARGET_PROBES_FIRST) {
 		typical_ns = typical_ns ? min(typical_ns, took_ns) : took_ns;
 	} else {
-		n = count - TARGET_PROBES_FIRST + 1;
-		step_ns = div_u64(typical_ns, n * TARGET_IDLE_PART);
+		step_ns = div_u64(typical_ns, (count - TARGET_PROBES_FIRST + 1) * TARGET_IDLE_PART);
 		typical_ns += took_ns > typical_ns ? TARGET_IDLE_ODDS * step_ns : -step_ns;
 	}
 	WRITE_ONCE(idle->typical_ns, typical_ns);
@@ -292,11 +298,13 @@ static void target_step(struct target *t, enum target_kind kind, int in_time, in
 	struct target_point *p = &t->points[kind];
 	int log_min = kind == TARGET_PREDICTED ? TARGET_LOG_MIN_PREDICTED : TARGET_LOG_MIN;
 	int times = max(TARGET_FIRST / (p->seen + TARGET_FIRST / TARGET_FIRST_TIMES), 1);
-	int step = TARGET_STEP * times, rarer = t->rare && times == 1 ? TARGET_RARER : 1;
-	int up = in_time * step / rarer, down = late * TARGET_ODDS * step, forgiven;
-	int lift = p->lift, raise = TARGET_LIFT_STEP(kind) / rarer;
+	bool again = p->lift > TARGET_AGAIN_LIFT && p->log < TARGET_AGAIN_LOG;
+	int step = TARGET_STEP * (again ? TARGET_AGAIN_TIMES : times), lift = p->lift;
+	int rarer = t->rare && times == 1 ? TARGET_RARER : 1;
+	int raise = TARGET_LIFT_STEP(kind) / rarer, up = in_time * step / rarer, forgiven;
+	int fall = TARGET_ODDS * step, down = late * fall >> (again && kind == TARGET_PREDICTED);
 
-	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)
+	if (t->held && times == 1 && p->log < log_min + fall)
 		lift += (late * TARGET_LIFT_ODDS * rarer - in_time) * raise;
 	else if (t->held)
 		lift -= lift * (s64)(in_time + late) >> TARGET_LIFT_FORGET;

@@ -157,8 +157,18 @@ K2_FAULTS = (
     ),
     Fault(
         "a late request lowers the bound of a target twice as far",
-        "down = late * TARGET_ODDS * step",
-        "down = 2 * late * TARGET_ODDS * step",
+        "down = late * fall",
+        "down = 2 * late * fall",
+    ),
+    Fault(
+        "a bound of a target that is sought again rises in large steps however high it is",
+        "p->lift > TARGET_AGAIN_LIFT && p->log < TARGET_AGAIN_LOG",
+        "p->lift > TARGET_AGAIN_LIFT",
+    ),
+    Fault(
+        "a bound of a target is sought again in large steps although its aim is hardly raised",
+        "p->lift > TARGET_AGAIN_LIFT && p->log < TARGET_AGAIN_LOG",
+        "p->lift && p->log < TARGET_AGAIN_LOG",
     ),
     Fault(
         "requests in time lower the bound of a target",
@@ -167,7 +177,7 @@ K2_FAULTS = (
     ),
     Fault(
         "the aim is raised at any bound",
-        "	if (t->held && times == 1 && p->log < log_min + TARGET_ODDS * TARGET_STEP)",
+        "	if (t->held && times == 1 && p->log < log_min + fall)",
         "	if (t->held && times == 1)",
         found_soon=True,
     ),

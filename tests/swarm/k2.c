@@ -822,6 +822,17 @@ static void note_arrival(const struct io *io)
 	*arrived_ns = io->inserted_ns;
 }
 
+/* The most that one late request lowers a bound of the target, in units of TARGET_ODDS. */
+static s64 largest_step(const struct target_point *point)
+{
+	if (point->seen < TARGET_FIRST / 2)
+		return TARGET_STEP * TARGET_FIRST_TIMES;
+	/* it is sought again: the aim was raised by a quarter of a doubling, and the bound is below 32 KiB */
+	if (point->lift > 1 << (TARGET_LIFT_SHIFT - 2) && point->log < 6 << TARGET_LOG_SHIFT)
+		return TARGET_STEP * 4;
+	return TARGET_STEP;
+}
+
 /*
  * A dispatch moves each bound of the target, which was @before, by no more than the requests that have ended since the latest one allow: up by
  * all of them, with p99.9 by a tenth of that once the steps are small; down by the late ones.
@@ -832,10 +843,9 @@ static void check_move(const struct target *before)
 
 	for (kind = 0; kind < TARGET_KINDS; kind++) {
 		const struct target_point *point = &before->points[kind];
-		s64 rise = k2->target.points[kind].log - point->log, down = TARGET_STEP, up;
+		s64 rise = k2->target.points[kind].log - point->log;
+		s64 down = largest_step(point), up;
 
-		if (point->seen < TARGET_FIRST / 2)
-			down *= TARGET_FIRST_TIMES;
 		up = before->rare && point->seen >= TARGET_FIRST / 2 ? down / 10 + 1 : down;
 		if (rise > (s64)law.rt_ended_lately * up)
 			player_fail("%llu real-time requests raised the target's bound by %lld",
@@ -865,7 +875,7 @@ static void check_aim(const struct target *before)
 			player_fail("the aim is lower than what the target asks for");
 		if (rise > 0 && point->seen < TARGET_FIRST / 4)
 			player_fail("the aim was raised while its bound was sought");
-		if (rise > 0 && point->log > least + TARGET_ODDS * TARGET_STEP)
+		if (rise > 0 && point->log > least + TARGET_ODDS * largest_step(point))
 			player_fail("the aim was raised, and the bound was not at its least");
 		if (rise > (s64)law.rt_late_lately * step)
 			player_fail("%llu late real-time requests raised the aim by %lld",

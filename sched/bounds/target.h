@@ -102,8 +102,9 @@
 #define TARGET_LIFT_MAX (16 << TARGET_LIFT_SHIFT)
 /*
  * The bound is at its least while the aim is raised. Once the aim is a fifth longer than asked for, the bound is sought again: up to 32 KiB
- * steps are four times as large, as hardly more requests are in time than keep the bound where it is, and where requests are predicted, a
- * late one counts half. An aim raised by less is near to what the drive's long reads take, and larger steps would make more requests late.
+ * its steps are four times as large, and where requests are predicted, a late one counts half. Nearly as many requests are then late as the
+ * target allows, so with usual steps the bound would take many seconds to rise. An aim raised by less is near to what the drive's long reads
+ * take, and larger steps would make more requests late.
  */
 #define TARGET_AGAIN_TIMES 4
 #define TARGET_AGAIN_LIFT (1 << TARGET_LIFT_SHIFT >> 2)

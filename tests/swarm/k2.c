@@ -822,7 +822,7 @@ static void note_arrival(const struct io *io)
 	*arrived_ns = io->inserted_ns;
 }
 
-/* The most that one late request lowers a bound of the target, in units of TARGET_ODDS. */
+/* The most that a request in time raises a bound of the target. A late one lowers it by TARGET_ODDS times as much at most. */
 static s64 largest_step(const struct target_point *point)
 {
 	if (point->seen < TARGET_FIRST / 2)
